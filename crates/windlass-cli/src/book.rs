@@ -1,4 +1,4 @@
-//! The command lines of the book and of the READMEs are ones that this program understands.
+//! Tests that the command lines in the book and the READMEs parse.
 
 use clap::{CommandFactory as _, error::ErrorKind};
 use windlass_book::{
@@ -6,7 +6,7 @@ use windlass_book::{
     shell,
 };
 
-/// Pages beside those of the book.
+/// Pages that are not part of the book.
 const OTHERS: &[&str] = &["README.md", "docs/README.md", "bench/README.md"];
 
 #[test]

@@ -1,4 +1,4 @@
-//! Clusters that commands work with: which one, and bringing objects there and away again.
+//! Clusters that commands work with: selecting one, and applying and deleting objects.
 //!
 //! ```ignore
 //! let cluster = args.cluster.connect().await?;
@@ -7,8 +7,8 @@
 //! cluster.delete(&objects, DeleteOptions { wait: Some(Duration::from_secs(60)), ..Default::default() }, &mut |_| {}).await?;
 //! ```
 //!
-//! Objects are applied by server-side apply, as the field manager [`MANAGER`]: namespaces and definitions first, and what
-//! is of a definition only once it is served.
+//! Objects are applied with server-side apply and the field manager [`MANAGER`]: namespaces and CRDs first, and custom
+//! resources only once their CRD is established.
 
 mod apply;
 mod available;
@@ -31,29 +31,29 @@ pub(crate) use delete::DeleteOptions;
 pub(crate) use reference::Reference;
 pub(crate) use target::ClusterArgs;
 
-/// Whose the fields of applied objects are.
+/// Field manager of applied objects.
 pub(crate) const MANAGER: &str = "windlass";
 
-/// A cluster, and how it was found.
+/// A cluster and how it was selected.
 #[derive(Clone)]
 pub(crate) struct Cluster {
-    /// Talks to it.
+    /// Client of the cluster.
     pub(crate) client: Client,
-    /// Its address.
+    /// URL of the API server.
     pub(crate) url: String,
-    /// The namespace of the context.
+    /// Namespace of the context.
     pub(crate) namespace: String,
-    /// Where its address is from, in words: `context a of /home/me/.kube/config`.
+    /// Where the URL comes from: `context a of /home/me/.kube/config`.
     pub(crate) origin: String,
 }
 
 impl Cluster {
-    /// Says which cluster it is, before anything is done there.
+    /// Prints which cluster is used, before anything is changed there.
     pub(crate) fn announce(&self) {
         eprintln!("cluster {} ({})", self.url, self.origin);
     }
 
-    /// How many objects there are of definitions, in words, for those that have some.
+    /// Counts the objects of CRDs, in words, for those that have any.
     pub(crate) async fn objects_of(&self, definitions: &[Value]) -> anyhow::Result<Vec<String>> {
         let mut resources = resources::Resources::new(self.client.clone(), self.namespace.clone());
         let mut found = Vec::new();
@@ -68,14 +68,14 @@ impl Cluster {
                 name: String::new(),
             };
             let name = text("/metadata/name");
-            let all = resources.everywhere(&reference).await.with_context(|| format!("cannot look for {name}"))?;
+            let all = resources.everywhere(&reference).await.with_context(|| format!("failed to discover {name}"))?;
             let Some(all) = all else { continue };
             let list = all.list_metadata(&ListParams::default().limit(1)).await;
-            let list = list.with_context(|| format!("cannot count the objects of {name}"))?;
+            let list = list.with_context(|| format!("failed to count objects of {name}"))?;
             let count = list.items.len() as i64 + list.metadata.remaining_item_count.unwrap_or(0);
             match count {
                 0 => {}
-                1 => found.push(format!("an object of {name}")),
+                1 => found.push(format!("1 object of {name}")),
                 count => found.push(format!("{count} objects of {name}")),
             }
         }
@@ -83,10 +83,10 @@ impl Cluster {
     }
 }
 
-/// Tells what was done. What would be done is what was asked for, and goes to standard output.
+/// Reports a change. In a dry run it is the requested output and goes to standard output.
 pub(crate) fn tell(done: &(impl fmt::Display + ?Sized), dry_run: bool) {
     match dry_run {
-        // Whoever closed the pipe has seen enough.
+        // The reader has closed the pipe.
         true => drop(writeln!(std::io::stdout(), "{done}")),
         false => eprintln!("{done}"),
     }

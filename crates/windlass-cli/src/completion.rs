@@ -1,4 +1,4 @@
-//! `windlass completion`: completions for a shell.
+//! `windlass completion`: shell completions.
 
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
@@ -8,7 +8,7 @@ use crate::output;
 /// Print a completion script for a shell
 #[derive(Debug, Args)]
 pub(crate) struct CompletionArgs {
-    /// The shell
+    /// Shell
     shell: Shell,
 }
 

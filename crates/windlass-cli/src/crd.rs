@@ -1,4 +1,4 @@
-//! `windlass crd`: definitions of custom resources, without a server.
+//! `windlass crd`: CustomResourceDefinition manifests, without a server.
 
 use clap::{Args, Subcommand};
 
@@ -6,7 +6,7 @@ mod manifest;
 mod replace;
 mod upgrade;
 
-/// Work on manifests of custom resource definitions
+/// Work with CustomResourceDefinition manifests
 #[derive(Debug, Args)]
 pub(crate) struct CrdArgs {
     #[command(subcommand)]

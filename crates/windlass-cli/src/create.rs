@@ -1,4 +1,4 @@
-//! `windlass create`: more in a project.
+//! `windlass create`: additions to a project.
 
 use clap::{Args, Subcommand};
 use windlass_scaffold::{Field, ScaffoldError};
@@ -36,11 +36,12 @@ pub(crate) fn run(args: CreateArgs) -> anyhow::Result<()> {
 /// Fields of a spec.
 #[derive(Debug, Args)]
 pub(crate) struct FieldArgs {
-    /// A field of the spec, as replicas:int32=1..10,default=3; may be repeated
+    /// Field of the spec, for example replicas:int32=1..10,default=3; may be repeated
     ///
-    /// NAME:TYPE[?][=RANGE][,default=VALUE][,pattern=REGEX][,example=VALUE][,doc=SENTENCE]. Types: string, int, int32,
-    /// int64, bool, number, duration, quantity, time, enum(a|b|c), map, and []TYPE for several. With ? it may be left
-    /// out. A range is of numbers, of the length of strings, and of the number of items.
+    /// NAME:TYPE[?][=RANGE][,default=VALUE][,pattern=REGEX][,example=VALUE][,doc=DESCRIPTION]. Types: string, int,
+    /// int32, int64, bool, number, duration, quantity, time, enum(a|b|c), map, and []TYPE for lists. A `?` makes the
+    /// field optional. A range limits the value of a number, the length of a string, or the number of items of a list
+    /// or map.
     #[arg(long = "field", value_name = "FIELD")]
     fields: Vec<String>,
 }

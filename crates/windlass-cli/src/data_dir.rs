@@ -1,4 +1,4 @@
-//! The folder that a plane keeps its objects, certificates and kubeconfig in.
+//! The data directory, where a plane keeps its objects, certificates and kubeconfig.
 
 use std::{
     env, fs, io,
@@ -8,31 +8,31 @@ use std::{
 use anyhow::Context as _;
 use clap::Args;
 
-use crate::failure::Advised;
+use crate::failure::ErrorWithHint;
 
-/// Which folder.
+/// Selects the data directory.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DataDirArgs {
-    /// Folder of the objects, certificates and kubeconfig [default: windlass in the user's data folder]
+    /// Directory for objects, certificates and the kubeconfig [default: windlass in the user's data directory]
     #[arg(long, value_name = "DIR", env = "WINDLASS_DATA_DIR")]
     data_dir: Option<PathBuf>,
 }
 
 impl DataDirArgs {
-    /// The folder that was given, or the usual one; as a path that means the same everywhere, since shells in other
-    /// folders use what is printed.
+    /// Returns the given or the default data directory as an absolute path: shells in other directories use the printed
+    /// commands.
     pub(crate) fn resolve(&self) -> anyhow::Result<PathBuf> {
         let folder = match &self.data_dir {
             Some(folder) => folder.clone(),
-            None => usual(&|name| env::var_os(name).map(PathBuf::from)).ok_or_else(|| Advised {
-                message: "there is no folder to keep data in: neither XDG_DATA_HOME nor HOME is set".into(),
-                hint: "give one with --data-dir".into(),
+            None => usual(&|name| env::var_os(name).map(PathBuf::from)).ok_or_else(|| ErrorWithHint {
+                message: "cannot determine the data directory: neither XDG_DATA_HOME nor HOME is set".into(),
+                hint: "choose one with --data-dir".into(),
             })?,
         };
         std::path::absolute(&folder).with_context(|| format!("cannot use {}", folder.display()))
     }
 
-    /// The option that has to be given to other commands about the same folder: nothing for the usual one.
+    /// The option that other commands need for the same directory; empty for the default.
     pub(crate) fn option(&self) -> String {
         match &self.data_dir {
             Some(folder) => {
@@ -44,14 +44,15 @@ impl DataDirArgs {
     }
 }
 
-/// `$XDG_DATA_HOME/windlass`, or where that is by convention. Relative folders do not count, as the convention says.
+/// Returns `$XDG_DATA_HOME/windlass` or its conventional default. Relative paths are ignored, as the specification
+/// says.
 pub(crate) fn usual(variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     let absolute = |name| variable(name).filter(|path| path.is_absolute());
     let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")))?;
     Some(data.join("windlass"))
 }
 
-/// How many bytes the files of a folder have, with those of the folders in it. Links are not followed.
+/// Returns the total size of all files in a directory tree. Symbolic links are not followed.
 pub(crate) fn size(folder: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     let mut pending = vec![folder.to_owned()];
@@ -61,7 +62,7 @@ pub(crate) fn size(folder: &Path) -> io::Result<u64> {
             match entry.metadata() {
                 Ok(metadata) if metadata.is_dir() => pending.push(entry.path()),
                 Ok(metadata) => bytes += metadata.len(),
-                // Files come and go while a plane runs.
+                // A running plane creates and deletes files.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }

@@ -1,4 +1,4 @@
-//! `windlass delete`: less in a project.
+//! `windlass delete`: removals from a project.
 
 use clap::{Args, Subcommand};
 
@@ -21,10 +21,10 @@ enum DeleteCommand {
 /// Remove a resource with its controller, webhooks, tests and manifests, or one version of it
 #[derive(Debug, Args)]
 struct DeleteApiArgs {
-    /// Group of the resource, if several have the kind
+    /// Group of the resource, if several groups have the kind
     #[arg(long)]
     group: Option<String>,
-    /// Only this version
+    /// Version to remove [default: all versions]
     #[arg(long)]
     version: Option<String>,
     /// Kind of the resource
@@ -42,7 +42,7 @@ pub(crate) fn run(args: DeleteArgs) -> anyhow::Result<()> {
     if let Ok(resource) = opened.project.resource(group, &args.kind)
         && resource.origin == Origin::Imported
     {
-        eprintln!("the imported types in src/api/{} are yours, and stay until you remove them", resource.module);
+        eprintln!("the imported types in src/api/{} are kept: delete them if you no longer need them", resource.module);
     }
     opened.change(args.writing, |project| project.delete_api(group, &args.kind, args.version.as_deref()))
 }

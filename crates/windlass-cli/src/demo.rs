@@ -1,7 +1,7 @@
-//! `windlass demo`: what all of this is about, in a minute.
+//! `windlass demo`: a one-minute tour.
 //!
-//! A plane in memory with two simulated nodes, two operators in the same process, and a story that breaks things and
-//! watches them heal. Nothing in it is canned: every line is sent to the server, and every promise is looked for.
+//! An in-memory plane with two simulated nodes, two operators in the same process, and a story that breaks things and
+//! watches them recover. Nothing is canned: every command is sent to the server, and every claim is verified.
 
 mod kubectl;
 mod play;
@@ -35,27 +35,27 @@ use crate::{
     threads,
 };
 
-/// How long operators may take to finish what they do.
+/// How long operators may take to finish reconciles in flight.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// Show in a minute what this is about: a cluster in this process, two operators, and what breaks heals
+/// Watch a one-minute tour: an in-process cluster, two operators, and failures that heal
 ///
-/// Ends by itself where there is no terminal, with exit code 1 if a step did not come true; else Ctrl-C ends it. Nothing
-/// is left behind.
+/// Without a terminal, the demo exits when the story is over, with exit code 1 if a step failed. In a terminal, the
+/// cluster keeps running until Ctrl-C. No data is left behind.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// Wait for Enter between chapters
     #[arg(long, conflicts_with = "fast")]
     pause: bool,
-    /// No pauses to read
+    /// Play without pauses for reading
     #[arg(long)]
     fast: bool,
-    /// End after the story, and do not leave the plane to play on
+    /// Exit after the story instead of keeping the cluster running
     #[arg(long)]
     no_wait: bool,
 }
 
-/// Tells the story.
+/// Plays the story.
 pub(crate) fn run(args: DemoArgs) -> anyhow::Result<()> {
     let terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
     let pace = match (args.pause, args.fast || !io::stdout().is_terminal()) {
@@ -64,7 +64,7 @@ pub(crate) fn run(args: DemoArgs) -> anyhow::Result<()> {
         (false, false) => Pace::Reading,
     };
     match threads::block_on_all(demo(&Screen::of_process(pace), terminal && !args.no_wait)) {
-        // Whoever closed the pipe has seen enough.
+        // The reader has closed the pipe.
         Err(error) if error.root_cause().downcast_ref().is_some_and(is_closed) => Ok(()),
         result => result,
     }
@@ -75,8 +75,8 @@ fn is_closed(error: &io::Error) -> bool {
 }
 
 async fn demo(screen: &Screen, waits: bool) -> anyhow::Result<()> {
-    let mut signals = Signals::catch().context("cannot catch signals")?;
-    let folder = tempfile::Builder::new().prefix("windlass-demo-").tempdir().context("cannot make a folder")?;
+    let mut signals = Signals::catch().context("failed to install signal handlers")?;
+    let folder = tempfile::Builder::new().prefix("windlass-demo-").tempdir().context("failed to create a directory")?;
     write_files(folder.path())?;
 
     let started = Instant::now();
@@ -86,17 +86,17 @@ async fn demo(screen: &Screen, waits: bool) -> anyhow::Result<()> {
     let (stop, stopped) = oneshot::channel::<()>();
     let mut serving: JoinSet<Result<(), PlaneError>> = JoinSet::new();
     serving.spawn(plane.run(async {
-        // An error means that the sender is gone, which is a reason to stop as well.
+        // An error means that the sender was dropped, which is also a reason to stop.
         let _ = stopped.await;
     }));
     let client = ClusterArgs::of(&kubeconfig).connect().await?.client;
     let after = milliseconds(started.elapsed());
     screen.print(&format!(
-        "\n   windlass serves Kubernetes {} on {url}, after {after}\n\n",
+        "\n   Windlass serves Kubernetes {} at {url}, started in {after}\n\n",
         crate::version::KUBERNETES
     ))?;
 
-    // They work on while one plays.
+    // The operators keep working while the user tries things out.
     let mut operators = Operators::new(client.clone());
     let told = {
         let story = Teller::new(client, folder.path(), screen, &mut operators).tell(story::CHAPTERS);
@@ -124,29 +124,29 @@ async fn demo(screen: &Screen, waits: bool) -> anyhow::Result<()> {
         Err(error) => Err(error),
     };
     tokio::spawn(signals.abort_on_next());
-    // While the server still answers.
+    // While the server still responds.
     let _ = tokio::time::timeout(DRAIN, operators.stop()).await;
     drop(stop);
     let stopped = serving.join_next().await.transpose();
-    folder.close().context("cannot remove the folder of the demo")?;
+    folder.close().context("failed to remove the directory of the demo")?;
     result?;
     stopped.context("the plane failed")?.transpose()?;
     Ok(())
 }
 
 fn options(folder: &Path) -> anyhow::Result<PlaneOptions> {
-    let stages = Stages::parse(include_str!("demo/files/stages.yaml")).context("cannot read the stages")?;
+    let stages = Stages::parse(include_str!("demo/files/stages.yaml")).context("failed to read the stages")?;
     let nodes = NodeOptions { count: 2, runtime: Runtime::Simulated, stages: Some(Stages::default().with(&stages)) };
     Ok(PlaneOptions { store: StoreKind::Memory, nodes, ..PlaneOptions::new(folder.join("plane")) })
 }
 
-/// The files that the lines of the story name.
+/// Writes the files that commands of the story refer to.
 fn write_files(folder: &Path) -> anyhow::Result<()> {
     let definitions =
         [network_operator::api::network::Network::crd(), guestbook_operator::api::guestbook::Guestbook::crd()];
     let mut documents = Vec::new();
     for definition in definitions {
-        let definition = serde_json::to_value(definition).context("cannot write a definition")?;
+        let definition = serde_json::to_value(definition).context("failed to serialize a CustomResourceDefinition")?;
         documents.push(yaml::to_yaml(&definition));
     }
     let definitions = documents.join("---\n");
@@ -160,20 +160,20 @@ fn ended(failed: Option<Result<Result<(), PlaneError>, tokio::task::JoinError>>)
     match failed {
         Some(Ok(Err(error))) => error.into(),
         Some(Err(error)) => anyhow::Error::new(error).context("the plane failed"),
-        _ => anyhow::anyhow!("the plane has ended"),
+        _ => anyhow::anyhow!("the plane has stopped"),
     }
 }
 
-/// What healed, once more.
+/// Summarizes what recovered.
 fn summarise(screen: &Screen, healed: &[(&str, Duration)]) -> io::Result<()> {
     let lines = healed.iter().map(|(what, after)| format!("   {:>7}   {what}\n", milliseconds(*after)));
-    screen.print(&format!("━━ What was broken is whole again\n\n{}\n", lines.collect::<String>()))
+    screen.print(&format!("━━ Everything has recovered\n\n{}\n", lines.collect::<String>()))
 }
 
 fn your_turn(screen: &Screen, folder: &Path, kubeconfig: &Path) -> io::Result<()> {
     screen.print(&format!(
-        "   Your turn, until Ctrl-C. The operators are at work; in another terminal:\n\n   {}\n   cd {}\n   kubectl \
-         apply -f guestbook.yaml && kubectl get guestbooks -w\n\n",
+        "   Your turn: the cluster and its operators keep running until Ctrl-C. In another terminal:\n\n   {}\n   cd \
+         {}\n   kubectl apply -f guestbook.yaml && kubectl get guestbooks -w\n\n",
         Shell::Sh.export("KUBECONFIG", kubeconfig),
         shell::word(folder),
     ))

@@ -1,4 +1,4 @@
-//! `windlass deploy`: the operator of a project, in a cluster.
+//! `windlass deploy`: deploys a project's operator to a cluster.
 
 use std::time::Duration;
 
@@ -12,32 +12,31 @@ use crate::{
     threads,
 };
 
-/// Apply everything that the operator needs to a cluster, and wait until it runs
+/// Deploy the operator to a cluster and wait until it is available
 ///
-/// What is applied is what deploy/default says, made anew from the program. The image must be where the cluster finds
-/// it.
+/// Applies deploy/default, regenerated from the operator. The cluster must be able to pull the image.
 #[derive(Debug, Args)]
 pub(crate) struct DeployArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Image of the operator [default: as deploy/default says]
+    /// Image of the operator [default: from deploy/default]
     #[arg(long, value_name = "IMAGE")]
     image: Option<Image>,
-    /// Namespace of the operator [default: as deploy/default says]
+    /// Namespace of the operator [default: from deploy/default]
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
-    /// Take over fields that others have set
+    /// Take ownership of fields that conflict with other field managers
     #[arg(long)]
     force_conflicts: bool,
-    /// Seconds to wait until the operator is available; 0 does not wait
+    /// Seconds to wait until the operator is available; 0 to not wait
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     timeout: u64,
-    /// Print what the server would change, and do nothing
+    /// Print what the server would change, without changing it
     #[arg(long)]
     dry_run: bool,
 }
 
-/// Applies it, and waits.
+/// Applies the manifests and waits.
 pub(crate) fn run(args: DeployArgs) -> anyhow::Result<()> {
     let objects = objects(args.image.as_ref(), args.namespace.as_deref())?;
     threads::block_on(async {
@@ -57,7 +56,7 @@ pub(crate) fn run(args: DeployArgs) -> anyhow::Result<()> {
     })
 }
 
-/// Everything that the project deploys.
+/// Returns all objects of the deployment.
 pub(crate) fn objects(image: Option<&Image>, namespace: Option<&str>) -> anyhow::Result<Vec<Value>> {
     let opened = project::open()?;
     let tree = Tree::read(&opened, image, namespace)?;

@@ -1,4 +1,4 @@
-//! `windlass doctor`: whether this machine has what the commands need, and what to do if not.
+//! `windlass doctor`: checks whether this machine has what the commands need.
 
 mod checks;
 mod facts;
@@ -12,19 +12,19 @@ use serde::Serialize;
 use self::checks::{Finding, Level};
 use crate::{
     data_dir::DataDirArgs,
-    failure::Told,
+    failure::AlreadyReported,
     output::{self, Format},
     threads,
 };
 
-/// Check what commands need, and say what to do
+/// Check the requirements of windlass and suggest fixes
 ///
-/// Exit codes: 0 if there is no problem (there may be warnings), 1 if there is one, 2 for wrong usage.
+/// Exit codes: 0 if there are no problems (there may be warnings), 1 if there are problems, 2 for wrong usage.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     data_dir: DataDirArgs,
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
@@ -34,7 +34,7 @@ struct Report<'a> {
     checks: &'a [Finding],
 }
 
-/// Gathers facts, judges them, and prints what was found.
+/// Gathers facts, evaluates them, and prints the findings.
 pub(crate) fn run(args: DoctorArgs) -> anyhow::Result<()> {
     let folder = args.data_dir.resolve()?;
     let facts = threads::block_on(async { Ok(gather::all(&folder).await) })?;
@@ -42,12 +42,12 @@ pub(crate) fn run(args: DoctorArgs) -> anyhow::Result<()> {
     let colour = facts.terminal.is_terminal && facts.terminal.colour;
     output::print(&args.output.text(&Report { checks: &findings }, || table(&findings, colour))?)?;
     match findings.iter().any(|finding| finding.level == Level::Problem) {
-        true => Err(Told.into()),
+        true => Err(AlreadyReported.into()),
         false => Ok(()),
     }
 }
 
-/// For people: a line a check, what to do below those that are not well, and a sum.
+/// Human-readable output: one line per check, hints below findings that are not ok, and a summary.
 fn table(findings: &[Finding], colour: bool) -> String {
     let styled = |code: &str, text: &str| if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() };
     let width = findings.iter().map(|finding| finding.check.len()).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! `windlass down`: stops the plane of a data folder.
+//! `windlass down`: stops the plane of a data directory.
 
 use std::{
     fs, io,
@@ -14,45 +14,46 @@ use windlass_plane::DataDirLock;
 use crate::{
     confirm,
     data_dir::{self, DataDirArgs},
-    failure::Advised,
+    failure::ErrorWithHint,
     output,
     running::{self, Presence},
 };
 
-/// What a plane makes in its folder. What else is there is somebody's own, as `images.yaml`.
+/// Entries that a plane creates in its directory. Others, such as `images.yaml`, belong to the user.
 const OURS: &[&str] =
     &["kubeconfig", "pki", "plane.json", "runtime", "store.redb", "windlass.log", "windlass.log.1", "lock"];
-/// How long a process that was killed may take to be gone.
+/// How long a killed process may take to disappear.
 const KILLED: Duration = Duration::from_secs(5);
 
-/// Stop the plane of `windlass up`
+/// Stop the control plane started by `windlass up`
 ///
-/// Requests in flight are finished and pods that are processes end. It is no error if there is no plane.
+/// Requests in flight are completed, and processes of pods are terminated. It is not an error if no control plane is
+/// running.
 #[derive(Debug, Args)]
 pub(crate) struct DownArgs {
     #[command(flatten)]
     data_dir: DataDirArgs,
-    /// How many seconds the plane may take to stop
+    /// Seconds to wait for the control plane to stop
     #[arg(long, value_name = "SECONDS", default_value_t = 15)]
     wait: u16,
-    /// Remove the objects, certificates and kubeconfig, too
+    /// Delete the objects, certificates and kubeconfig as well
     #[arg(long)]
     delete_data: bool,
-    /// Kill a plane that does not stop in time; do not ask before data is removed
+    /// Kill a control plane that does not stop in time, and delete data without asking
     #[arg(long)]
     force: bool,
 }
 
-/// Stops what runs, then removes what is to be removed.
+/// Stops the running plane, then deletes its data if requested.
 pub(crate) fn run(args: DownArgs) -> anyhow::Result<()> {
     let folder = args.data_dir.resolve()?;
-    // Asked first: who says no may not want to stop, either.
+    // Ask first: a user who declines may not want to stop the plane, either.
     if args.delete_data && !args.force && folder.exists() && !agreed(&folder)? {
-        eprintln!("nothing was done");
+        eprintln!("aborted");
         return Ok(());
     }
     match Presence::of(&folder)? {
-        Presence::Nobody => eprintln!("no plane runs in {}", folder.display()),
+        Presence::Nobody => eprintln!("no control plane is running in {}", folder.display()),
         presence => stop(&folder, &presence, &args)?,
     }
     if args.delete_data { delete(&folder) } else { Ok(()) }
@@ -62,17 +63,24 @@ fn stop(folder: &Path, presence: &Presence, args: &DownArgs) -> anyhow::Result<(
     let pid = presence.pid();
     let process = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
     let (Some(pid), Some(process)) = (pid, process) else {
-        return Err(Advised {
-            message: format!("a plane runs in {}, but its lock does not say which process it is", folder.display()),
-            hint: format!("`fuser {}` may tell; end that process", folder.join("lock").display()).into(),
+        return Err(ErrorWithHint {
+            message: format!(
+                "a control plane is running in {}, but its lock file does not name the process",
+                folder.display()
+            ),
+            hint: format!("find the process with `fuser {}` and terminate it", folder.join("lock").display()).into(),
         }
         .into());
     };
-    // The number may be of another container or machine: nobody else's process is to be ended.
+    // The process id may belong to another container or machine; an unrelated process must not be killed.
     if running::has_lock_open(pid, folder) == Some(false) {
-        return Err(Advised {
-            message: format!("a plane runs in {}, but not as process {pid} of this machine", folder.display()),
-            hint: "it runs in another container, or on another machine that shares the folder: stop it there".into(),
+        return Err(ErrorWithHint {
+            message: format!(
+                "a control plane is running in {}, but not as process {pid} of this machine",
+                folder.display()
+            ),
+            hint: "it is running in another container, or on another machine that shares the directory: stop it there"
+                .into(),
         }
         .into());
     }
@@ -86,14 +94,14 @@ fn stop(folder: &Path, presence: &Presence, args: &DownArgs) -> anyhow::Result<(
     let patience = Duration::from_secs(args.wait.into());
     let mut done = running::wait(patience, "still stopping", gone)?.is_some();
     if !done && args.force {
-        eprintln!("killing it, as it did not stop within {} seconds", args.wait);
+        eprintln!("killing the control plane: it did not stop within {} seconds", args.wait);
         send(process, Signal::KILL)?;
         done = running::wait(KILLED, "still ending", gone)?.is_some();
     }
     if !done {
-        return Err(Advised {
+        return Err(ErrorWithHint {
             message: format!("process {pid} did not stop within {} seconds", args.wait),
-            hint: "wait longer with --wait, or kill it with --force".into(),
+            hint: "wait longer with --wait, or kill the process with --force".into(),
         }
         .into());
     }
@@ -103,39 +111,39 @@ fn stop(folder: &Path, presence: &Presence, args: &DownArgs) -> anyhow::Result<(
 
 fn send(process: Pid, signal: Signal) -> anyhow::Result<()> {
     match kill_process(process, signal) {
-        // It has ended by itself.
+        // The process has exited by itself.
         Err(rustix::io::Errno::SRCH) => Ok(()),
-        result => result.with_context(|| format!("cannot send a signal to process {process}")),
+        result => result.with_context(|| format!("failed to send a signal to process {process}")),
     }
 }
 
 fn agreed(folder: &Path) -> anyhow::Result<bool> {
     if !confirm::can_ask() {
-        return Err(Advised {
-            message: format!("nothing was done, as the data in {} would be lost", folder.display()),
-            hint: "--force removes it without asking".into(),
+        return Err(ErrorWithHint {
+            message: format!("aborted: the data in {} would be lost", folder.display()),
+            hint: "use --force to delete it without asking".into(),
         }
         .into());
     }
     let size = data_dir::size(folder).map_or_else(|_| String::new(), |size| format!(" ({})", output::bytes(size)));
-    let question = format!("remove all objects, certificates and the kubeconfig in {}{size}? [y/N]", folder.display());
+    let question = format!("delete all objects, certificates and the kubeconfig in {}{size}? [y/N]", folder.display());
     Ok(confirm::is_yes(&confirm::ask(&question)?))
 }
 
-/// Removes what planes made, and the folder if nothing else is in it.
+/// Deletes the entries that planes created, and the directory if nothing else is in it.
 fn delete(folder: &Path) -> anyhow::Result<()> {
     if !folder.exists() {
         return Ok(());
     }
-    // A folder without is none of a plane: whoever mistyped one does not lose theirs.
+    // A directory without these is not a data directory: a mistyped path must not lose data.
     if !folder.join("lock").exists() && !folder.join("pki").exists() {
-        return Err(Advised {
-            message: format!("{} has no data of a plane", folder.display()),
-            hint: "give the folder that `windlass up` was given".into(),
+        return Err(ErrorWithHint {
+            message: format!("{} is not a data directory", folder.display()),
+            hint: "use the same --data-dir as for `windlass up`".into(),
         }
         .into());
     }
-    // Nobody starts meanwhile.
+    // Prevents a plane from starting meanwhile.
     let _lock = DataDirLock::acquire(folder)?;
     for name in OURS {
         let path = folder.join(name);
@@ -149,7 +157,7 @@ fn delete(folder: &Path) -> anyhow::Result<()> {
     }
     match fs::remove_dir(folder) {
         Ok(()) => eprintln!("removed {}", folder.display()),
-        Err(_) => eprintln!("removed the data in {}; other files stay", folder.display()),
+        Err(_) => eprintln!("deleted the data in {}; other files are kept", folder.display()),
     }
     Ok(())
 }
@@ -169,7 +177,7 @@ mod tests {
         delete(&folder).unwrap();
         let left: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(left, ["images.yaml"]);
-        assert!(delete(&folder).is_err(), "it is no data folder any more");
+        assert!(delete(&folder).is_err(), "it is no longer a data directory");
         fs::remove_file(folder.join("images.yaml")).unwrap();
         fs::write(folder.join("lock"), "").unwrap();
         delete(&folder).unwrap();

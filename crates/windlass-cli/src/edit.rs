@@ -1,27 +1,27 @@
-//! `windlass edit`: other answers to what was asked when something was made.
+//! `windlass edit`: changes of project settings and fields.
 
 use clap::Args;
 use windlass_scaffold::Edits;
 
 use crate::{
     create::FieldArgs,
-    failure::Advised,
+    failure::ErrorWithHint,
     init::LicenseArg,
     project::{self, SourceArgs, Writing},
 };
 
-/// Change the project, or fields of a resource
+/// Change the project or the fields of a resource
 ///
-/// What is generated from it changes with it; what was edited is merged.
+/// Regenerates the affected files; edited files are merged.
 #[derive(Debug, Args)]
 pub(crate) struct EditArgs {
-    /// A sentence about the project
+    /// One-sentence description of the project
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Licence it is under
+    /// License of the project
     #[arg(long, value_enum)]
     license: Option<LicenseArg>,
-    /// Whose it is, for the licence
+    /// Copyright holder for the LICENSE file
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
     #[command(flatten)]
@@ -32,10 +32,10 @@ pub(crate) struct EditArgs {
     /// Kind of the resource to change
     #[arg(long)]
     kind: Option<String>,
-    /// Group of the resource, if several have the kind
+    /// Group of the resource, if several groups have the kind
     #[arg(long, requires = "kind")]
     group: Option<String>,
-    /// Version of the resource to change [default: the one that is stored]
+    /// Version of the resource to change [default: the storage version]
     #[arg(long, requires = "kind")]
     version: Option<String>,
     #[command(flatten)]
@@ -43,7 +43,7 @@ pub(crate) struct EditArgs {
     /// Name of a field to remove; may be repeated
     #[arg(long, value_name = "NAME", requires = "kind")]
     remove_field: Vec<String>,
-    /// Store this version from now on, and work with it
+    /// Version to make the storage version
     #[arg(long, value_name = "VERSION", requires = "kind")]
     storage_version: Option<String>,
     #[command(flatten)]
@@ -55,8 +55,8 @@ pub(crate) fn run(args: EditArgs) -> anyhow::Result<()> {
     let opened = project::open_current()?;
     let fields = args.fields.read()?;
     if args.kind.is_none() && !fields.is_empty() {
-        let message = "it is not said whose fields these are".to_owned();
-        return Err(Advised { message, hint: "add --kind".into() }.into());
+        let message = "fields are given without a resource".to_owned();
+        return Err(ErrorWithHint { message, hint: "add --kind".into() }.into());
     }
     let edits = Edits {
         description: args.description,

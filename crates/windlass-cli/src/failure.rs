@@ -1,4 +1,4 @@
-//! Telling a person what went wrong and what to do about it.
+//! Error reports with hints.
 
 use std::{borrow::Cow, process::ExitCode};
 
@@ -6,29 +6,29 @@ use windlass_builtins::upgrade::UpgradeError;
 use windlass_plane::PlaneError;
 use windlass_scaffold::ScaffoldError;
 
-/// A failure with advice, where the error itself cannot know what the user may do.
+/// An error with a hint, where the error itself cannot know what the user can do.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
-pub(crate) struct Advised {
+pub(crate) struct ErrorWithHint {
     /// What went wrong.
     pub(crate) message: String,
     /// What to do.
     pub(crate) hint: Cow<'static, str>,
 }
 
-/// A failure about which all has been said: it is only for the exit code.
+/// A failure that has already been reported: it only sets the exit code.
 #[derive(Debug, thiserror::Error)]
-#[error("there were problems")]
-pub(crate) struct Told;
+#[error("problems were reported")]
+pub(crate) struct AlreadyReported;
 
-/// A signal came before the work was done.
+/// A signal arrived before the work was done.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted")]
 pub(crate) struct Interrupted;
 
 /// Prints the error with its causes, then a hint if there is one.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    if error.is::<Told>() {
+    if error.is::<AlreadyReported>() {
         return ExitCode::FAILURE;
     }
     if error.is::<Interrupted>() {
@@ -41,13 +41,13 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// What to do about it, if one of its causes knows.
+/// Returns the hint of the first cause that has one.
 pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
     error.chain().find_map(|cause| {
         cause
             .downcast_ref::<PlaneError>()
             .and_then(PlaneError::hint)
-            .or_else(|| cause.downcast_ref::<Advised>().map(|advised| advised.hint.clone().into_owned()))
+            .or_else(|| cause.downcast_ref::<ErrorWithHint>().map(|advised| advised.hint.clone().into_owned()))
             .or_else(|| cause.downcast_ref::<ScaffoldError>().map(ScaffoldError::hint))
             .or_else(|| cause.downcast_ref::<UpgradeError>().map(|error| error.hint().to_owned()))
     })

@@ -1,4 +1,4 @@
-//! `windlass generate`: manifests, installer, chart, bundle and dashboard, from what the program says about itself.
+//! `windlass generate`: manifests, installer, Helm chart, OLM bundle and dashboard, generated from the operator.
 
 mod files;
 
@@ -11,34 +11,35 @@ use windlass_scaffold::{
 };
 
 use crate::{
-    failure::Advised,
+    failure::ErrorWithHint,
     project::{self, Program, Tree},
 };
 
-/// Write manifests, installer, Helm chart, OLM bundle and dashboard from what the program says about itself
+/// Generate manifests, installer, Helm chart, OLM bundle and dashboard from the operator
 ///
-/// Builds the program and asks it. Files that are generated whole say so in their first line; those that are yours
-/// (Chart.yaml, values.yaml and NOTES.txt of the chart, deploy/bundle) are begun once and never overwritten.
+/// Builds and runs the operator to obtain its manifests. Fully generated files say so in their first line; files that
+/// you may edit (Chart.yaml, values.yaml and NOTES.txt of the chart, deploy/bundle) are created once and never
+/// overwritten.
 #[derive(Debug, Args)]
 pub(crate) struct GenerateArgs {
-    /// Only these, comma-separated
+    /// Parts to generate, comma-separated [default: all]
     #[arg(long, value_name = "PARTS", value_enum, value_delimiter = ',')]
     only: Vec<Part>,
-    /// Write nothing; fail if something is stale, and say what
+    /// Fail if a file is out of date, without writing files
     #[arg(long, conflicts_with = "dry_run")]
     check: bool,
-    /// Print what would be done as a diff, and do nothing
+    /// Print the changes as a diff, without writing files
     #[arg(long)]
     dry_run: bool,
-    /// Image of the operator, from now on: it is written into deploy/default
+    /// Image of the operator, saved in deploy/default
     #[arg(long, value_name = "IMAGE")]
     image: Option<Image>,
-    /// Namespace of the operator, from now on: it is written into deploy/default
+    /// Namespace of the operator, saved in deploy/default
     #[arg(long, value_name = "NAME", value_parser = project::namespace)]
     namespace: Option<String>,
 }
 
-/// What can be generated.
+/// Parts that can be generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(super) enum Part {
     /// deploy/crd
@@ -59,7 +60,7 @@ pub(super) enum Part {
     Dashboard,
 }
 
-/// Generates, or says what is stale.
+/// Generates files, or reports those that are out of date.
 pub(crate) fn run(args: GenerateArgs) -> anyhow::Result<()> {
     let opened = project::open_current()?;
     let tree = Tree::read(&opened, args.image.as_ref(), args.namespace.as_deref())?;
@@ -70,7 +71,7 @@ pub(crate) fn run(args: GenerateArgs) -> anyhow::Result<()> {
     };
     let mut changes: Vec<Change> = tree.change()?.cloned().into_iter().collect();
     changes.extend(files::tree(&opened, &program, &parts)?);
-    // kustomize reads files: what it is to read is written before it is asked.
+    // kustomize reads files, so its input is written before it runs.
     let early = !tree.says.foreign.is_empty() && !args.check && !args.dry_run;
     if early {
         project::write_all(&opened.root, &changes)?;
@@ -105,21 +106,24 @@ fn tell(changes: &[Change]) {
     }
 }
 
-/// Fails if there is something to do.
+/// Fails if there are changes.
 fn check(changes: &[Change]) -> anyhow::Result<()> {
     if changes.is_empty() {
         eprintln!("everything is up to date");
         return Ok(());
     }
     let stale: Vec<String> = changes.iter().map(|change| format!("{}: {}", change.path, summary(change))).collect();
-    let message =
-        format!("{} stale:\n  {}", if stale.len() == 1 { "a file is" } else { "some files are" }, stale.join("\n  "));
-    Err(Advised { message, hint: "run `windlass generate`, look at what it changes, and commit that".into() }.into())
+    let message = format!(
+        "{} out of date:\n  {}",
+        if stale.len() == 1 { "a file is" } else { "some files are" },
+        stale.join("\n  ")
+    );
+    Err(ErrorWithHint { message, hint: "run `windlass generate`, review the changes and commit them".into() }.into())
 }
 
 fn summary(change: &Change) -> String {
     let (Some(old), Some(new)) = (&change.old, &change.new) else {
-        return if change.new.is_none() { "is not generated any more" } else { "is missing" }.to_owned();
+        return if change.new.is_none() { "is no longer generated" } else { "is missing" }.to_owned();
     };
     let diff = windlass_scaffold::difference(&change.path, Some(old), Some(new));
     let count =

@@ -1,10 +1,10 @@
-//! `windlass import`: what others have defined, in Rust.
+//! `windlass import`: resources of other projects.
 
 use clap::{Args, Subcommand};
 
 mod crd;
 
-/// Take over what others have defined
+/// Import resources of other projects
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
     #[command(subcommand)]

@@ -6,49 +6,50 @@ use clap::{Args, ValueEnum};
 use windlass_scaffold::{Conflicts, Files, License, Project, ProjectOptions};
 
 use crate::{
-    failure::Advised,
-    project::{self, Origin, SourceArgs, Step, Writing},
+    failure::ErrorWithHint,
+    project::{self, Origin, ProjectUpdate, SourceArgs, Writing},
 };
 
-/// Make a new project: an operator that builds, passes its tests and can be deployed
+/// Create a project: an operator that builds, passes its tests and can be deployed
 ///
-/// The folder is named as the project, unless --dir says another. Resources are added with `windlass create api`.
+/// The directory has the name of the project unless --dir is given. Add resources with `windlass create api`. The
+/// project depends on Windlass from the same source as this command, unless --path, --git or --version is given.
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
-    /// Name of the project: of its crate, its Deployment and its lease
+    /// Name of the project, its crate, its Deployment and its Lease
     name: String,
-    /// Domain that the groups of its resources end with, as example.com
+    /// Domain of its API groups, for example example.com
     #[arg(long)]
     domain: String,
-    /// Folder to make it in [default: NAME]
+    /// Directory to create [default: NAME]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// A sentence about it
+    /// One-sentence description of the project
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Licence it is under
+    /// License of the project
     #[arg(long, value_enum, default_value_t = LicenseArg::Apache2)]
     license: LicenseArg,
-    /// Whose it is, for the licence
+    /// Copyright holder for the LICENSE file
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
     #[command(flatten)]
     source: SourceArgs,
-    /// Release of Windlass to depend on [default: where this windlass was installed from]
+    /// Release of Windlass to depend on
     #[arg(long = "version", alias = "windlass-version", value_name = "VERSION")]
     windlass_version: Option<String>,
     #[command(flatten)]
     writing: Writing,
 }
 
-/// Licences of projects.
+/// Licenses of projects.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum LicenseArg {
     /// Apache License 2.0
     Apache2,
-    /// MIT
+    /// MIT License
     Mit,
-    /// None
+    /// No license
     None,
 }
 
@@ -62,7 +63,7 @@ impl From<LicenseArg> for License {
     }
 }
 
-/// Makes the project.
+/// Creates the project.
 pub(crate) fn run(args: InitArgs) -> anyhow::Result<()> {
     let root = args.dir.unwrap_or_else(|| PathBuf::from(&args.name));
     let mut options = ProjectOptions::new(&args.name, args.domain);
@@ -76,12 +77,16 @@ pub(crate) fn run(args: InitArgs) -> anyhow::Result<()> {
     let source = project::describe(&options.windlass);
     let project = Project::new(options)?;
     if root.join("PROJECT").exists() {
-        let message = format!("{} is a project already", root.display());
-        return Err(Advised { message, hint: "choose another name, or change it with `windlass edit`".into() }.into());
+        let message = format!("{} is already a project", root.display());
+        return Err(ErrorWithHint {
+            message,
+            hint: "choose another name, or change the project with `windlass edit`".into(),
+        }
+        .into());
     }
     let recorded = BTreeMap::new();
-    let step = Step { root: &root, recorded: &recorded, before: Files::new(), conflicts: Conflicts::ByHand };
-    step.take(project.into(), args.writing)?;
+    let update = ProjectUpdate { root: &root, recorded: &recorded, before: Files::new(), conflicts: Conflicts::Report };
+    update.execute(project.into(), args.writing)?;
     eprintln!("\n{source}");
     if !args.writing.dry_run {
         eprintln!("\nnext:");

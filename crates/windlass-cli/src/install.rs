@@ -1,4 +1,4 @@
-//! `windlass install`: the definitions of a project, in a cluster.
+//! `windlass install`: applies a project's CRDs to a cluster.
 
 use clap::Args;
 
@@ -8,23 +8,23 @@ use crate::{
     threads,
 };
 
-/// Apply the project's definitions to a cluster, and wait until they are served
+/// Apply the project's CRDs to a cluster and wait until they are established
 #[derive(Debug, Args)]
 pub(crate) struct InstallArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Namespace of the operator, for definitions that it converts [default: as deploy/default says]
+    /// Namespace of the operator, for CRDs with a conversion webhook [default: from deploy/default]
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
-    /// Take over fields that others have set
+    /// Take ownership of fields that conflict with other field managers
     #[arg(long)]
     force_conflicts: bool,
-    /// Print what the server would change, and do nothing
+    /// Print what the server would change, without changing it
     #[arg(long)]
     dry_run: bool,
 }
 
-/// Applies them.
+/// Applies the CRDs.
 pub(crate) fn run(args: InstallArgs) -> anyhow::Result<()> {
     let definitions = definitions(args.namespace.as_deref())?;
     threads::block_on(async {
@@ -39,7 +39,7 @@ pub(crate) fn run(args: InstallArgs) -> anyhow::Result<()> {
     })
 }
 
-/// The definitions of the project.
+/// Returns the CRDs of the project.
 pub(crate) fn definitions(namespace: Option<&str>) -> anyhow::Result<Vec<serde_json::Value>> {
     let opened = project::open()?;
     let tree = project::Tree::read(&opened, None, namespace)?;

@@ -1,4 +1,4 @@
-//! `windlass kubectl-env`: what a shell needs so that kubectl talks to the plane.
+//! `windlass kubectl-env`: shell commands that make kubectl use the plane.
 
 use std::{
     env,
@@ -7,9 +7,9 @@ use std::{
 
 use clap::Args;
 
-use crate::{data_dir::DataDirArgs, failure::Advised, output, running::Presence, shell::Shell};
+use crate::{data_dir::DataDirArgs, failure::ErrorWithHint, output, running::Presence, shell::Shell};
 
-/// Print what sets KUBECONFIG to the running plane, for a shell
+/// Print shell commands that set KUBECONFIG for the running control plane
 ///
 /// eval "$(windlass kubectl-env)" in bash and zsh, windlass kubectl-env | source in fish,
 /// & windlass kubectl-env | Invoke-Expression in PowerShell.
@@ -17,15 +17,15 @@ use crate::{data_dir::DataDirArgs, failure::Advised, output, running::Presence, 
 pub(crate) struct KubectlEnvArgs {
     #[command(flatten)]
     data_dir: DataDirArgs,
-    /// The shell [default: the one of the environment]
+    /// Shell to print for [default: detected from the environment]
     #[arg(long, value_enum)]
     shell: Option<Shell>,
-    /// Print what takes KUBECONFIG away again
+    /// Print commands that unset KUBECONFIG
     #[arg(long)]
     unset: bool,
 }
 
-/// Prints one line to standard output; and how to use it, if nothing does.
+/// Prints one line to standard output, and how to use it if that is a terminal.
 pub(crate) fn run(args: KubectlEnvArgs) -> anyhow::Result<()> {
     let shell = args.shell.unwrap_or_else(|| Shell::detect(&|name| env::var(name).ok()));
     let option = args.data_dir.option();
@@ -34,9 +34,9 @@ pub(crate) fn run(args: KubectlEnvArgs) -> anyhow::Result<()> {
     } else {
         let folder = args.data_dir.resolve()?;
         let Presence::Serving(_) = Presence::of(&folder)? else {
-            return Err(Advised {
-                message: format!("no plane runs in {}", folder.display()),
-                hint: format!("start one with `windlass up --background{option}`").into(),
+            return Err(ErrorWithHint {
+                message: format!("no control plane is running in {}", folder.display()),
+                hint: format!("start it with `windlass up --background{option}`").into(),
             }
             .into());
         };
@@ -45,7 +45,7 @@ pub(crate) fn run(args: KubectlEnvArgs) -> anyhow::Result<()> {
     output::print(&format!("{line}\n"))?;
     if io::stdout().is_terminal() {
         let unset = if args.unset { " --unset" } else { "" };
-        eprintln!("# to do so: {}", shell.evaluate(&format!("windlass kubectl-env{option}{unset}")));
+        eprintln!("# to run this: {}", shell.evaluate(&format!("windlass kubectl-env{option}{unset}")));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Logs, on standard error, or wherever a command that has the terminal for itself wants them.
+//! Logs to standard error, or to a command that uses the whole terminal.
 
 use std::io::{self, IsTerminal as _};
 
@@ -8,13 +8,13 @@ use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
 
 use crate::output;
 
-/// How many lines may wait. Further ones are lost: a log must not stop what it tells of.
+/// Maximum number of buffered lines. Further lines are dropped: logging must not block.
 const WAITING: usize = 256;
 
-/// Who has the logs instead of standard error.
+/// The receiver of logs, instead of standard error.
 static DIVERTED: Mutex<Option<mpsc::Sender<String>>> = Mutex::new(None);
 
-/// Starts logging: warnings, and more of Windlass's own for every `-v`. `RUST_LOG` decides where it is set.
+/// Starts logging: warnings, and more of Windlass's own logs for each `-v`. `RUST_LOG` takes precedence.
 pub(crate) fn start(verbose: u8) {
     let filter = match std::env::var("RUST_LOG") {
         Ok(directives) if !directives.is_empty() => EnvFilter::new(directives),
@@ -29,7 +29,7 @@ pub(crate) fn start(verbose: u8) {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(Logs).with_ansi(colour).init();
 }
 
-/// Takes the logs until the receiver is dropped.
+/// Diverts the logs until the receiver is dropped.
 pub(crate) fn divert() -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel(WAITING);
     *DIVERTED.lock() = Some(sender);
@@ -47,7 +47,7 @@ impl<'a> MakeWriter<'a> for Logs {
 }
 
 impl io::Write for Logs {
-    /// A whole line at a time, as the formatter does it.
+    /// The formatter writes whole lines.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut diverted = DIVERTED.lock();
         if let Some(sender) = diverted.as_ref() {

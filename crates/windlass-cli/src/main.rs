@@ -6,15 +6,15 @@
 // The one crate whose business is to print.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-/// Prints to standard error. Unlike that of the standard library it does not panic when nobody can hear it: a closed
-/// pipe or a full disk there is no reason to stop in the middle of something.
+/// Prints to standard error. Unlike the macro of the standard library, it does not panic if writing fails: a closed
+/// pipe or a full disk is no reason to stop in the middle of an operation.
 macro_rules! eprint {
     ($($text:tt)*) => {{
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!($($text)*));
     }};
 }
 
-/// The same with the end of a line.
+/// Prints a line to standard error.
 macro_rules! eprintln {
     () => { eprint!("\n") };
     ($($text:tt)*) => { eprint!("{}\n", format_args!($($text)*)) };
@@ -62,15 +62,15 @@ mod up;
 mod upgrade;
 mod version;
 
-/// A server of JSON is made of small allocations: with that of glibc they are a third of its processor time.
+/// A server of JSON makes many small allocations: with glibc's allocator they take a third of its processor time.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Everything needed to extend the Kubernetes API.
+/// Build, run and test Kubernetes operators with an embedded control plane
 #[derive(Debug, Parser)]
 #[command(name = "windlass", version)]
 struct Cli {
-    /// Log more; up to three times. RUST_LOG, where set, decides instead.
+    /// Increase log verbosity; up to three times. RUST_LOG takes precedence
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
     #[command(subcommand)]
@@ -104,14 +104,14 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // Not a command for people: the plane starts the processes of pods so.
+    // Internal: the plane runs processes of pods with this command.
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|first| first == windlass_plane::POD_PROCESS) {
         let error = windlass_plane::exec_pod_process(arguments);
-        return failure::report(&anyhow::Error::new(error).context("cannot start a process of a pod"));
+        return failure::report(&anyhow::Error::new(error).context("failed to start a process of a pod"));
     }
     let cli = Cli::parse();
-    // What the demo breaks on purpose need not be logged between its lines.
+    // Errors that the demo provokes on purpose are not logged between its lines.
     if !matches!(cli.command, Command::Demo(_)) || cli.verbose > 0 {
         logging::start(cli.verbose);
     }

@@ -1,4 +1,4 @@
-//! How data is printed.
+//! Output formats.
 
 use std::io::{self, Write as _};
 
@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 use windlass_schema::yaml;
 
-/// In which form.
+/// Format of data on standard output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     #[default]
@@ -17,22 +17,22 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// The data as text; `table` is for people.
+    /// Formats the data; `table` is the human-readable form.
     pub(crate) fn text(self, data: &impl Serialize, table: impl FnOnce() -> String) -> anyhow::Result<String> {
         Ok(match self {
             Self::Table => table(),
-            Self::Json => serde_json::to_string_pretty(data).context("cannot write JSON")? + "\n",
-            Self::Yaml => yaml::to_yaml(&serde_json::to_value(data).context("cannot write YAML")?),
+            Self::Json => serde_json::to_string_pretty(data).context("failed to serialize as JSON")? + "\n",
+            Self::Yaml => yaml::to_yaml(&serde_json::to_value(data).context("failed to serialize as YAML")?),
         })
     }
 }
 
-/// Writes to standard output. Whoever closed the pipe has seen enough.
+/// Writes to standard output. A closed pipe is not an error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result.context("cannot write to standard output"),
+        result => result.context("failed to write to standard output"),
     }
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn colour_allowed() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// A number of bytes in words: `1.5 MB`.
+/// Formats a number of bytes: `1.5 MB`.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
     let mut value = count as f64;

@@ -1,9 +1,9 @@
-//! Projects on the disk: finding one, and bringing it from one state to another.
+//! Projects on disk: opening and updating them.
 
 mod ask;
 mod cargo;
+mod deferred_signals;
 mod format;
-mod held;
 mod origin;
 mod program;
 mod source;
@@ -19,7 +19,7 @@ use std::{
 use anyhow::Context as _;
 use clap::Args;
 use windlass_scaffold::{
-    Change, Conflicts, Files, Plan, Project, Question, ScaffoldError, difference, fingerprint, generate, plan,
+    Change, Conflicts, FilePlan, Files, Project, Question, ScaffoldError, difference, fingerprint, generate, plan,
 };
 
 pub(crate) use cargo::{Artifact, artifact, cargo};
@@ -31,69 +31,73 @@ pub(crate) use tree::{Tree, roles, samples};
 pub(crate) use write::all as write_all;
 
 use crate::{
-    failure::{Advised, Told},
+    failure::{AlreadyReported, ErrorWithHint},
     output,
 };
 
-/// The file that makes a folder a project.
+/// The file that marks the root of a project.
 const PROJECT: &str = "PROJECT";
 
-/// A file that is there once manifests were generated.
+/// A file that exists once manifests have been generated.
 const MANIFESTS: &str = "deploy/crd/crds.yaml";
 
-/// How a command that writes into a project goes about it.
+/// Options of commands that write into a project.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Writing {
-    /// Print what would be done as a diff, and do nothing
+    /// Print the changes as a diff, without writing files
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Overwrite and remove edited files without asking
+    /// Overwrite and delete edited files without asking
     #[arg(long)]
     pub(crate) force: bool,
 }
 
-/// A project and where it is.
-pub(crate) struct Opened {
+/// A project and its directory.
+pub(crate) struct OpenProject {
     pub(crate) root: PathBuf,
     pub(crate) project: Project,
 }
 
-/// A project as it is to be.
-pub(crate) struct Wanted {
+/// Target state of a project.
+pub(crate) struct TargetState {
     pub(crate) project: Project,
-    /// Texts in place of those that are generated.
-    pub(crate) instead: Files,
+    /// File contents that replace the generated ones.
+    pub(crate) overrides: Files,
 }
 
-impl From<Project> for Wanted {
+impl From<Project> for TargetState {
     fn from(project: Project) -> Self {
-        Self { project, instead: Files::new() }
+        Self { project, overrides: Files::new() }
     }
 }
 
-/// The project that the working directory is in.
-pub(crate) fn open() -> anyhow::Result<Opened> {
-    let here = env::current_dir().context("cannot find the working directory")?;
+/// Opens the project that contains the working directory.
+pub(crate) fn open() -> anyhow::Result<OpenProject> {
+    let here = env::current_dir().context("failed to determine the working directory")?;
     let Some(root) = here.ancestors().find(|folder| folder.join(PROJECT).is_file()) else {
-        let message = format!("{} is in no project: there is no file {PROJECT}", here.display());
-        return Err(Advised { message, hint: "make a project with `windlass init NAME --domain DOMAIN`".into() }.into());
+        let message = format!("{} is not in a project: no {PROJECT} file was found", here.display());
+        return Err(ErrorWithHint {
+            message,
+            hint: "create a project with `windlass init NAME --domain DOMAIN`".into(),
+        }
+        .into());
     };
     let file = root.join(PROJECT);
     let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
     let project = match Project::read(&text) {
         Err(_) if is_of_kubebuilder(&text) => {
-            let message = format!("{} is a project of kubebuilder or Operator SDK", root.display());
-            let hint = "make a project in another folder with `windlass init NAME --domain DOMAIN`; `windlass import \
-                        crd FILE` takes its definitions over";
-            return Err(Advised { message, hint: hint.into() }.into());
+            let message = format!("{} is a kubebuilder or Operator SDK project", root.display());
+            let hint = "create a project in another directory with `windlass init NAME --domain DOMAIN`; import its CRDs \
+                        with `windlass import crd FILE`";
+            return Err(ErrorWithHint { message, hint: hint.into() }.into());
         }
         read => read.with_context(|| root.display().to_string())?,
     };
     write::sweep(root);
-    Ok(Opened { root: root.to_owned(), project })
+    Ok(OpenProject { root: root.to_owned(), project })
 }
 
-/// Whether the file is the one that kubebuilder and Operator SDK have, which has the same name.
+/// Whether this is the PROJECT file of kubebuilder or Operator SDK, which has the same name.
 fn is_of_kubebuilder(text: &str) -> bool {
     let mut lines = text.lines().skip_while(|line| !line.starts_with("layout:"));
     lines.next().is_some_and(|line| {
@@ -102,26 +106,26 @@ fn is_of_kubebuilder(text: &str) -> bool {
     })
 }
 
-/// The same, of this version of the scaffold.
-pub(crate) fn open_current() -> anyhow::Result<Opened> {
+/// Opens the project, which must have the current scaffold version.
+pub(crate) fn open_current() -> anyhow::Result<OpenProject> {
     let opened = open()?;
     opened.project.check_scaffold()?;
     Ok(opened)
 }
 
-/// A namespace, as a cluster takes it.
+/// Parses the name of a namespace.
 pub(crate) fn namespace(text: &str) -> Result<String, String> {
     match windlass_scaffold::names::is_dns_label(text) {
         true => Ok(text.to_owned()),
         false => Err(format!(
-            "{text:?} cannot be a namespace: it has at most 63 lower-case letters, digits and -, and begins and ends \
-             with a letter or digit"
+            "{text:?} is not a valid namespace: it must consist of at most 63 lower-case letters, digits and '-', and \
+             start and end with a letter or digit"
         )),
     }
 }
 
-impl Opened {
-    /// Changes the project, and its files with it.
+impl OpenProject {
+    /// Changes the project and its files.
     pub(crate) fn change(
         &self,
         writing: Writing,
@@ -129,30 +133,31 @@ impl Opened {
     ) -> anyhow::Result<()> {
         let mut project = self.project.clone();
         change(&mut project)?;
-        self.become_as(project.into(), writing)
+        self.regenerate(project.into(), writing)
     }
 
-    /// Makes the project as it is wanted.
-    pub(crate) fn become_as(&self, wanted: Wanted, writing: Writing) -> anyhow::Result<()> {
+    /// Regenerates the project's files for its target state.
+    pub(crate) fn regenerate(&self, wanted: TargetState, writing: Writing) -> anyhow::Result<()> {
         let before = generate(&self.project);
-        let step = Step { root: &self.root, recorded: &self.project.files, before, conflicts: Conflicts::ByHand };
-        step.take(wanted, writing)
+        let update =
+            ProjectUpdate { root: &self.root, recorded: &self.project.files, before, conflicts: Conflicts::Report };
+        update.execute(wanted, writing)
     }
 }
 
-/// From what was generated to what is to be.
-pub(crate) struct Step<'a> {
+/// An update of the files of a project.
+pub(crate) struct ProjectUpdate<'a> {
     pub(crate) root: &'a Path,
-    /// Fingerprints of the PROJECT file.
+    /// Fingerprints in the PROJECT file.
     pub(crate) recorded: &'a BTreeMap<String, String>,
-    /// What was generated.
+    /// Previously generated files.
     pub(crate) before: Files,
     pub(crate) conflicts: Conflicts,
 }
 
-impl Step<'_> {
-    /// Plans it, asks where something of the user would be lost, and does it all or not at all.
-    pub(crate) fn take(mut self, mut wanted: Wanted, writing: Writing) -> anyhow::Result<()> {
+impl ProjectUpdate<'_> {
+    /// Plans the changes, asks before user edits are lost, and writes all files or none.
+    pub(crate) fn execute(mut self, mut wanted: TargetState, writing: Writing) -> anyhow::Result<()> {
         let mut after = generate(&wanted.project);
         let changed: BTreeSet<String> = self
             .before
@@ -165,11 +170,11 @@ impl Step<'_> {
         format_all(&mut self.before, &changed, &style);
         format_all(&mut after, &changed, &style);
         wanted.project.files = self.fingerprints(&changed, &after);
-        // Those that nothing is generated for are only ever written once, and belong to the user from then on.
+        // Files that are not generated are written once and belong to the user from then on.
         let others: BTreeSet<String> =
-            wanted.instead.keys().filter(|path| !after.contains_key(*path)).cloned().collect();
-        format_all(&mut wanted.instead, &others, &style);
-        after.extend(wanted.instead);
+            wanted.overrides.keys().filter(|path| !after.contains_key(*path)).cloned().collect();
+        format_all(&mut wanted.overrides, &others, &style);
+        after.extend(wanted.overrides);
 
         let there = read(self.root, &changed.union(&others).cloned().collect())?;
         let mut plan = plan(self.recorded, &self.before, &after, &|path| there.get(path).cloned(), self.conflicts);
@@ -189,23 +194,22 @@ impl Step<'_> {
             tell_stale(self.root, &plan.changes);
         }
         if !plan.conflicts.is_empty() {
-            let message = format!("there are conflicts in {}", plan.conflicts.join(", "));
-            return Err(Advised { message, hint: "look for <<<<<<< in these files and choose".into() }.into());
+            let message = format!("conflicts in {}", plan.conflicts.join(", "));
+            return Err(ErrorWithHint { message, hint: "resolve the conflicts marked with <<<<<<<".into() }.into());
         }
         if !beside.is_empty() {
-            let message = format!("edited files were left as they are: {}", beside.join(", "));
-            let hint = "what this windlass makes is beside them (.new): take over what you want, and remove it; or put \
-                        everything back by version control, and `windlass upgrade --from PROGRAM` with the older \
-                        windlass merges it";
-            return Err(Advised { message, hint: hint.into() }.into());
+            let message = format!("edited files were not changed: {}", beside.join(", "));
+            let hint = "the new versions are next to them (.new): merge and delete these; or restore everything from \
+                        version control and run `windlass upgrade --from PROGRAM` with the older windlass to merge \
+                        automatically";
+            return Err(ErrorWithHint { message, hint: hint.into() }.into());
         }
-        // What is left to do has been said.
-        if plan.by_hand.is_empty() { Ok(()) } else { Err(Told.into()) }
+        // The remaining edits have been reported.
+        if plan.manual_edits.is_empty() { Ok(()) } else { Err(AlreadyReported.into()) }
     }
 
-    /// Answers the questions of a plan so that edited files stay, with what they would become beside them; answers
-    /// which these are.
-    fn put_beside(&self, plan: &mut Plan) -> anyhow::Result<Vec<String>> {
+    /// Resolves questions by keeping edited files and writing the new version next to each. Returns the edited files.
+    fn put_beside(&self, plan: &mut FilePlan) -> anyhow::Result<Vec<String>> {
         let mut edited = Vec::new();
         for Question { change, .. } in std::mem::take(&mut plan.questions) {
             match change.new {
@@ -217,14 +221,14 @@ impl Step<'_> {
                     }
                     edited.push(change.path);
                 }
-                None => eprintln!("kept    {}: it was edited, and is not generated any more", change.path),
+                None => eprintln!("kept    {}: edited, but no longer generated", change.path),
             }
         }
         plan.changes.sort_by(|one, other| one.path.cmp(&other.path));
         Ok(edited)
     }
 
-    /// What is to be remembered: files that stay as they were keep what they had.
+    /// Fingerprints to record; unchanged files keep theirs.
     fn fingerprints(&self, changed: &BTreeSet<String>, after: &Files) -> BTreeMap<String, String> {
         let fingerprint_of = |(path, text): (&String, &String)| {
             let kept = self.recorded.get(path).filter(|_| !changed.contains(path));
@@ -240,7 +244,7 @@ impl Step<'_> {
     }
 }
 
-/// The files that are there.
+/// Reads those of the files that exist.
 pub(crate) fn read(root: &Path, paths: &BTreeSet<String>) -> anyhow::Result<Files> {
     let mut files = Files::new();
     for path in paths {
@@ -256,27 +260,27 @@ pub(crate) fn read(root: &Path, paths: &BTreeSet<String>) -> anyhow::Result<File
     Ok(files)
 }
 
-/// Prints what would be done.
+/// Prints the changes as a diff.
 pub(crate) fn show_changes(changes: &[Change]) -> anyhow::Result<()> {
     let all: String =
         changes.iter().map(|change| difference(&change.path, change.old.as_deref(), change.new.as_deref())).collect();
     output::print(&all)
 }
 
-/// Says how manifests that are there become those of the changed code: tests of the project compare them.
+/// Tells the user to regenerate manifests after code changes: the project's tests compare them.
 fn tell_stale(root: &Path, changes: &[Change]) {
-    // Nothing in these two is in manifests.
+    // These two files do not affect manifests.
     let others = ["src/lib.rs", "src/main.rs"];
     let is_code = |Change { path, .. }: &Change| {
         path.starts_with("src/") && path.ends_with(".rs") && !others.contains(&path.as_str())
     };
     if changes.iter().any(is_code) && root.join(MANIFESTS).is_file() {
-        eprintln!("\nnext:\n  windlass generate    # {MANIFESTS} and others are of before this change");
+        eprintln!("\nnext:\n  windlass generate    # {MANIFESTS} and others are out of date");
     }
 }
 
-/// Says what was done, and what is left to do.
-fn tell(plan: &Plan, writing: Writing) {
+/// Reports the changes, and the edits left to the user.
+fn tell(plan: &FilePlan, writing: Writing) {
     if !writing.dry_run {
         for Change { path, old, new, merged } in plan.changes.iter().filter(|change| change.path != PROJECT) {
             let done = match (old, new, merged) {
@@ -289,13 +293,13 @@ fn tell(plan: &Plan, writing: Writing) {
         }
     }
     if plan.changes.is_empty() {
-        eprintln!("there was nothing to do");
+        eprintln!("nothing to do");
     }
-    if plan.by_hand.is_empty() {
+    if plan.manual_edits.is_empty() {
         return;
     }
-    eprintln!("\nsome files are too different from what was generated; please edit them:");
-    for windlass_scaffold::ByHand { path, line, remove, add } in &plan.by_hand {
+    eprintln!("\ncould not merge all changes into edited files; apply these by hand:");
+    for windlass_scaffold::ManualEdit { path, line, remove, add } in &plan.manual_edits {
         eprintln!("{path}:{line}:");
         for line in remove {
             eprint!("  - {line}");

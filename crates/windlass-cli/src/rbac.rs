@@ -1,4 +1,4 @@
-//! `windlass rbac`: what programs may do, and what they do.
+//! `windlass rbac`: permissions of operators.
 
 use clap::{Args, Subcommand};
 
@@ -8,7 +8,7 @@ mod needs;
 mod print;
 mod rules;
 
-/// Find out what a program has to be allowed
+/// Determine the permissions an operator needs
 #[derive(Debug, Args)]
 pub(crate) struct RbacArgs {
     #[command(subcommand)]

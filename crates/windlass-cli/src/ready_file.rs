@@ -1,4 +1,4 @@
-//! A file that appears when the server serves, for scripts that wait for it.
+//! A file that appears once the server is ready, for scripts that wait for it.
 
 use std::{
     fs, io,
@@ -7,11 +7,11 @@ use std::{
 
 use anyhow::Context as _;
 
-/// The file, which is not there until it is announced.
+/// A file that does not exist until it is announced.
 pub(crate) struct ReadyFile(PathBuf);
 
 impl ReadyFile {
-    /// Removes what an earlier run left, so that nobody takes it for this one's.
+    /// Removes the file of an earlier run, so that it is not mistaken for this one's.
     pub(crate) fn prepare(path: PathBuf) -> anyhow::Result<Self> {
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -21,13 +21,13 @@ impl ReadyFile {
         }
     }
 
-    /// Makes the file appear, complete, with the server's URL in it.
+    /// Creates the file atomically, with the server's URL in it.
     pub(crate) fn announce(&self, url: &str) -> anyhow::Result<()> {
         appear(&self.0, &format!("{url}\n"))
     }
 }
 
-/// Makes a file appear, complete, in place of what was there.
+/// Creates or replaces a file atomically.
 pub(crate) fn appear(path: &Path, text: &str) -> anyhow::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}.tmp", std::process::id()));

@@ -1,4 +1,4 @@
-//! `windlass run`: builds the project's operator and runs it here, again after each change.
+//! `windlass run`: builds and runs a project's operator, and restarts it after changes.
 
 mod build;
 mod changes;
@@ -43,23 +43,23 @@ use self::{
 };
 use crate::{
     cluster::ClusterArgs,
-    failure::Advised,
+    failure::ErrorWithHint,
     output::colour_allowed,
-    project::{self, Opened},
+    project::{self, OpenProject},
     signals::Signals,
     threads,
 };
 
-/// A user presses few keys at a time.
+/// Capacity for key presses.
 const COMMANDS: usize = 8;
-/// Where a run keeps certificates and kubeconfig: in a folder that version control ignores.
+/// Directory for certificates and the kubeconfig of a run, ignored by version control.
 const FOLDER: &str = "target/windlass";
 const SAMPLES: &str = "deploy/samples";
 
-/// Build the project's operator and run it here, again after each change
+/// Build and run the operator, and restart it after each change
 ///
-/// Runs against a control plane of its own, in this process, or the cluster of --kubeconfig and --context. Definitions
-/// are applied before the operator starts, and webhooks lead to it for as long as it runs.
+/// Runs against its own in-process control plane, or against the cluster of --kubeconfig and --context. CRDs are
+/// applied before the operator starts, and webhooks are routed to it while it runs.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// Kubeconfig of the cluster to run against [default: an embedded control plane]
@@ -68,16 +68,17 @@ pub(crate) struct RunArgs {
     /// Context of the kubeconfig
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// Name or address of this machine by which the cluster reaches webhooks [default: the address on the way to it]
+    /// Host name or address where the cluster reaches this machine's webhooks [default: the local address of the route
+    /// to it]
     #[arg(long, value_name = "ADDRESS")]
     webhook_host: Option<String>,
-    /// Build once, and leave changes alone
+    /// Build once, without watching for changes
     #[arg(long)]
     no_watch: bool,
-    /// Print lines instead of the live view; the default where there is no terminal
+    /// Print lines instead of the live view; the default without a terminal
     #[arg(long)]
     plain: bool,
-    /// Build with optimisations
+    /// Build with optimizations
     #[arg(long)]
     release: bool,
     /// Apply the manifests in deploy/samples once the operator is ready
@@ -85,7 +86,7 @@ pub(crate) struct RunArgs {
     samples: bool,
     #[command(flatten)]
     embedded: EmbeddedArgs,
-    /// Further arguments of the operator
+    /// Additional arguments of the operator
     #[arg(last = true, value_name = "ARGUMENTS")]
     arguments: Vec<OsString>,
 }
@@ -95,14 +96,14 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<()> {
     let opened = project::open()?;
     let samples = opened.root.join(SAMPLES);
     if args.samples && !samples.is_dir() {
-        let message = format!("there are no samples: {} is no folder", samples.display());
-        return Err(Advised { message, hint: "leave out --samples".into() }.into());
+        let message = format!("there are no samples: {} is not a directory", samples.display());
+        return Err(ErrorWithHint { message, hint: "leave out --samples".into() }.into());
     }
     threads::block_on_all(serve(args, opened))
 }
 
-async fn serve(args: RunArgs, opened: Opened) -> anyhow::Result<()> {
-    let mut signals = Signals::catch().context("cannot catch signals")?;
+async fn serve(args: RunArgs, opened: OpenProject) -> anyhow::Result<()> {
+    let mut signals = Signals::catch().context("failed to install signal handlers")?;
     let folder = opened.root.join(FOLDER);
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let is_foreign = args.kubeconfig.is_some() || args.context.is_some();
@@ -112,7 +113,12 @@ async fn serve(args: RunArgs, opened: Opened) -> anyhow::Result<()> {
     };
     let kubeconfig = match &embedded {
         Some(embedded) => Some(embedded.kubeconfig.clone()),
-        None => args.kubeconfig.as_deref().map(std::path::absolute).transpose().context("cannot use the kubeconfig")?,
+        None => args
+            .kubeconfig
+            .as_deref()
+            .map(std::path::absolute)
+            .transpose()
+            .context("cannot resolve the path of the kubeconfig")?,
     };
 
     let (reporter, events) = Reporter::new();
@@ -141,7 +147,7 @@ async fn serve(args: RunArgs, opened: Opened) -> anyhow::Result<()> {
     outcome
 }
 
-/// Supervises, with the plane around it. Nothing reports any longer when this is over.
+/// Supervises the run and its plane. No events are reported after it returns.
 async fn work(
     supervisor: Supervisor,
     asked: mpsc::Receiver<Command>,
@@ -156,10 +162,10 @@ async fn work(
     outcome.and(embedded.stop().await)
 }
 
-/// Finds the cluster, and puts together all that the run consists of.
+/// Selects the cluster, and assembles the parts of the run.
 async fn prepare(
     args: &RunArgs,
-    opened: &Opened,
+    opened: &OpenProject,
     folder: &Path,
     kubeconfig: Option<PathBuf>,
     has_view: bool,
@@ -171,7 +177,7 @@ async fn prepare(
     let shown = kubeconfig.as_ref().map(|path| path.display().to_string());
     reporter.tell(Event::Cluster { server: cluster.url.clone(), kubeconfig: shown }).await;
     let host = args.webhook_host.clone().unwrap_or_else(|| tunnel::own_address(&cluster.url).to_string());
-    let port = operator::free_port_everywhere().context("there is no free port for the webhooks")?;
+    let port = operator::free_port_everywhere().context("failed to find a free port for webhooks")?;
     let tunnel = Tunnel::prepare(&folder.join("webhook"), name, host, port)?;
     let surroundings = Surroundings {
         root: opened.root.clone(),

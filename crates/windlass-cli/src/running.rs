@@ -1,8 +1,8 @@
-//! Which plane runs in a data folder.
+//! The plane that runs in a data directory.
 //!
-//! The lock of the folder decides whether one does: the kernel gives it up with the process, so nothing that a crash
-//! leaves behind is taken for a plane. What a plane says of itself while it serves is in `DIR/plane.json`, which counts
-//! only if it names the process that has the lock.
+//! The lock of the directory decides whether one is running: the kernel releases it with the process, so leftovers of a
+//! crash are not mistaken for a plane. A running plane describes itself in `DIR/plane.json`, which is only valid if it
+//! names the process that holds the lock.
 
 use std::{
     fs, io,
@@ -17,37 +17,37 @@ use windlass_plane::{DataDirLock, Holder};
 
 use crate::ready_file;
 
-/// How often somebody who waits for a plane looks again.
+/// How often to poll while waiting for a plane.
 const AGAIN: Duration = Duration::from_millis(10);
-/// After how long somebody who waits is told that it goes on.
+/// After how long a waiting user gets a progress message.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A plane that serves, in its own words.
+/// A running plane, as it describes itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Running {
-    /// Its process.
+    /// Process id.
     pub(crate) pid: u32,
-    /// Where it serves.
+    /// URL of the API server.
     pub(crate) url: String,
-    /// The version of the program.
+    /// Version of the program.
     pub(crate) version: String,
-    /// When it began to serve, as RFC 3339 has it.
+    /// Time when it started serving, in RFC 3339.
     pub(crate) since: String,
 }
 
-/// Whether a plane is in a folder.
+/// Whether a plane is running in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
-    /// Nobody is.
+    /// No plane is running.
     Nobody,
-    /// One that does not serve: it starts, or it stops.
+    /// A plane is starting or stopping.
     Busy { pid: Option<u32> },
-    /// One that serves.
+    /// A plane is serving.
     Serving(Running),
 }
 
 impl Presence {
-    /// Who is in the folder, which need not exist.
+    /// Checks a directory, which need not exist.
     pub(crate) fn of(folder: &Path) -> anyhow::Result<Self> {
         let Some(Holder { process }) = DataDirLock::holder(folder)? else { return Ok(Self::Nobody) };
         let said = fs::read(file(folder)).ok().and_then(|text| serde_json::from_slice::<Running>(&text).ok());
@@ -57,7 +57,7 @@ impl Presence {
         })
     }
 
-    /// The process, if it is known.
+    /// Process id of the plane, if known.
     pub(crate) fn pid(&self) -> Option<u32> {
         match self {
             Self::Nobody => None,
@@ -67,7 +67,7 @@ impl Presence {
     }
 }
 
-/// Says that this process serves the folder, whose lock it has.
+/// Records that this process serves the directory, whose lock it holds.
 pub(crate) fn announce(folder: &Path, url: &str) -> anyhow::Result<()> {
     let running = Running {
         pid: process::id(),
@@ -75,22 +75,22 @@ pub(crate) fn announce(folder: &Path, url: &str) -> anyhow::Result<()> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         since: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
     };
-    let text = serde_json::to_string(&running).context("cannot say what runs")?;
+    let text = serde_json::to_string(&running).context("failed to describe the running plane")?;
     ready_file::appear(&file(folder), &format!("{text}\n"))
 }
 
-/// Takes back what was announced; while the lock is still held, lest it be another's.
+/// Removes the record. The lock must still be held, lest the record be another plane's.
 pub(crate) fn retract(folder: &Path) {
-    // Nobody believes it once the lock is free.
+    // The record is invalid once the lock is released.
     let _ = fs::remove_file(file(folder));
 }
 
-/// Where a plane says what it is.
+/// Path of the record.
 pub(crate) fn file(folder: &Path) -> PathBuf {
     folder.join("plane.json")
 }
 
-/// Looks until there is an answer or the deadline is over, and says now and then that it takes a while.
+/// Polls until there is a result or the deadline has passed, with a progress message now and then.
 pub(crate) fn wait<T>(
     deadline: Duration,
     what: &str,
@@ -114,8 +114,8 @@ pub(crate) fn wait<T>(
     }
 }
 
-/// Whether a process has the folder's lock file open; `None` where one cannot look into other processes. A process id in
-/// the file may be of another container or machine that shares the folder, and mean somebody else here.
+/// Whether a process has the directory's lock file open; `None` if other processes cannot be inspected. The process id
+/// in the file may be from another container or machine that shares the directory, where it denotes another process.
 pub(crate) fn has_lock_open(pid: u32, folder: &Path) -> Option<bool> {
     let lock = fs::canonicalize(folder.join("lock")).ok()?;
     let descriptors = match fs::read_dir(format!("/proc/{pid}/fd")) {
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(Presence::of(folder).unwrap(), Presence::Nobody, "there is no lock");
 
         let lock = DataDirLock::acquire(folder).unwrap();
-        let Presence::Serving(running) = Presence::of(folder).unwrap() else { panic!("it must serve") };
+        let Presence::Serving(running) = Presence::of(folder).unwrap() else { panic!("the plane is not serving") };
         assert_eq!((running.pid, running.url.as_str()), (process::id(), "https://127.0.0.1:1"));
         fs::write(file(folder), serde_json::to_string(&Running { pid: 1, ..running }).unwrap()).unwrap();
         assert_eq!(Presence::of(folder).unwrap(), Presence::Busy { pid: Some(process::id()) }, "another's words");

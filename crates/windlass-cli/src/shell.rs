@@ -1,16 +1,16 @@
-//! Shells: words and variables as each of them writes them.
+//! Quoting and variables of shells.
 
 use std::{ffi::OsStr, path::Path};
 
 use clap::ValueEnum;
 
-/// A shell, by how it sets variables.
+/// A shell, by its syntax for variables.
 #[allow(clippy::enum_variant_names, reason = "PowerShell is called so")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shell {
     Bash,
     Zsh,
-    /// Any other in the manner of the Bourne shell
+    /// Any other Bourne-like shell
     Sh,
     Fish,
     #[value(name = "powershell", alias = "pwsh")]
@@ -18,12 +18,13 @@ pub(crate) enum Shell {
 }
 
 impl Shell {
-    /// The shell of the environment: `$SHELL`, which the login shell sets, else one that only PowerShell sets.
+    /// Detects the shell of the environment: `$SHELL`, which the login shell sets, or a variable that only PowerShell
+    /// sets.
     pub(crate) fn detect(variable: &dyn Fn(&str) -> Option<String>) -> Self {
         let named = variable("SHELL").filter(|path| !path.is_empty());
         let name = named.as_deref().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str);
         match name {
-            // PowerShell leaves the variable of the shell that it was started from.
+            // PowerShell keeps the `$SHELL` of the shell it was started from.
             _ if variable("POWERSHELL_DISTRIBUTION_CHANNEL").is_some() => Self::PowerShell,
             Some("bash") => Self::Bash,
             Some("zsh") => Self::Zsh,
@@ -35,7 +36,7 @@ impl Shell {
         }
     }
 
-    /// The line that sets a variable of the environment to a path.
+    /// The command that sets an environment variable to a path.
     pub(crate) fn export(self, name: &str, path: &Path) -> String {
         match self {
             Self::Bash | Self::Zsh | Self::Sh => format!("export {name}={}", word(path)),
@@ -44,7 +45,7 @@ impl Shell {
         }
     }
 
-    /// The line that takes a variable away.
+    /// The command that unsets a variable.
     pub(crate) fn unset(self, name: &str) -> String {
         match self {
             Self::Bash | Self::Zsh | Self::Sh => format!("unset {name}"),
@@ -53,7 +54,7 @@ impl Shell {
         }
     }
 
-    /// How what a command prints is run.
+    /// How to evaluate the output of a command.
     pub(crate) fn evaluate(self, command: &str) -> String {
         match self {
             Self::Bash | Self::Zsh | Self::Sh => format!("eval \"$({command})\""),
@@ -63,13 +64,13 @@ impl Shell {
     }
 }
 
-/// The path as one word of a command.
+/// Quotes a path as one word.
 pub(crate) fn word(path: &Path) -> String {
     let text = path.display().to_string();
     if is_plain(&text) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-/// Within single quotes of fish a backslash counts.
+/// In fish, a backslash is special within single quotes.
 fn fish_word(path: &Path) -> String {
     let text = path.display().to_string();
     if is_plain(&text) { text } else { format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'")) }

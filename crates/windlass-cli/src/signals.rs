@@ -1,13 +1,13 @@
-//! The signals that end the process: the first drains, the second aborts.
+//! Termination signals: the first one drains, the second one aborts.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Exit code of a process that was told twice.
+/// Exit code after a second signal.
 const ABORTED: i32 = 130;
 
-/// Ctrl-C and SIGTERM, caught from the moment this exists.
+/// Ctrl-C and SIGTERM, caught as long as this exists.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -27,7 +27,7 @@ impl Signals {
         }
     }
 
-    /// Ends the process at the next signal.
+    /// Exits the process at the next signal.
     pub(crate) async fn abort_on_next(mut self) {
         self.first().await;
         eprintln!("aborted");

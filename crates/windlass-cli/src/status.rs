@@ -1,4 +1,4 @@
-//! `windlass status`: what runs in a data folder, and how it is.
+//! `windlass status`: the state of the plane in a data directory.
 
 use std::{fmt::Write as _, path::Path, time::Duration};
 
@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::{
     cluster::ClusterArgs,
     data_dir::{self, DataDirArgs},
-    failure::Told,
+    failure::AlreadyReported,
     output::{self, Format},
     running::Presence,
     threads,
@@ -23,22 +23,22 @@ use crate::{
     version,
 };
 
-/// How long a plane that is well may take to answer.
+/// How long a healthy plane may take to respond.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Say whether a plane runs, and how it is
+/// Show the status of the control plane
 ///
-/// Exit codes: 0 if one runs and is ready, 1 if not, 2 for wrong usage.
+/// Exit codes: 0 if it is running and ready, 1 if not, 2 for wrong usage.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     data_dir: DataDirArgs,
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
 
-/// What there is to say.
+/// Status of a plane.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Status {
@@ -66,18 +66,18 @@ struct Status {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 enum State {
-    /// No process has the folder.
+    /// No process holds the lock.
     #[default]
     Stopped,
-    /// One has it, and does not serve: it starts, or stops.
+    /// A process holds the lock but does not serve: it is starting or stopping.
     Busy,
-    /// It should serve, and does not say that it is ready.
+    /// It should serve, but does not report that it is ready.
     Unhealthy,
-    /// All is well.
+    /// It is ready.
     Running,
 }
 
-/// How many there are of some kinds.
+/// Numbers of objects.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Objects {
@@ -89,14 +89,14 @@ struct Objects {
     definitions: usize,
 }
 
-/// Prints the status; fails without a word if no plane is ready.
+/// Prints the status; fails without a message if no plane is ready.
 pub(crate) fn run(args: StatusArgs) -> anyhow::Result<()> {
     let folder = args.data_dir.resolve()?;
     let status = threads::block_on(gather(&folder))?;
     output::print(&args.output.text(&status, || table(&status, jiff::Timestamp::now()))?)?;
     match status.state {
         State::Running => Ok(()),
-        _ => Err(Told.into()),
+        _ => Err(AlreadyReported.into()),
     }
 }
 
@@ -118,7 +118,7 @@ async fn gather(folder: &Path) -> anyhow::Result<Status> {
             status.version = Some(running.version);
             status.since = Some(running.since);
             let asked = tokio::time::timeout(PATIENCE, ask(&folder.join("kubeconfig"))).await;
-            match asked.unwrap_or_else(|_| Err(anyhow::anyhow!("no answer within {} s", PATIENCE.as_secs()))) {
+            match asked.unwrap_or_else(|_| Err(anyhow::anyhow!("no response within {} s", PATIENCE.as_secs()))) {
                 Ok(objects) => (status.state, status.objects) = (State::Running, Some(objects)),
                 Err(error) => (status.state, status.problem) = (State::Unhealthy, Some(format!("{error:#}"))),
             }
@@ -127,12 +127,12 @@ async fn gather(folder: &Path) -> anyhow::Result<Status> {
     Ok(status)
 }
 
-/// Asks the server itself.
+/// Queries the server.
 async fn ask(kubeconfig: &Path) -> anyhow::Result<Objects> {
     let client = ClusterArgs::of(kubeconfig).prepare().await?.client;
     let request = Request::get("/readyz").body(Vec::new()).context("cannot ask")?;
-    client.request_text(request).await.context("the server is not ready")?;
-    let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await.context("cannot list nodes")?;
+    client.request_text(request).await.context("the API server is not ready")?;
+    let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await.context("failed to list nodes")?;
     let ready = |node: &&Node| {
         let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
         conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
@@ -148,7 +148,7 @@ async fn ask(kubeconfig: &Path) -> anyhow::Result<Objects> {
     })
 }
 
-/// How many there are, of which one is sent and the others are only counted.
+/// Counts objects: the server sends one and counts the rest.
 async fn count<K>(client: &Client, params: ListParams) -> anyhow::Result<usize>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
@@ -159,12 +159,12 @@ where
     Ok(list.items.len() + rest.unwrap_or(0))
 }
 
-/// The same with a selector, with which servers do not count what they do not send.
+/// Counts objects that match a selector, for which servers do not report a remaining count.
 async fn count_all(pods: &Api<Pod>, params: ListParams) -> anyhow::Result<usize> {
-    Ok(pods.list_metadata(&params).await.context("cannot count pods")?.items.len())
+    Ok(pods.list_metadata(&params).await.context("failed to count pods")?.items.len())
 }
 
-/// For people.
+/// Human-readable output.
 fn table(status: &Status, now: jiff::Timestamp) -> String {
     let state = match status.state {
         State::Running => "running",
@@ -200,7 +200,7 @@ fn table(status: &Status, now: jiff::Timestamp) -> String {
     })
 }
 
-/// Two units of time at most: `3d 4h`.
+/// Formats a duration with at most two units: `3d 4h`.
 fn duration(seconds: u64) -> String {
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {

@@ -1,4 +1,4 @@
-//! `windlass undeploy`: the operator of a project, gone from a cluster.
+//! `windlass undeploy`: deletes a project's operator from a cluster.
 
 use std::time::Duration;
 
@@ -13,32 +13,32 @@ use crate::{
     threads,
 };
 
-/// Delete what `windlass deploy` applied
+/// Delete everything that `windlass deploy` applied
 ///
-/// Definitions go first, while the operator still runs: it may have to clean up after their objects. Webhooks that a
-/// `windlass run` has left, as it was killed, go before that.
+/// CRDs are deleted first, while the operator is running, so that it can finalize their objects. Webhook configurations
+/// left behind by a killed `windlass run` are deleted before that.
 #[derive(Debug, Args)]
 pub(crate) struct UndeployArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Namespace of the operator [default: as deploy/default says]
+    /// Namespace of the operator [default: from deploy/default]
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
-    /// Leave the definitions, with all objects that are of them
+    /// Keep the CRDs and all their objects
     #[arg(long)]
     keep_crds: bool,
-    /// Delete definitions that have objects without asking
+    /// Delete CRDs that have objects without asking
     #[arg(long)]
     force: bool,
-    /// Seconds to wait until all are gone; 0 does not wait
+    /// Seconds to wait until everything is deleted; 0 to not wait
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     timeout: u64,
-    /// Print what would be deleted, and do nothing
+    /// Print what would be deleted, without deleting it
     #[arg(long)]
     dry_run: bool,
 }
 
-/// Deletes it.
+/// Deletes the deployment.
 pub(crate) fn run(args: UndeployArgs) -> anyhow::Result<()> {
     let objects = deploy::objects(None, args.namespace.as_deref())?;
     let is_definition = |object: &Value| object["kind"] == "CustomResourceDefinition";

@@ -1,4 +1,4 @@
-//! `windlass uninstall`: the definitions of a project, gone from a cluster.
+//! `windlass uninstall`: deletes a project's CRDs from a cluster.
 
 use std::time::Duration;
 
@@ -12,25 +12,25 @@ use crate::{
     threads,
 };
 
-/// Delete the project's definitions from a cluster, with all objects that are of them
+/// Delete the project's CRDs and all their objects from a cluster
 ///
-/// Webhooks that a `windlass run` has left, as it was killed, go first: they would be in the way.
+/// Webhook configurations left behind by a killed `windlass run` are deleted first: they would block the deletion.
 #[derive(Debug, Args)]
 pub(crate) struct UninstallArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Delete definitions that have objects without asking
+    /// Delete CRDs that have objects without asking
     #[arg(long)]
     force: bool,
-    /// Seconds to wait until all are gone; 0 does not wait
+    /// Seconds to wait until everything is deleted; 0 to not wait
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
-    /// Print what would be deleted, and do nothing
+    /// Print what would be deleted, without deleting it
     #[arg(long)]
     dry_run: bool,
 }
 
-/// Deletes them.
+/// Deletes the CRDs.
 pub(crate) fn run(args: UninstallArgs) -> anyhow::Result<()> {
     let definitions = install::definitions(None)?;
     threads::block_on(async {

@@ -1,4 +1,4 @@
-//! `windlass up`: the embedded control plane, until a signal stops it.
+//! `windlass up`: runs the embedded control plane until a signal stops it.
 
 pub(crate) mod background;
 
@@ -18,7 +18,7 @@ use windlass_plane::{
 
 use crate::{
     data_dir::DataDirArgs,
-    failure::Advised,
+    failure::ErrorWithHint,
     ready_file::ReadyFile,
     running::{self, Presence},
     shell::Shell,
@@ -28,17 +28,17 @@ use crate::{
 
 /// Run a Kubernetes control plane on this machine
 ///
-/// Makes certificates and a kubeconfig in the data folder, prints what to export, and serves until Ctrl-C or SIGTERM;
-/// with --background, until `windlass down`. A second start resumes with the data.
+/// Creates certificates and a kubeconfig in the data directory, prints the variable to export, and serves until Ctrl-C
+/// or SIGTERM; with --background, until `windlass down`. The next start resumes with the same data.
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
-    /// Run on after the terminal is closed; returns once the plane serves. `windlass down` stops it
+    /// Run in the background: return once the control plane is serving; `windlass down` stops it
     #[arg(short = 'd', long, visible_alias = "detach")]
     background: bool,
-    /// Become the process in the background
+    /// Run as the background process
     #[arg(long, hide = true)]
     detached: bool,
-    /// How many seconds a plane in the background may take until it serves
+    /// Seconds to wait until a control plane in the background is serving
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     wait: u16,
     #[command(flatten)]
@@ -46,52 +46,52 @@ pub(crate) struct UpArgs {
     /// Address to listen on
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     address: IpAddr,
-    /// Port to listen on; 0 picks a free one
+    /// Port to listen on; 0 picks a free port
     #[arg(long, default_value_t = 6443)]
     port: u16,
-    /// Where objects are kept
+    /// Storage of objects
     #[arg(long, value_enum, default_value_t = StoreArg::Embedded)]
     store: StoreArg,
-    /// Further DNS name or IP address for the serving certificate; may be repeated
+    /// Additional DNS name or IP address for the serving certificate; may be repeated
     #[arg(long, value_name = "NAME")]
     tls_san: Vec<String>,
-    /// Control loops to run, as kube-controller-manager's flag: "*" is all, "name" one, "-name" all but this one, ""
-    /// none
+    /// Control loops to run, in the syntax of kube-controller-manager: "*" for all, "name" for one, "-name" to exclude
+    /// one, "" for none
     #[arg(long, value_name = "LIST", default_value = "*", allow_hyphen_values = true)]
     controllers: String,
-    /// How many nodes there are for pods to run on; with 0, nobody schedules pods
+    /// Number of nodes; with 0, pods are not scheduled
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=5000))]
     nodes: u16,
     /// What runs the pods of nodes
     #[arg(long, value_enum, default_value_t = RuntimeArg::Simulated)]
     runtime: RuntimeArg,
-    /// File of stages that say what becomes of simulated pods and nodes, beside and in place of the usual ones
+    /// File of stages for simulated pods and nodes, which extend and override the default stages
     #[arg(long, value_name = "FILE")]
     stages: Option<PathBuf>,
-    /// File that says which programs images are, for `--runtime process` [default: images.yaml in the data folder]
+    /// File that maps images to programs, for `--runtime process` [default: images.yaml in the data directory]
     #[arg(long, value_name = "FILE")]
     images: Option<PathBuf>,
-    /// Do not accept definitions of apiextensions.k8s.io/v1beta1, like Kubernetes 1.22 and later
+    /// Reject CustomResourceDefinitions of apiextensions.k8s.io/v1beta1, as Kubernetes 1.22 and later do
     #[arg(long)]
     no_old_definitions: bool,
-    /// File to write, with the server's URL, once it serves
+    /// File to create, with the server's URL, once it is serving
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum StoreArg {
-    /// In memory: gone when the server stops
+    /// In memory; lost when the server stops
     Memory,
-    /// In a file of the data folder
+    /// In a file in the data directory
     Embedded,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum RuntimeArg {
-    /// Nothing: stages say what becomes of pods
+    /// Nothing: pods are simulated by stages
     Simulated,
-    /// Processes of this machine: no container engine, no root
+    /// Processes of this machine, without a container engine or root
     Process,
 }
 
@@ -128,7 +128,8 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
         nodes,
         ..PlaneOptions::new(&data_dir)
     };
-    let ready_file = args.ready_file.map(std::path::absolute).transpose().context("cannot use the ready file")?;
+    let ready_file =
+        args.ready_file.map(std::path::absolute).transpose().context("cannot resolve the path of the ready file")?;
     if args.detached {
         background::leave_terminal(&data_dir)?;
     }
@@ -136,7 +137,7 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
 }
 
 async fn serve(options: PlaneOptions, ready_file: Option<PathBuf>) -> anyhow::Result<()> {
-    let mut signals = Signals::catch().context("cannot catch signals")?;
+    let mut signals = Signals::catch().context("failed to install signal handlers")?;
     let ready_file = ready_file.map(ReadyFile::prepare).transpose()?;
     let data_dir = options.data_dir.clone();
     let plane = tokio::select! {
@@ -155,28 +156,28 @@ async fn serve(options: PlaneOptions, ready_file: Option<PathBuf>) -> anyhow::Re
     Ok(())
 }
 
-/// The loops of a list.
+/// Parses a list of control loops.
 fn controllers(list: &str) -> anyhow::Result<Selection> {
     list.parse().map_err(|UnknownLoop(name)| {
         let names: Vec<&str> = Selection::names().collect();
-        let message = format!("there is no controller {name:?}");
-        Advised { message, hint: format!("there are {}", names.join(", ")).into() }.into()
+        let message = format!("unknown controller {name:?}");
+        ErrorWithHint { message, hint: format!("there are {}", names.join(", ")).into() }.into()
     })
 }
 
-/// Pods as processes, which this program starts for the plane.
+/// Pods as processes, started by this program.
 pub(crate) fn processes(data_dir: &Path, images: Option<PathBuf>) -> anyhow::Result<Processes> {
     let images = images.unwrap_or_else(|| data_dir.join("images.yaml"));
     let images = std::path::absolute(&images).with_context(|| format!("cannot use {}", images.display()))?;
     let options = ProcessOptions {
         images: Some(images),
-        launcher: Some(env::current_exe().context("cannot find this program")?),
+        launcher: Some(env::current_exe().context("failed to find the path of this program")?),
         ..ProcessOptions::new(data_dir.join("runtime"))
     };
-    Processes::new(options).context("cannot run pods as processes")
+    Processes::new(options).context("failed to set up pods as processes")
 }
 
-/// The usual stages with those of a file.
+/// The default stages with those of a file.
 fn stages(file: &Path) -> anyhow::Result<Stages> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let stages = Stages::parse(&text).with_context(|| format!("cannot use {}", file.display()))?;
@@ -184,7 +185,7 @@ fn stages(file: &Path) -> anyhow::Result<Stages> {
 }
 
 fn announce(plane: &Plane, data_dir: &Path, ready_file: Option<&ReadyFile>) -> anyhow::Result<()> {
-    eprintln!("windlass serves Kubernetes {} on {}; Ctrl-C stops it", version::KUBERNETES, plane.url());
+    eprintln!("Windlass serves Kubernetes {} at {}; press Ctrl-C to stop", version::KUBERNETES, plane.url());
     export(plane.kubeconfig_path());
     running::announce(data_dir, plane.url())?;
     match ready_file {
@@ -193,8 +194,8 @@ fn announce(plane: &Plane, data_dir: &Path, ready_file: Option<&ReadyFile>) -> a
     }
 }
 
-/// Prints what a shell needs.
+/// Prints the shell command that sets KUBECONFIG.
 fn export(kubeconfig: &Path) {
-    // Whoever closed the pipe does not want to know.
+    // The reader has closed the pipe.
     let _ = writeln!(io::stdout(), "{}", Shell::Sh.export("KUBECONFIG", kubeconfig));
 }

@@ -1,4 +1,4 @@
-//! `windlass version`: what this is, and which Kubernetes it is compatible with.
+//! `windlass version`: versions of windlass and of the Kubernetes API.
 
 use clap::Args;
 
@@ -7,7 +7,7 @@ use crate::output;
 /// The Kubernetes release whose API the embedded control plane serves.
 pub(crate) const KUBERNETES: &str = "v1.36";
 
-/// Print the version, and that of the Kubernetes API it serves
+/// Print the version of windlass and of the Kubernetes API it serves
 #[derive(Debug, Args)]
 pub(crate) struct VersionArgs {}
 

@@ -1,8 +1,8 @@
-//! Kinds that Kubernetes has and controllers can be written for: all that k8s-openapi has types of and that are stored.
+//! Built-in kinds that controllers can be scaffolded for: every stored kind that k8s-openapi has a type for.
 
 use crate::ScaffoldError;
 
-/// A kind of Kubernetes.
+/// A built-in Kubernetes kind.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Builtin {
     pub(crate) group: &'static str,
@@ -10,19 +10,19 @@ pub(crate) struct Builtin {
     pub(crate) kind: &'static str,
     pub(crate) plural: &'static str,
     pub(crate) namespaced: bool,
-    /// The module of k8s-openapi, below its root.
+    /// Module of k8s-openapi, relative to the crate root.
     pub(crate) module: &'static str,
-    /// An expression that makes one in a test, named `example`.
+    /// Expression that creates an object named `example` in a test.
     pub(crate) fixture: Option<&'static str>,
 }
 
 const NONE: Option<&str> = None;
 
-/// Kinds of which nothing is stored, or nothing can be watched.
+/// Kinds that are not stored or cannot be watched.
 const PASSING: &str = "Binding ComponentStatus Eviction LocalSubjectAccessReview Scale SelfSubjectAccessReview \
                        SelfSubjectReview SelfSubjectRulesReview SubjectAccessReview TokenRequest TokenReview";
 
-/// The kinds, of each the version first that is the most stable.
+/// All kinds; for each kind, the most stable version comes first.
 #[rustfmt::skip]
 const BUILTINS: &[Builtin] = &[
     of("", "v1", "ConfigMap", "configmaps", true, "api::core::v1", Some("fixtures::config_map(\"example\", \"key\", \"value\")")),
@@ -131,7 +131,7 @@ impl Builtin {
         BUILTINS.iter().find(|one| one.group == group && one.version == version && one.kind == kind)
     }
 
-    /// Those of a kind, whatever is known of the rest.
+    /// Returns the first kind that matches the group and version, if these are given.
     pub(crate) fn of_kind(group: Option<&str>, version: Option<&str>, kind: &str) -> Option<&'static Self> {
         BUILTINS.iter().find(|one| {
             one.kind == kind
@@ -140,21 +140,21 @@ impl Builtin {
         })
     }
 
-    /// The type of k8s-openapi.
+    /// Path of the k8s-openapi type.
     pub(crate) fn path(&self) -> String {
         format!("k8s_openapi::{}::{}", self.module, self.kind)
     }
 
-    /// Whether objects are events: there would be no end of events about these.
+    /// Whether objects of this kind are events; recording an event about an event would never end.
     pub(crate) fn is_event(&self) -> bool {
         self.kind == "Event"
     }
 
-    /// What can be said of a kind that is neither of the project nor of Kubernetes, as it is asked for.
+    /// Explains why a kind that is neither defined by the project nor built in cannot be used.
     pub(crate) fn unknown(group: Option<&str>, version: Option<&str>, kind: &str, otherwise: &str) -> ScaffoldError {
         if PASSING.split(' ').any(|word| word == kind) && group.is_none_or(|group| group == "core" || Self::has(group))
         {
-            let why = format!("objects of {kind} are not stored: there is nothing to watch");
+            let why = format!("{kind} objects are not stored, so they cannot be watched");
             return ScaffoldError::Contradiction { why, hint: "choose another kind".to_owned() };
         }
         let like: Vec<&Self> = BUILTINS.iter().filter(|one| one.kind.eq_ignore_ascii_case(kind)).collect();
@@ -170,7 +170,7 @@ impl Builtin {
             true => otherwise.to_owned(),
             false => format!("Kubernetes has {}", places.join(", ")),
         };
-        let why = format!("{said} is neither a kind of this project nor one of Kubernetes");
+        let why = format!("{said} is neither a kind of this project nor a built-in kind");
         ScaffoldError::Contradiction { why, hint }
     }
 
@@ -179,7 +179,7 @@ impl Builtin {
         format!("{} of {group}/{}", self.kind, self.version)
     }
 
-    /// Whether a group on the command line is that of the kind.
+    /// Whether a group given on the command line is the group of this kind.
     fn is_of(&self, group: &str) -> bool {
         let group = if group == "core" { "" } else { group };
         self.group == group || self.group.split('.').next() == Some(group)
@@ -189,7 +189,7 @@ impl Builtin {
         BUILTINS.iter().any(|one| one.is_of(group))
     }
 
-    /// Whether Kubernetes has the group.
+    /// Whether the group is built in.
     pub(crate) fn has_group(group: &str) -> bool {
         BUILTINS.iter().any(|one| one.group == group)
     }

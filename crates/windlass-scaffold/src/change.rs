@@ -1,88 +1,88 @@
-//! What commands do to a project.
+//! Changes that commands make to a project.
 
 use crate::{
     Field, License, Origin, Project, Resource, ScaffoldError, Source, Version, Webhooks, builtin::Builtin, names,
 };
 
-/// What `create api` makes.
+/// Options of `create api`.
 #[derive(Clone, Debug)]
 pub struct ApiOptions {
-    /// The group, without the domain.
+    /// API group without the domain.
     pub group: String,
-    /// The version.
+    /// API version.
     pub version: String,
-    /// The kind.
+    /// Kind.
     pub kind: String,
-    /// The plural, if it is not the usual one.
+    /// Plural, if it is irregular.
     pub plural: Option<String>,
-    /// Whether objects are in namespaces.
+    /// Whether objects are namespaced.
     pub namespaced: bool,
-    /// Whether there is a controller.
+    /// Whether to scaffold a controller.
     pub controller: bool,
     /// Fields of the spec.
     pub fields: Vec<Field>,
 }
 
-/// What `create version` makes.
+/// Options of `create version`.
 #[derive(Clone, Debug)]
 pub struct VersionOptions {
-    /// The group, if several have the kind.
+    /// API group, if several groups have the kind.
     pub group: Option<String>,
-    /// The new version.
+    /// New API version.
     pub version: String,
-    /// The kind.
+    /// Kind.
     pub kind: String,
-    /// The version it begins as, if not the one that is stored.
+    /// Version to copy, if it is not the storage version.
     pub from: Option<String>,
-    /// Whether it is stored from now on.
+    /// Whether the new version becomes the storage version.
     pub storage: bool,
-    /// More fields.
+    /// Additional fields.
     pub fields: Vec<Field>,
 }
 
-/// What `create webhook` makes.
+/// Options of `create webhook`.
 #[derive(Clone, Debug)]
 pub struct WebhookOptions {
-    /// The group, if several have the kind.
+    /// API group, if several groups have the kind.
     pub group: Option<String>,
-    /// The kind.
+    /// Kind.
     pub kind: String,
-    /// What is asked.
+    /// Webhooks to add.
     pub webhooks: Webhooks,
 }
 
-/// What `create controller` makes.
+/// Options of `create controller`.
 #[derive(Clone, Debug)]
 pub struct ControllerOptions {
-    /// The group: of the project, of Kubernetes or a foreign one.
+    /// API group: defined by the project, built in or foreign.
     pub group: Option<String>,
-    /// The version.
+    /// API version.
     pub version: Option<String>,
-    /// The kind.
+    /// Kind.
     pub kind: String,
-    /// The plural of a foreign kind, if it is not the usual one.
+    /// Plural of a foreign kind, if it is irregular.
     pub plural: Option<String>,
-    /// Whether objects of a foreign kind are in namespaces.
+    /// Whether objects of a foreign kind are namespaced.
     pub namespaced: bool,
-    /// Fields of a foreign kind that the controller looks at.
+    /// Fields of a foreign kind that the controller reads.
     pub fields: Vec<Field>,
 }
 
-/// What `edit` changes; what is `None` stays.
+/// Changes made by `edit`; `None` leaves a value unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct Edits {
-    /// A sentence about the project.
+    /// One-sentence description of the project.
     pub description: Option<String>,
-    /// The terms.
+    /// License.
     pub license: Option<License>,
-    /// Whose it is.
+    /// Copyright holder.
     pub owner: Option<String>,
-    /// Where Windlass comes from.
+    /// Where the project gets Windlass from.
     pub windlass: Option<Source>,
 }
 
 impl ApiOptions {
-    /// A kind in namespaces, with a controller and no fields.
+    /// A namespaced kind with a controller and without fields.
     pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
         Self {
             group: group.into(),
@@ -95,7 +95,7 @@ impl ApiOptions {
         }
     }
 
-    /// With a field, as on the command line.
+    /// Adds a field in command-line syntax.
     pub fn field(mut self, text: &str) -> Result<Self, ScaffoldError> {
         self.fields.push(text.parse()?);
         Ok(self)
@@ -103,7 +103,7 @@ impl ApiOptions {
 }
 
 impl VersionOptions {
-    /// Another version of a kind, as the one that is stored.
+    /// A copy of the storage version.
     pub fn new(version: impl Into<String>, kind: impl Into<String>) -> Self {
         Self { group: None, version: version.into(), kind: kind.into(), from: None, storage: false, fields: Vec::new() }
     }
@@ -137,7 +137,7 @@ impl Project {
             return Err(ScaffoldError::Exists { what: format!("the plural {plural} in {group}"), hint });
         }
         if plural.len() + group.len() > 252 {
-            let why = format!("{plural}.{group} is longer than the name of a definition may be");
+            let why = format!("{plural}.{group} is too long for the name of a CustomResourceDefinition");
             return Err(ScaffoldError::Contradiction { why, hint: "choose a shorter --group".to_owned() });
         }
         check_fields(&fields)?;
@@ -157,7 +157,7 @@ impl Project {
         Ok(())
     }
 
-    /// The name of the modules of a kind: that of the kind, unless another has it or Rust does.
+    /// Returns the module name of a kind: its snake-case name, unless that is in use or reserved.
     fn module(&self, group: &str, kind: &str) -> String {
         let free = |name: &str| {
             !names::is_reserved_module(name) && self.resources.iter().all(|resource| resource.module != name)
@@ -173,14 +173,17 @@ impl Project {
         candidates.find(|name| free(name)).unwrap_or(long)
     }
 
-    /// Adds a version of a resource, with a conversion. It begins with the fields of another.
+    /// Adds a version with a conversion to a resource. It starts with the fields of another version.
     pub fn create_version(&mut self, options: VersionOptions) -> Result<(), ScaffoldError> {
         names::check_version(&options.version)?;
         let position = self.position(options.group.as_deref(), &options.kind)?;
         let resource = &mut self.resources[position];
         if resource.origin != Origin::Own {
             let why = format!("{} is not defined by this project", resource.kind);
-            return Err(ScaffoldError::Contradiction { why, hint: "its versions are made where it is".to_owned() });
+            return Err(ScaffoldError::Contradiction {
+                why,
+                hint: "add the version in the project that defines it".to_owned(),
+            });
         }
         if resource.version(&options.version).is_some() {
             let what = format!("{} {}", resource.kind, options.version);
@@ -188,10 +191,10 @@ impl Project {
         }
         let from = options.from.as_deref().unwrap_or(&resource.storage_version);
         let Some(from) = resource.version(from) else {
-            let there: Vec<&str> = resource.versions.iter().map(|version| version.name.as_str()).collect();
+            let existing: Vec<&str> = resource.versions.iter().map(|version| version.name.as_str()).collect();
             return Err(ScaffoldError::Missing {
                 what: format!("{} {from}", resource.kind),
-                hint: format!("there are {}", there.join(", ")),
+                hint: format!("versions: {}", existing.join(", ")),
             });
         };
         let fields: Vec<Field> = from.fields.iter().cloned().chain(options.fields).collect();
@@ -205,18 +208,18 @@ impl Project {
         Ok(())
     }
 
-    /// Adds webhooks to a resource of the project, or to one of Kubernetes.
+    /// Adds webhooks to a resource of the project or to a built-in kind.
     pub fn create_webhook(&mut self, options: WebhookOptions) -> Result<(), ScaffoldError> {
         let Webhooks { defaulting, validating, conversion } = options.webhooks;
         if !(defaulting || validating || conversion) {
-            let why = "a webhook has to do something".to_owned();
+            let why = "no webhook is selected".to_owned();
             let hint = "give --defaulting, --validating or --conversion".to_owned();
             return Err(ScaffoldError::Contradiction { why, hint });
         }
         let position = match self.position(options.group.as_deref(), &options.kind) {
             Err(error @ ScaffoldError::Missing { .. }) => {
                 let (group, kind) = (options.group.as_deref(), options.kind.as_str());
-                let hint = format!("{}; one of others is imported first, with `windlass import crd`", error.hint());
+                let hint = format!("{}; import a foreign kind first with `windlass import crd`", error.hint());
                 let unknown = || Builtin::unknown(group, None, kind, &hint);
                 let found = Builtin::of_kind(group, None, kind).ok_or_else(unknown)?;
                 self.add_builtin(found, false);
@@ -226,7 +229,7 @@ impl Project {
         };
         let resource = &mut self.resources[position];
         if conversion && resource.versions.len() < 2 {
-            let why = format!("{} has one version, and nothing to convert it to", resource.kind);
+            let why = format!("{} has only one version, so there is nothing to convert", resource.kind);
             let hint = "add another with `windlass create version`".to_owned();
             return Err(ScaffoldError::Contradiction { why, hint });
         }
@@ -237,18 +240,18 @@ impl Project {
             conversion: has.conversion || conversion,
         };
         if wanted == has {
-            let what = format!("this webhook of {}", resource.kind);
-            return Err(ScaffoldError::Exists { what, hint: "there is nothing to do".to_owned() });
+            let what = format!("the webhook of {}", resource.kind);
+            return Err(ScaffoldError::Exists { what, hint: "nothing to do".to_owned() });
         }
         resource.webhooks = wanted;
         Ok(())
     }
 
-    /// Adds a controller: for a resource of the project that has none, for a kind of Kubernetes, or for a foreign one.
+    /// Adds a controller for a resource of the project that has none, for a built-in kind, or for a foreign kind.
     pub fn create_controller(&mut self, options: ControllerOptions) -> Result<(), ScaffoldError> {
         match self.position(options.group.as_deref(), &options.kind) {
             Ok(position) if self.resources[position].controller => {
-                let what = format!("a controller of {}", options.kind);
+                let what = format!("the controller of {}", options.kind);
                 return Err(ScaffoldError::Exists { what, hint: "edit it".to_owned() });
             }
             Ok(position) => {
@@ -260,7 +263,7 @@ impl Project {
         }
         if let Some(builtin) = Builtin::of_kind(options.group.as_deref(), options.version.as_deref(), &options.kind) {
             if !options.fields.is_empty() {
-                let why = format!("{} is a kind of Kubernetes, whose fields are known", options.kind);
+                let why = format!("{} is a built-in kind, so its fields are known", options.kind);
                 return Err(ScaffoldError::Contradiction { why, hint: "leave out --field".to_owned() });
             }
             self.add_builtin(builtin, true);
@@ -269,10 +272,10 @@ impl Project {
         let unknown =
             |hint: &str| Builtin::unknown(options.group.as_deref(), options.version.as_deref(), &options.kind, hint);
         let (Some(group), Some(version)) = (&options.group, &options.version) else {
-            return Err(unknown("for a foreign one, give its whole --group and its --version"));
+            return Err(unknown("for a foreign kind, give its full --group and its --version"));
         };
         if !group.contains('.') || Builtin::has_group(group) {
-            return Err(unknown("give the whole group of a foreign kind, as cert-manager.io"));
+            return Err(unknown("give the full group of a foreign kind, for example cert-manager.io"));
         }
         let (group, version) = (group.clone(), version.clone());
         let api = ApiOptions {
@@ -300,7 +303,7 @@ impl Project {
         });
     }
 
-    /// Removes a resource with everything about it, or one of its versions.
+    /// Removes a resource with all its files, or one of its versions.
     pub fn delete_api(&mut self, group: Option<&str>, kind: &str, version: Option<&str>) -> Result<(), ScaffoldError> {
         let position = self.position(group, kind)?;
         let Some(version) = version else {
@@ -310,15 +313,16 @@ impl Project {
         let resource = &mut self.resources[position];
         if resource.version(version).is_none() {
             let what = format!("{kind} {version}");
-            return Err(ScaffoldError::Missing { what, hint: "look into PROJECT".to_owned() });
+            return Err(ScaffoldError::Missing { what, hint: "see the PROJECT file".to_owned() });
         }
         if resource.versions.len() == 1 {
             self.resources.remove(position);
             return Ok(());
         }
         if resource.storage_version == version {
-            let why = format!("{kind} is stored as {version}");
-            let hint = "store another first: `windlass edit --kind KIND --storage-version VERSION`".to_owned();
+            let why = format!("{version} is the storage version of {kind}");
+            let hint =
+                "change the storage version first: `windlass edit --kind KIND --storage-version VERSION`".to_owned();
             return Err(ScaffoldError::Contradiction { why, hint });
         }
         resource.versions.retain(|one| one.name != version);
@@ -328,7 +332,7 @@ impl Project {
         Ok(())
     }
 
-    /// Changes what concerns the whole project.
+    /// Changes properties of the project.
     pub fn edit(&mut self, edits: Edits) -> Result<(), ScaffoldError> {
         if let Some(description) = edits.description {
             self.description = description;
@@ -346,7 +350,7 @@ impl Project {
         self.check_texts()
     }
 
-    /// Adds fields to a version of a resource, in place of those of the same names, and removes others.
+    /// Adds fields to a version of a resource, replacing fields of the same name, and removes others.
     pub fn edit_fields(
         &mut self,
         group: Option<&str>,
@@ -358,8 +362,8 @@ impl Project {
         let position = self.position(group, kind)?;
         let resource = &mut self.resources[position];
         let whose = match resource.origin {
-            Origin::Builtin => Some(("a kind of Kubernetes", "its fields cannot be changed")),
-            Origin::Imported => Some(("imported", "its types are yours: edit them, or import a newer definition")),
+            Origin::Builtin => Some(("a built-in kind", "its fields cannot be changed")),
+            Origin::Imported => Some(("imported", "edit its types directly, or import a newer CRD")),
             Origin::Own | Origin::Foreign => None,
         };
         if let Some((what, hint)) = whose {
@@ -370,12 +374,12 @@ impl Project {
         let version = version.unwrap_or(&resource.storage_version).to_owned();
         let Some(version) = resource.versions.iter_mut().find(|one| one.name == version) else {
             let what = format!("{kind} {version}");
-            return Err(ScaffoldError::Missing { what, hint: "look into PROJECT".to_owned() });
+            return Err(ScaffoldError::Missing { what, hint: "see the PROJECT file".to_owned() });
         };
         for name in remove {
             if !version.fields.iter().any(|field| field.name == *name) {
-                let there: Vec<&str> = version.fields.iter().map(|field| field.name.as_str()).collect();
-                let hint = format!("fields that windlass knows are {}", there.join(", "));
+                let known: Vec<&str> = version.fields.iter().map(|field| field.name.as_str()).collect();
+                let hint = format!("known fields: {}", known.join(", "));
                 return Err(ScaffoldError::Missing { what: format!("field {name} of {kind}"), hint });
             }
             version.fields.retain(|field| field.name != *name);
@@ -389,12 +393,12 @@ impl Project {
         check_fields(&version.fields)
     }
 
-    /// Makes another version the one that is stored and that the program works with.
+    /// Makes another version the storage version, which the operator uses.
     pub fn set_storage(&mut self, group: Option<&str>, kind: &str, version: &str) -> Result<(), ScaffoldError> {
         let position = self.position(group, kind)?;
         let resource = &mut self.resources[position];
         if resource.version(version).is_none() {
-            let hint = "make it with `windlass create version`".to_owned();
+            let hint = "create it with `windlass create version`".to_owned();
             return Err(ScaffoldError::Missing { what: format!("{kind} {version}"), hint });
         }
         resource.storage_version = version.to_owned();
@@ -402,7 +406,7 @@ impl Project {
     }
 }
 
-/// Fields must not have the same name, not even in Rust.
+/// Rejects fields with the same name, including after conversion to Rust identifiers.
 fn check_fields(fields: &[Field]) -> Result<(), ScaffoldError> {
     for (place, field) in fields.iter().enumerate() {
         if fields[..place].iter().any(|other| other.ident() == field.ident()) {

@@ -1,6 +1,6 @@
-//! Two texts as a unified diff.
+//! Unified diffs.
 
-/// The diff between two versions of a file, as `git` shows it. A text that is not there is `None`.
+/// Returns the diff between two versions of a file in git's format. `None` is a missing file.
 pub fn difference(path: &str, old: Option<&str>, new: Option<&str>) -> String {
     let side = |letter: char, text: Option<&str>| match text {
         Some(_) => format!("{letter}/{path}"),

@@ -1,26 +1,26 @@
-//! What can be wrong with what a user asks for.
+//! Errors of scaffolding.
 
-/// Why something cannot be generated. [`hint`](Self::hint) says what to do.
+/// Why a project cannot be read or changed. [`hint`](Self::hint) says what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScaffoldError {
-    /// A name that Kubernetes or Rust would refuse.
+    /// A name that Kubernetes or Rust would reject.
     #[error("{what} {name:?} {why}")]
     Name {
-        /// What the name is of.
+        /// What is named.
         what: &'static str,
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// Why it is rejected.
         why: String,
         /// What to do.
         hint: String,
     },
-    /// A `--field` that is not understood.
+    /// A `--field` that cannot be parsed.
     #[error("field {text:?}: {why}")]
     Field {
-        /// The field as it was given.
+        /// The field as given.
         text: String,
-        /// What is wrong with it.
+        /// Why it is rejected.
         why: String,
         /// What to do.
         hint: String,
@@ -28,39 +28,39 @@ pub enum ScaffoldError {
     /// The PROJECT file cannot be read.
     #[error("PROJECT{}: {why}", line.map(|line| format!(":{line}")).unwrap_or_default())]
     Project {
-        /// The line.
+        /// Line number.
         line: Option<u64>,
-        /// What is wrong with it.
+        /// Reason.
         why: String,
     },
-    /// The project is of another version of the scaffold.
-    #[error("the project is of scaffold {project}, this windlass makes scaffold {ours}")]
+    /// The project was made with another version of the scaffold.
+    #[error("the project has scaffold version {project}, but this windlass uses scaffold version {ours}")]
     Scaffold {
-        /// The project's.
+        /// Scaffold version of the project.
         project: u32,
-        /// This program's.
+        /// Scaffold version of this program.
         ours: u32,
     },
-    /// Something is there already.
-    #[error("{what} is there already")]
+    /// Something already exists.
+    #[error("{what} already exists")]
     Exists {
-        /// What.
+        /// What exists.
         what: String,
         /// What to do.
         hint: String,
     },
-    /// Something is not there.
-    #[error("there is no {what}")]
+    /// Something does not exist.
+    #[error("{what} does not exist")]
     Missing {
-        /// What.
+        /// What is missing.
         what: String,
         /// What to do.
         hint: String,
     },
-    /// What is asked for contradicts itself or the project.
+    /// The request contradicts itself or the project.
     #[error("{why}")]
     Contradiction {
-        /// What is wrong.
+        /// Reason.
         why: String,
         /// What to do.
         hint: String,
@@ -68,7 +68,7 @@ pub enum ScaffoldError {
 }
 
 impl ScaffoldError {
-    /// What the user can do.
+    /// Returns what the user can do about the error.
     pub fn hint(&self) -> String {
         match self {
             Self::Name { hint, .. }
@@ -76,9 +76,9 @@ impl ScaffoldError {
             | Self::Exists { hint, .. }
             | Self::Missing { hint, .. }
             | Self::Contradiction { hint, .. } => hint.clone(),
-            Self::Project { .. } => "repair the file by hand, or take it from version control".to_owned(),
+            Self::Project { .. } => "fix the file by hand, or restore it from version control".to_owned(),
             Self::Scaffold { project, ours } if project < ours => "run `windlass upgrade` first".to_owned(),
-            Self::Scaffold { .. } => "install a newer windlass".to_owned(),
+            Self::Scaffold { .. } => "install a newer version of windlass".to_owned(),
         }
     }
 }

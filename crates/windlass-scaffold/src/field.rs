@@ -1,8 +1,8 @@
-//! Fields of a spec, as they are given on the command line.
+//! Fields of a spec in command-line syntax.
 //!
-//! `name:type[?][=range][,key=value...]`, as `replicas:int32=1..10,default=3`, `title:string=1..63`,
-//! `colour:enum(red|green)?` or `code:string,pattern=^[a-z]+$,example=abc`. Ranges are of the value of numbers, of the
-//! length of strings, and of the number of items of lists and maps.
+//! `name:type[?][=range][,key=value...]`, for example `replicas:int32=1..10,default=3`, `title:string=1..63`,
+//! `colour:enum(red|green)?` or `code:string,pattern=^[a-z]+$,example=abc`. A range limits the value of a number, the
+//! length of a string, or the number of items of a list or map.
 
 mod parse;
 mod values;
@@ -16,78 +16,79 @@ use crate::names;
 /// A field of a spec.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
-    /// The name in manifests.
+    /// Name in manifests.
     pub name: String,
-    /// Its type.
+    /// Type.
     pub kind: FieldType,
-    /// Whether it may be left out.
+    /// Whether the field is optional.
     pub optional: bool,
-    /// The least value, length or number of items.
+    /// Minimum value, length or number of items.
     pub min: Option<Number>,
-    /// The greatest.
+    /// Maximum value, length or number of items.
     pub max: Option<Number>,
-    /// What it is if it is left out.
+    /// Default value.
     pub default: Option<String>,
-    /// An expression that a string has to match.
+    /// Regular expression that a string must match.
     pub pattern: Option<String>,
-    /// A value for the sample.
+    /// Value for the sample.
     pub example: Option<String>,
-    /// A sentence about it.
+    /// Description.
     pub doc: Option<String>,
 }
 
-/// A bound of a range, as it was written.
+/// A bound of a range, as written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Number {
     pub(crate) text: String,
     pub(crate) value: f64,
 }
 
-/// The type of a field.
+/// Type of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldType {
-    /// Text.
+    /// A string.
     String,
-    /// A number of 32 bits.
+    /// A 32-bit integer.
     Int32,
-    /// A number of 64 bits.
+    /// A 64-bit integer.
     Int64,
-    /// Yes or no.
+    /// A boolean.
     Bool,
-    /// A number with a fraction.
+    /// A floating-point number.
     Number,
-    /// A length of time, as `1h30m`.
+    /// A duration such as `1h30m`.
     Duration,
-    /// A quantity, as `500Mi`.
+    /// A resource quantity such as `500Mi`.
     Quantity,
-    /// A point in time.
+    /// A timestamp.
     Time,
-    /// One of these words.
+    /// One of these values.
     Enum(Vec<String>),
-    /// Texts by name.
+    /// A map of strings.
     Map,
-    /// Several of a type.
+    /// A list.
     List(Box<FieldType>),
 }
 
 impl Field {
-    /// The name in Rust, as an identifier.
+    /// Rust identifier.
     pub(crate) fn ident(&self) -> String {
         let snake = names::snake(&self.name);
         match snake.as_str() {
-            // These cannot be written as raw identifiers.
+            // These cannot be raw identifiers.
             "self" | "super" | "crate" => snake + "_",
             _ if names::is_keyword(&snake) => format!("r#{snake}"),
             _ => snake,
         }
     }
 
-    /// Whether serde finds the name in manifests by itself.
+    /// Whether the name in manifests differs from serde's camelCase of the identifier.
     pub(crate) fn needs_rename(&self) -> bool {
         names::lower_camel(self.ident().trim_start_matches("r#")) != self.name
     }
 
-    /// Whether the Rust type is an `Option`: lists and maps are empty instead, and defaults are there.
+    /// Whether the Rust type is an `Option`. Lists and maps are empty instead, and fields with a default always have a
+    /// value.
     pub(crate) fn is_option(&self) -> bool {
         self.optional && self.default.is_none() && !self.is_collection()
     }
@@ -96,7 +97,7 @@ impl Field {
         matches!(self.kind, FieldType::List(_) | FieldType::Map)
     }
 
-    /// Whether an object has to have it.
+    /// Whether the schema requires the field.
     pub(crate) fn is_required(&self) -> bool {
         !self.optional && self.default.is_none()
     }
@@ -120,7 +121,7 @@ impl fmt::Display for FieldType {
     }
 }
 
-/// As it is written on the command line; reading it gives the same field.
+/// The command-line syntax; parsing it gives the same field.
 impl fmt::Display for Field {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.name, self.kind)?;

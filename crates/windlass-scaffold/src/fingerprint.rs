@@ -1,7 +1,7 @@
-//! A short text that is another one for another file.
+//! Fingerprints of generated files.
 
-/// FNV-1a over the bytes, in hexadecimal. It tells edited files from those that are as they were generated; nobody gains
-/// anything by deceiving it.
+/// FNV-1a over the bytes, in hexadecimal. Distinguishes edited files from unmodified ones; it need not withstand
+/// attacks.
 pub fn fingerprint(text: &str) -> String {
     let hash = text
         .bytes()

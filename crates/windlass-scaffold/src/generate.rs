@@ -17,7 +17,7 @@ use crate::{
 
 pub use api::{copy_version, types_path};
 
-/// Texts by path, with slashes.
+/// File contents by path, with slashes.
 pub type Files = BTreeMap<String, String>;
 
 const ROOT: &[(&str, &str)] = &[
@@ -33,7 +33,7 @@ const ROOT: &[(&str, &str)] = &[
 const APACHE: &str = include_str!("../templates/root/LICENSE-apache2");
 const MIT: &str = include_str!("../templates/root/LICENSE-mit.tmpl");
 
-/// Makes all files of a project but PROJECT itself. The same project gives the same files.
+/// Generates all files of a project except PROJECT. The output depends only on the project.
 pub fn generate(project: &Project) -> Files {
     let mut files = Files::new();
     let values = of_project(project);
@@ -78,7 +78,7 @@ fn of_project(project: &Project) -> Values {
         .with("crate_name", project.crate_name())
         .with("description", project.description.trim_end_matches('.').to_owned())
         .with("license", license)
-        .with("owner", project.owner.clone().unwrap_or_else(|| format!("the authors of {name}")))
+        .with("owner", project.owner.clone().unwrap_or_else(|| format!("The {name} authors")))
         .with("windlass", dependency(&project.windlass, "windlass"))
         .with("windlass_testing", dependency(&project.windlass, "windlass-testing"))
         .flag("path_dependency", matches!(project.windlass, Source::Path(_)))
@@ -128,7 +128,7 @@ fn of_resource(project: &Project, resource: &Resource, values: Values) -> Values
         .flag("conversion", has_conversion(resource))
 }
 
-/// Whether versions are converted by the program. With one version there is nothing to convert.
+/// Whether the operator converts between versions; a single version needs no conversion.
 fn has_conversion(resource: &Resource) -> bool {
     resource.webhooks.conversion && resource.versions.len() > 1
 }
@@ -137,14 +137,14 @@ fn has_webhook(resource: &Resource) -> bool {
     resource.webhooks.defaulting || resource.webhooks.validating
 }
 
-/// Lines that declare modules, in order.
+/// Sorted module declarations.
 fn modules<'a>(visibility: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     let mut names: Vec<&str> = names.into_iter().collect();
     names.sort_unstable();
     names.iter().map(|name| format!("{visibility}mod {name};")).collect::<Vec<_>>().join("\n")
 }
 
-/// `a` or `{a, b}`, for imports.
+/// Formats imports as `a` or `{a, b}`.
 fn braced(names: &[&str]) -> String {
     match names {
         [name] => (*name).to_owned(),

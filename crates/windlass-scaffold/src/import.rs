@@ -1,8 +1,9 @@
-//! Rust types from definitions of others.
+//! Rust types generated from CustomResourceDefinitions of other projects.
 //!
-//! A [`Definition`] is a CustomResourceDefinition of `apiextensions.k8s.io/v1` that is read; [`Definition::types`] is the
-//! Rust of one of its versions. The definition that kube-derive makes of these types has the same schema: every keyword
-//! that a Rust type does not imply is written beside it. What cannot be said so is told in notes.
+//! A [`Definition`] is a parsed CustomResourceDefinition of `apiextensions.k8s.io/v1`; [`Definition::types`] generates
+//! Rust code for one of its versions. The CRD that kube-derive generates from these types has the same schema: every
+//! keyword that the Rust type does not imply is added as an attribute. Differences that cannot be expressed are
+//! reported as notes.
 
 mod head;
 mod idents;
@@ -21,39 +22,39 @@ use crate::{ScaffoldError, names};
 /// A JSON object.
 type Object = Map<String, Value>;
 
-/// A definition that types can be made of.
+/// A CustomResourceDefinition to generate types from.
 #[derive(Clone, Debug)]
 pub struct Definition {
-    /// The group.
+    /// API group.
     pub group: String,
-    /// The kind.
+    /// Kind.
     pub kind: String,
-    /// The plural.
+    /// Plural.
     pub plural: String,
-    /// Whether objects are in namespaces.
+    /// Whether objects are namespaced.
     pub namespaced: bool,
     names: Object,
     versions: Vec<Object>,
 }
 
-/// The types of a version.
+/// Generated types of a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Types {
-    /// The module.
+    /// Source code of the module.
     pub text: String,
-    /// In what the definition of the types differs from the one that was imported.
+    /// Differences between the imported CRD and the CRD of the types.
     pub notes: Vec<String>,
 }
 
 impl Definition {
-    /// Reads a definition of `apiextensions.k8s.io/v1`.
+    /// Reads a CustomResourceDefinition of `apiextensions.k8s.io/v1`.
     pub fn read(definition: &Value) -> Result<Self, ScaffoldError> {
         let kind = definition.get("kind").and_then(Value::as_str).unwrap_or_default();
         let api_version = definition.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         if kind != "CustomResourceDefinition" || api_version != "apiextensions.k8s.io/v1" {
-            let what = if kind.is_empty() { "something without a kind".to_owned() } else { kind.to_owned() };
+            let what = if kind.is_empty() { "an object without a kind".to_owned() } else { kind.to_owned() };
             let why = format!("this is {what} of {api_version:?}, not a CustomResourceDefinition");
-            let hint = "give a definition of apiextensions.k8s.io/v1 or v1beta1".to_owned();
+            let hint = "give a CustomResourceDefinition of apiextensions.k8s.io/v1 or v1beta1".to_owned();
             return Err(ScaffoldError::Contradiction { why, hint });
         }
         let text = |path: &str| {
@@ -80,42 +81,43 @@ impl Definition {
             names::check_foreign_version(version)?;
             schema::check(read.schema(version)?).map_err(|(place, why)| ScaffoldError::Contradiction {
                 why: format!("{version}: {place}: {why}"),
-                hint: "no server takes such a definition: mend it, or ask whoever made it".to_owned(),
+                hint: "no API server accepts such a CustomResourceDefinition: fix it, or report it to its author"
+                    .to_owned(),
             })?;
         }
         if !read.versions.iter().any(|version| version.get("storage") == Some(&Value::Bool(true))) {
-            return Err(missing("stored version in spec.versions"));
+            return Err(missing("storage version in spec.versions"));
         }
         Ok(read)
     }
 
-    /// The name of the definition: `PLURAL.GROUP`.
+    /// Name of the CRD: `PLURAL.GROUP`.
     pub fn name(&self) -> String {
         format!("{}.{}", self.plural, self.group)
     }
 
-    /// The names of the versions, in order.
+    /// Names of the versions in order.
     pub fn versions(&self) -> Vec<&str> {
         self.versions.iter().map(|version| text_of(version, "name")).collect()
     }
 
-    /// Whether clients can ask for a version.
+    /// Whether a version is served.
     pub fn is_served(&self, version: &str) -> bool {
         self.version(version).is_some_and(|version| version.get("served") != Some(&Value::Bool(false)))
     }
 
-    /// The version that is stored.
+    /// The storage version.
     pub fn storage_version(&self) -> &str {
         let stored = self.versions.iter().find(|version| version.get("storage") == Some(&Value::Bool(true)));
         stored.map(|version| text_of(version, "name")).unwrap_or_default()
     }
 
-    /// The types of a version, as a module.
+    /// Generates the types of a version as a module.
     pub fn types(&self, version: &str) -> Result<Types, ScaffoldError> {
-        let there = || format!("there are {}", self.versions().join(", "));
+        let versions = || format!("versions: {}", self.versions().join(", "));
         let entry = self.version(version).ok_or_else(|| ScaffoldError::Missing {
             what: format!("version {version} of {}", self.name()),
-            hint: there(),
+            hint: versions(),
         })?;
         let mut root = self.schema(version)?.clone();
         let mut notes = Vec::new();
@@ -143,8 +145,8 @@ fn text_of<'a>(object: &'a Object, name: &str) -> &'a str {
 }
 
 fn missing(what: &str) -> ScaffoldError {
-    let hint = "no server accepts a definition without it".to_owned();
-    ScaffoldError::Missing { what: format!("{what} in the definition"), hint }
+    let hint = "no API server accepts a CustomResourceDefinition without it".to_owned();
+    ScaffoldError::Missing { what: format!("{what} of the CustomResourceDefinition"), hint }
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
-//! What `windlass init`, `create`, `edit`, `delete` and `upgrade` write, as text.
+//! Files that `windlass init`, `create`, `edit`, `delete` and `upgrade` write, as text.
 //!
-//! A [`Project`] is what the PROJECT file says: names, resources, their versions and fields. [`generate`] makes all
-//! files of it. A command changes the project, and [`plan`] compares what was generated before, what is to be
-//! generated now and what is on the disk, and says what to do with each file: files that nobody has edited are
-//! replaced, edited ones are merged, and what cannot be merged is told to the user line by line. So there are no
-//! markers in the generated code.
+//! A [`Project`] is the content of the PROJECT file: names, resources, their versions and fields. [`generate`] creates
+//! all other files from it. A command changes the project, and [`plan`] compares the files generated before, the files
+//! to generate now and the files on disk: unmodified files are replaced, edited files are merged, and changes that
+//! cannot be merged are reported line by line. The generated code therefore needs no markers.
 //!
-//! Nothing here touches the disk: whoever calls reads and writes.
+//! This crate does no I/O: the caller reads and writes files.
 //!
 //! ```
 //! use windlass_scaffold::{ApiOptions, Project, ProjectOptions, generate};
@@ -40,7 +39,7 @@ pub use field::{Field, FieldType, Number};
 pub use fingerprint::fingerprint;
 pub use generate::{Files, copy_version, generate, types_path};
 pub use import::{Definition, ImportOptions, Types};
-pub use plan::{ByHand, Change, Conflicts, Plan, Question, plan};
+pub use plan::{Change, Conflicts, FilePlan, ManualEdit, Question, plan};
 pub use project::{
     GitSource, License, Origin, Project, ProjectOptions, Resource, SCAFFOLD, Source, VERSION, Version, Webhooks,
 };

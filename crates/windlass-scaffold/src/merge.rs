@@ -1,30 +1,30 @@
-//! Bringing a change of the scaffold into a file that somebody has edited.
+//! Merges changes of the scaffold into edited files.
 //!
-//! First as version control does it, with what was generated before as the common ancestor. Where that conflicts, which
-//! it does as soon as neighbouring lines have changed, each change is tried by itself: lines are added beside the line
-//! they follow or precede, if that is still there and there is only one like it; a call in a chain may follow any call
-//! that came before it; an item at the end stays at the end. What then remains is for a person.
+//! First a three-way merge, with the previously generated file as the common ancestor. It conflicts as soon as
+//! neighbouring lines have changed. Then each change is tried on its own: lines are added next to the line they follow
+//! or precede, if that line still exists exactly once; a call in a method chain can follow any call that preceded it;
+//! an item at the end stays at the end. The rest is left to the user.
 
 use diffy::{DiffOptions, Line};
 
-/// A change of lines within a file.
+/// A change of consecutive lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
-    /// The lines before, in the old text, the nearest first.
+    /// Preceding lines in the old text, nearest first.
     before: Vec<String>,
-    /// The line after, in the old text.
+    /// Following line in the old text.
     after: Option<String>,
     pub(crate) removed: Vec<String>,
     pub(crate) added: Vec<String>,
 }
 
-/// What came of it: the text, and changes that found no place in it.
+/// Result of a merge: the text, and the changes that could not be placed.
 pub(crate) struct Merged {
     pub(crate) text: String,
     pub(crate) remaining: Vec<Group>,
 }
 
-/// The edited text with what has changed from `base` to `theirs`.
+/// Merges the changes from `base` to `theirs` into the edited text.
 pub(crate) fn merge(base: &str, edited: &str, theirs: &str) -> Merged {
     if let Ok(text) = diffy::merge(base, edited, theirs) {
         return Merged { text, remaining: Vec::new() };
@@ -39,12 +39,12 @@ pub(crate) fn merge(base: &str, edited: &str, theirs: &str) -> Merged {
     Merged { text: lines.concat(), remaining }
 }
 
-/// The edited text with markers where it conflicts with what has changed.
+/// Merges the changes into the edited text, with conflict markers where needed.
 pub(crate) fn merge_with_markers(base: &str, edited: &str, theirs: &str) -> Result<String, String> {
     diffy::merge(base, edited, theirs)
 }
 
-/// The changes from one text to another.
+/// Returns the changes from one text to another.
 pub(crate) fn groups(old: &str, new: &str) -> Vec<Group> {
     let mut options = DiffOptions::new();
     // The whole text as one hunk.
@@ -77,10 +77,10 @@ pub(crate) fn groups(old: &str, new: &str) -> Vec<Group> {
     groups
 }
 
-/// Does a change, if there is one place for it.
+/// Applies a change if there is exactly one place for it.
 fn place(lines: &mut Vec<String>, group: &Group) -> bool {
     if !group.added.is_empty() && find(lines, &group.added).is_some() {
-        // Somebody has done it by hand.
+        // The user has already made the change.
         return group.removed.is_empty() || find(lines, &group.removed).is_none();
     }
     if !group.removed.is_empty() {
@@ -93,14 +93,14 @@ fn place(lines: &mut Vec<String>, group: &Group) -> bool {
     let start = match (group.before.first().and_then(only), group.after.as_ref().and_then(only)) {
         (Some(before), _) => before + 1,
         (None, Some(after)) => after,
-        // Where a call is in a chain matters little.
+        // The position of a call in a method chain hardly matters.
         (None, None) if group.added.iter().all(|line| is_call(&line)) => {
             match group.before.iter().take_while(is_call).find_map(only) {
                 Some(before) => before + 1,
                 None => return false,
             }
         }
-        // Items at the end come after those of others, if what they followed is still there.
+        // Items at the end are appended after the user's, if the text they followed still exists.
         (None, None) if group.after.is_none() && group.added.first().is_some_and(|line| line.trim().is_empty()) => {
             match group.before.iter().find(|line| says_something(line)).and_then(only) {
                 Some(_) => lines.len(),
@@ -113,7 +113,7 @@ fn place(lines: &mut Vec<String>, group: &Group) -> bool {
     true
 }
 
-/// Where these lines are, if they are there once, and say something.
+/// Returns the position of these lines if they occur exactly once and are not blank.
 fn find(lines: &[String], wanted: &[String]) -> Option<usize> {
     if !wanted.iter().any(|line| says_something(line)) {
         return None;
@@ -128,7 +128,7 @@ fn says_something(line: &str) -> bool {
     line.chars().any(char::is_alphanumeric)
 }
 
-/// The number of the line near which a change belongs.
+/// Returns the line number near which a change belongs.
 pub(crate) fn line_of(text: &str, group: &Group) -> usize {
     let lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
     let neighbours = group.before.first().into_iter().chain(&group.after);

@@ -1,11 +1,12 @@
-//! Names as Kubernetes and Rust want them.
+//! Names that are valid in Kubernetes and Rust.
 
 use crate::ScaffoldError;
 
-/// The longest name of a project: its namespace is `NAME-system`, its service `NAME-webhook`, and both have to fit 63.
+/// Maximum length of a project name: the namespace `NAME-system` and the Service `NAME-webhook` must fit into 63
+/// characters.
 const LONGEST_PROJECT: usize = 54;
 
-/// Words that cannot be the name of a module or a field.
+/// Keywords, which cannot name a module or a field.
 const KEYWORDS: &[&str] = &[
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn", "else",
     "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro", "match", "mod",
@@ -13,28 +14,28 @@ const KEYWORDS: &[&str] = &[
     "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
 ];
 
-/// Crates that the generated project depends on, and those that are always there.
+/// Crates that the generated project depends on, and built-in crates.
 const CRATES: &str = "alloc core proc_macro std test k8s_openapi kube schemars serde serde_json tokio windlass \
                       windlass_testing";
 
-/// Folders of cargo's own, beside which it puts the programs that it builds.
+/// Directories that cargo creates next to the binaries it builds.
 const FOLDERS: &[&str] = &["build", "deps", "examples", "incremental"];
 
-/// The longest name that is suggested.
+/// Maximum length of a suggested name.
 const LONGEST_SUGGESTION: usize = 40;
 
-/// Types that the generated code uses by these names, and names that every Rust program has.
+/// Types used in generated code, and names of the Rust prelude.
 const TYPES: &str = "Action Api Arc BTreeMap Box Clone Condition Conditions Context Controller Conversion Copy \
                      CustomResource Debug Default Denied Desired Deserialize Drop Duration Eq Err Error Fn From Into \
                      Iterator JsonSchema None ObjectKey Ok Operator Option Ord PartialEq PartialOrd Quantity \
                      Reconciler Request ResourceExt Result Schema SchemaGenerator Scope Self Send Serialize Sized Some \
                      String Sync TestPlane Time ToOwned ToString Trigger TryFrom TryInto Vec Warnings Watch Webhook";
 
-/// Variables and functions of the generated code.
+/// Variables and functions in generated code.
 const VARIABLES: &str = "api back controller conversion ctx default denied error example labels message new old \
                          operator plane ready reconcile request spec status validate webhook";
 
-/// Whether Rust has the word for itself.
+/// Whether a word is a Rust keyword.
 pub fn is_keyword(word: &str) -> bool {
     KEYWORDS.contains(&word)
 }
@@ -47,22 +48,22 @@ fn is_type(name: &str) -> bool {
     TYPES.split(' ').any(|word| word == name)
 }
 
-/// Whether generated code has a variable of the name.
+/// Whether generated code uses a variable of this name.
 pub(crate) fn is_variable(word: &str) -> bool {
     VARIABLES.split(' ').any(|variable| variable == word)
 }
 
-/// Whether a module of a resource cannot be called so: generated modules and crates are.
+/// Whether a resource module cannot have this name because a generated module or a crate has it.
 pub fn is_reserved_module(word: &str) -> bool {
     is_keyword(word) || is_crate(word) || ["api", "main", "manifests"].contains(&word)
 }
 
-/// A label of DNS-1123: what namespaces are named by.
+/// Whether a name is a DNS-1123 label, as used for namespaces.
 pub fn is_dns_label(name: &str) -> bool {
     name.len() <= 63 && is_like_label(name)
 }
 
-/// A label, however long.
+/// Whether a name is a label of any length.
 fn is_like_label(name: &str) -> bool {
     let edge = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = name.as_bytes();
@@ -71,54 +72,54 @@ fn is_like_label(name: &str) -> bool {
         && bytes.last().is_some_and(|byte| edge(*byte))
 }
 
-/// A label of DNS-1035, which begins with a letter: what services and resources are named by.
+/// Whether a name is a DNS-1035 label, which starts with a letter, as used for Services and resources.
 pub fn is_dns_1035_label(name: &str) -> bool {
     name.len() <= 63 && is_like_dns_1035_label(name)
 }
 
-/// Such a label, however long.
+/// Whether a name is such a label of any length.
 fn is_like_dns_1035_label(name: &str) -> bool {
     is_like_label(name) && name.starts_with(|letter: char| letter.is_ascii_lowercase())
 }
 
-/// The name of a project: of its crate, its Deployment and its lease.
+/// Checks the name of a project, which is also the name of its crate, Deployment and Lease.
 pub fn check_project(name: &str) -> Result<(), ScaffoldError> {
     let crate_name = name.replace('-', "_");
     let why = if !is_like_dns_1035_label(name) {
-        "must be lower case letters, digits and '-', begin with a letter and not end with '-'"
+        "must consist of lower-case letters, digits and '-', start with a letter and not end with '-'"
     } else if name.len() > LONGEST_PROJECT {
-        "must be no more than 54 characters: services and a namespace are named after it"
+        "must be no more than 54 characters: Services and a namespace are named after it"
     } else if is_keyword(&crate_name) {
-        "is a word of Rust"
+        "is a Rust keyword"
     } else if is_crate(&crate_name) {
         "is the name of a crate that the project depends on"
     } else if FOLDERS.contains(&name) {
-        "is a folder of cargo's own, and cargo builds no program that is called so"
+        "is the name of a cargo build directory, so cargo cannot build a binary of that name"
     } else {
         return Ok(());
     };
     Err(wrong("the project's name", name, why, format!("try {:?}", suggestion(name))))
 }
 
-/// The domain that groups of the project end with.
+/// Checks the domain of the project's API groups.
 pub fn check_domain(domain: &str) -> Result<(), ScaffoldError> {
     if domain.len() <= 200 && domain.contains('.') && domain.split('.').all(is_dns_label) {
         return Ok(());
     }
-    let why = "must be a DNS name with a dot in it, in lower case";
-    Err(wrong("the domain", domain, why, "give one that is yours, as example.com".to_owned()))
+    let why = "must be a lower-case DNS name with at least one dot";
+    Err(wrong("the domain", domain, why, "use a domain that you own, for example example.com".to_owned()))
 }
 
-/// A group: with the domain, if it is one of the project.
+/// Checks an API group, including the domain.
 pub fn check_group(group: &str) -> Result<(), ScaffoldError> {
     if group.len() <= 253 && group.split('.').all(is_dns_label) {
         return Ok(());
     }
-    let why = "must be lower case letters, digits and '-', with dots between them";
-    Err(wrong("the group", group, why, "use a short word, as apps or batch".to_owned()))
+    let why = "must consist of lower-case letters, digits and '-', separated by dots";
+    Err(wrong("the group", group, why, "use a short word, for example apps or batch".to_owned()))
 }
 
-/// A version of an API: `v1`, `v1beta1`, `v2alpha3`.
+/// Checks an API version: `v1`, `v1beta1`, `v2alpha3`.
 pub fn check_version(version: &str) -> Result<(), ScaffoldError> {
     let number = |text: &str| text.starts_with(|digit: char| digit != '0') && text.bytes().all(|b| b.is_ascii_digit());
     let rest = version.strip_prefix('v').unwrap_or_default();
@@ -131,45 +132,50 @@ pub fn check_version(version: &str) -> Result<(), ScaffoldError> {
     if !major.is_empty() && number(major) && fits && version.len() <= 20 {
         return Ok(());
     }
-    let why = "must be as v1, v1beta1 or v2alpha1";
-    Err(wrong("the version", version, why, "begin with v1alpha1 while the API may change".to_owned()))
+    let why = "must look like v1, v1beta1 or v2alpha1";
+    Err(wrong("the version", version, why, "start with v1alpha1 while the API may change".to_owned()))
 }
 
-/// A kind: in CamelCase.
+/// Checks a kind in CamelCase.
 pub fn check_kind(kind: &str) -> Result<(), ScaffoldError> {
     let camel = kind.starts_with(|letter: char| letter.is_ascii_uppercase())
         && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let why = if !camel {
-        "must be letters and digits in CamelCase"
+        "must consist of letters and digits in CamelCase"
     } else if kind.len() > 63 {
         "must be no more than 63 characters"
     } else if kind.ends_with("List") || is_type(kind) {
-        "is a name that generated code has another meaning for"
+        "is a name that generated code uses for something else"
     } else {
         return Ok(());
     };
     Err(wrong("the kind", kind, why, format!("try {:?}", camel_suggestion(kind))))
 }
 
-/// A kind of somebody else: whatever Kubernetes takes.
+/// Checks a foreign kind: any name that Kubernetes accepts.
 pub fn check_foreign_kind(kind: &str) -> Result<(), ScaffoldError> {
     if is_dns_1035_label(&kind.to_ascii_lowercase()) {
         return Ok(());
     }
-    let why = "must be letters, digits and '-', begin with a letter and be no more than 63";
-    Err(wrong("the kind", kind, why, "write it as its definition does, as Certificate".to_owned()))
+    let why = "must consist of at most 63 letters, digits and '-', and start with a letter";
+    Err(wrong(
+        "the kind",
+        kind,
+        why,
+        "use the kind of its CustomResourceDefinition, for example Certificate".to_owned(),
+    ))
 }
 
-/// A version of somebody else: whatever Kubernetes takes.
+/// Checks a foreign version: any name that Kubernetes accepts.
 pub fn check_foreign_version(version: &str) -> Result<(), ScaffoldError> {
     if is_dns_1035_label(version) {
         return Ok(());
     }
-    let why = "must be lower case letters, digits and '-', begin with a letter and be no more than 63";
-    Err(wrong("the version", version, why, "write it as its definition does, as v1".to_owned()))
+    let why = "must consist of at most 63 lower-case letters, digits and '-', and start with a letter";
+    Err(wrong("the version", version, why, "use a version of its CustomResourceDefinition, for example v1".to_owned()))
 }
 
-/// The type of a kind: its name, unless that cannot be one or generated code has another meaning for it.
+/// Returns the Rust type of a kind: the kind itself, unless that is not an identifier or is used in generated code.
 pub fn type_name(kind: &str) -> String {
     let camel = match kind.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         true => upper_first(kind),
@@ -178,33 +184,33 @@ pub fn type_name(kind: &str) -> String {
     if is_type(&camel) { camel + "Object" } else { camel }
 }
 
-/// The module of a version: its name, unless that is a word of Rust or a crate.
+/// Returns the module of a version: its name, unless that is a keyword or a crate.
 pub fn version_module(version: &str) -> String {
     match version.replace('-', "_") {
-        // No label ends with a sign, so nothing else is called so.
+        // No DNS label ends with `_`, so the name is unique.
         word if is_reserved_module(&word) => word + "_",
         word => word,
     }
 }
 
-/// The plural of a kind, as it is in paths.
+/// Checks the plural of a kind.
 pub fn check_plural(plural: &str) -> Result<(), ScaffoldError> {
     if is_dns_1035_label(plural) {
         return Ok(());
     }
     let why = match is_like_dns_1035_label(plural) {
         true => "must be no more than 63 characters",
-        false => "must be lower case letters, digits and '-', begin with a letter and not end with '-'",
+        false => "must consist of lower-case letters, digits and '-', start with a letter and not end with '-'",
     };
     Err(wrong("the plural", plural, why, format!("try {:?}", suggestion(plural))))
 }
 
-/// A field of a spec, as it is in manifests.
+/// Checks the name of a spec field.
 pub fn check_field(name: &str) -> Result<(), ScaffoldError> {
     let camel = name.starts_with(|letter: char| letter.is_ascii_lowercase())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let why = if !camel {
-        "must be letters and digits in camelCase, and begin with a letter"
+        "must consist of letters and digits in camelCase, and start with a letter"
     } else if name.len() > 63 {
         "must be no more than 63 characters"
     } else {
@@ -217,7 +223,7 @@ fn wrong(what: &'static str, name: &str, why: &str, hint: String) -> ScaffoldErr
     ScaffoldError::Name { what, name: name.to_owned(), why: why.to_owned(), hint }
 }
 
-/// Something like it that is a name.
+/// Returns a similar valid name.
 fn suggestion(name: &str) -> String {
     let words = snake(name).replace('_', "-");
     let words = shortened(&words).trim_matches('-').to_owned();
@@ -250,12 +256,12 @@ fn field_suggestion(name: &str) -> String {
     }
 }
 
-/// The beginning of a name of ASCII.
+/// Returns the start of an ASCII name.
 fn shortened(name: &str) -> &str {
     name.get(..LONGEST_SUGGESTION).unwrap_or(name)
 }
 
-/// `CronTab` as `cron_tab`, `HTTPRoute` as `http_route`, `podCIDR` as `pod_cidr`.
+/// Converts `CronTab` to `cron_tab`, `HTTPRoute` to `http_route`, `podCIDR` to `pod_cidr`.
 pub fn snake(name: &str) -> String {
     let letters: Vec<char> = name.chars().collect();
     let mut text = String::new();
@@ -282,7 +288,7 @@ pub fn snake(name: &str) -> String {
     text.trim_end_matches('_').to_owned()
 }
 
-/// `cron_tab` as `CronTab`.
+/// Converts `cron_tab` to `CronTab`.
 pub fn upper_camel(snake: &str) -> String {
     let words = snake.split('_').filter(|word| !word.is_empty());
     words.map(upper_first).collect()
@@ -293,7 +299,7 @@ fn upper_first(word: &str) -> String {
     letters.next().map(|letter| letter.to_ascii_uppercase()).into_iter().chain(letters).collect()
 }
 
-/// `cron_tab` as `cronTab`, as serde does it.
+/// Converts `cron_tab` to `cronTab`, as serde does.
 pub fn lower_camel(snake: &str) -> String {
     let camel = upper_camel(snake);
     match camel.is_empty() {
@@ -302,7 +308,7 @@ pub fn lower_camel(snake: &str) -> String {
     }
 }
 
-/// The variants of an enumeration for its words, with names made up for those that are none in Rust.
+/// Returns enum variants for values; values that are not identifiers get invented names.
 pub(crate) fn variants(words: &[String]) -> Vec<String> {
     let variant = |(place, word): (usize, &String)| match upper_camel(&snake(word)) {
         camel if camel.is_empty() => format!("Value{}", place + 1),
@@ -313,7 +319,7 @@ pub(crate) fn variants(words: &[String]) -> Vec<String> {
     words.iter().enumerate().map(variant).collect()
 }
 
-/// The plural of a kind in lower case, by the rules of English that kinds usually follow.
+/// Returns the lower-case plural of a kind by the usual rules of English.
 pub fn plural(kind: &str) -> String {
     let word = kind.to_ascii_lowercase();
     let before_y = word.len().checked_sub(2).and_then(|place| word.as_bytes().get(place)).copied();
@@ -327,8 +333,8 @@ pub fn plural(kind: &str) -> String {
     }
 }
 
-/// Whether a version comes after another, as Kubernetes orders them: v2 after v1, v1 after v1beta1, that after v1alpha1,
-/// and all of these after any other.
+/// Sort key of versions in Kubernetes' order: v2 after v1, v1 after v1beta1, v1beta1 after v1alpha1, and all of these
+/// after any other name.
 pub fn version_order(version: &str) -> (u8, u64, u64) {
     if check_version(version).is_err() {
         return (0, 0, 0);

@@ -1,7 +1,7 @@
-//! What a project is: the PROJECT file.
+//! The PROJECT file, which describes a project.
 //!
-//! It is YAML in the manner of kubebuilder's. Fields of a spec are kept as they were given on the command line. Under
-//! `files` are the fingerprints of what was generated, by which edited files are told from others.
+//! It is YAML similar to kubebuilder's. Fields of a spec are stored in command-line syntax. `files` contains
+//! fingerprints of the generated files, which identify edited ones.
 
 use std::collections::BTreeMap;
 
@@ -10,39 +10,38 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Field, ScaffoldError, builtin::Builtin, names};
 
-/// The version of what is generated: raised with every change of it that upgrades have to know about.
+/// Version of the scaffold. Increased by every change of the templates that projects are upgraded for.
 pub const SCAFFOLD: u32 = 3;
 
 /// The version requirement that matches this release of Windlass.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
 
-const HEAD: &str =
-    "# Scaffold metadata, managed by windlass. Change it with `windlass edit`.\n";
+const HEAD: &str = "# Scaffold metadata, managed by windlass. Change it with `windlass edit`.\n";
 
 /// A project.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Project {
-    /// The version of the scaffold, [`SCAFFOLD`] once it is upgraded.
+    /// Version of the scaffold; [`SCAFFOLD`] once it is upgraded.
     pub scaffold: u32,
-    /// The name: of the crate, the Deployment and the lease.
+    /// Name of the project, its crate, its Deployment and its Lease.
     pub project_name: String,
-    /// What groups of its resources end with.
+    /// Domain of its API groups.
     pub domain: String,
-    /// A sentence about it.
+    /// One-sentence description.
     pub description: String,
-    /// Under which terms it is.
+    /// License.
     #[serde(default)]
     pub license: License,
-    /// Whose it is, for the licence.
+    /// Copyright holder for the LICENSE file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// Where Windlass comes from.
+    /// Where the project gets Windlass from.
     pub windlass: Source,
-    /// What it is about.
+    /// Resources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<Resource>,
-    /// Fingerprints of what was generated, by path.
+    /// Fingerprints of generated files by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
 }
@@ -51,47 +50,47 @@ pub struct Project {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Resource {
-    /// The whole group, with the domain; empty for the core of Kubernetes.
+    /// Full API group, including the domain; empty for the core group.
     pub group: String,
-    /// The kind.
+    /// Kind.
     pub kind: String,
-    /// The plural.
+    /// Plural.
     pub plural: String,
-    /// The name of its modules.
+    /// Name of its modules.
     pub module: String,
-    /// Whether its objects are in namespaces.
+    /// Whether its objects are namespaced.
     pub namespaced: bool,
-    /// Whose it is.
+    /// Who defines it.
     #[serde(default)]
     pub origin: Origin,
-    /// The version that is stored, and that the program works with.
+    /// Storage version, which the operator uses.
     pub storage_version: String,
     /// All versions.
     pub versions: Vec<Version>,
-    /// Whether there is a controller.
+    /// Whether it has a controller.
     pub controller: bool,
-    /// What the API server asks about it.
+    /// Its webhooks.
     #[serde(default)]
     pub webhooks: Webhooks,
 }
 
-/// Whose a resource is.
+/// Who defines a resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// The project defines it.
+    /// The project.
     #[default]
     Own,
-    /// Kubernetes has it.
+    /// Kubernetes.
     Builtin,
-    /// Another project defines it; this one knows some of its fields.
+    /// Another project; this one knows some of its fields.
     Foreign,
-    /// Another project defines it; its types were made from its definition, and are the user's.
+    /// Another project; its types were imported from its CRD and belong to the user.
     Imported,
 }
 
 impl Origin {
-    /// Whether a kind can be called so. Others have chosen theirs already.
+    /// Checks a kind. Foreign names need not follow the conventions for new ones.
     pub(crate) fn check_kind(self, kind: &str) -> Result<(), ScaffoldError> {
         match self {
             Self::Own => names::check_kind(kind),
@@ -99,7 +98,7 @@ impl Origin {
         }
     }
 
-    /// Whether a version can be called so.
+    /// Checks a version.
     pub(crate) fn check_version(self, version: &str) -> Result<(), ScaffoldError> {
         match self {
             Self::Own => names::check_version(version),
@@ -112,38 +111,38 @@ impl Origin {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Version {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Fields of its spec, as on the command line.
+    /// Fields of the spec, in command-line syntax.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "fields")]
     pub fields: Vec<Field>,
 }
 
-/// What the API server asks about a resource.
+/// Webhooks of a resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Webhooks {
-    /// What to fill in.
+    /// Defaulting (mutating) webhook.
     #[serde(default)]
     pub defaulting: bool,
-    /// What to refuse.
+    /// Validating webhook.
     #[serde(default)]
     pub validating: bool,
-    /// What one version is in another.
+    /// Conversion webhook.
     #[serde(default)]
     pub conversion: bool,
 }
 
-/// The terms of a project.
+/// License of a project.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum License {
-    /// The Apache License, version 2.0.
+    /// Apache License 2.0.
     #[default]
     Apache2,
-    /// The MIT license.
+    /// MIT License.
     Mit,
-    /// None.
+    /// No license.
     None,
 }
 
@@ -245,25 +244,25 @@ impl Source {
     }
 }
 
-/// What a new project is made of.
+/// Options of a new project.
 #[derive(Clone, Debug)]
 pub struct ProjectOptions {
-    /// The name.
+    /// Name.
     pub name: String,
-    /// The domain.
+    /// Domain of its API groups.
     pub domain: String,
-    /// A sentence about it.
+    /// One-sentence description.
     pub description: Option<String>,
-    /// The terms.
+    /// License.
     pub license: License,
-    /// Whose it is.
+    /// Copyright holder.
     pub owner: Option<String>,
-    /// Where Windlass comes from.
+    /// Where the project gets Windlass from.
     pub windlass: Source,
 }
 
 impl ProjectOptions {
-    /// A project under the Apache License that depends on this version of Windlass.
+    /// A project under the Apache License that depends on this release of Windlass.
     pub fn new(name: impl Into<String>, domain: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -277,7 +276,7 @@ impl ProjectOptions {
 }
 
 impl Project {
-    /// A project without resources.
+    /// Creates a project without resources.
     pub fn new(options: ProjectOptions) -> Result<Self, ScaffoldError> {
         names::check_project(&options.name)?;
         names::check_domain(&options.domain)?;
@@ -298,7 +297,7 @@ impl Project {
         Ok(project)
     }
 
-    /// Reads a PROJECT file, of this scaffold or an older one.
+    /// Reads a PROJECT file of this or an older scaffold.
     pub fn read(text: &str) -> Result<Self, ScaffoldError> {
         let project: Self = serde_saphyr::from_str(text).map_err(|error| ScaffoldError::Project {
             line: error.location().map(|location| location.line()),
@@ -311,14 +310,14 @@ impl Project {
         Ok(project)
     }
 
-    /// The PROJECT file.
+    /// Writes the PROJECT file.
     pub fn write(&self) -> String {
         let text = serde_saphyr::to_string(self).expect("a project must have a YAML form");
         let end = if text.ends_with('\n') { "" } else { "\n" };
         format!("{HEAD}{text}{end}")
     }
 
-    /// Refuses a project that is to be upgraded first.
+    /// Rejects a project that must be upgraded first.
     pub fn check_scaffold(&self) -> Result<(), ScaffoldError> {
         match self.scaffold == SCAFFOLD {
             true => Ok(()),
@@ -326,7 +325,7 @@ impl Project {
         }
     }
 
-    /// Names that somebody may have changed in the file go into paths and code.
+    /// Validates names, which end up in paths and code and may have been edited in the file.
     fn check(&self) -> Result<(), ScaffoldError> {
         names::check_project(&self.project_name)?;
         names::check_domain(&self.domain)?;
@@ -343,7 +342,7 @@ impl Project {
             let fits = resource.module.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
             let begins = resource.module.starts_with(|letter: char| letter.is_ascii_lowercase());
             if !fits || !begins || names::is_keyword(&resource.module) {
-                let why = format!("{:?} is no name of a module", resource.module);
+                let why = format!("{:?} is not a module name", resource.module);
                 return Err(ScaffoldError::Contradiction { why, hint: String::new() });
             }
             if resource.version(&resource.storage_version).is_none() {
@@ -354,19 +353,19 @@ impl Project {
         Ok(())
     }
 
-    /// What goes into files within quotes.
+    /// Rejects texts that cannot be quoted in generated files.
     pub(crate) fn check_texts(&self) -> Result<(), ScaffoldError> {
         let texts = std::iter::once(&self.description).chain(&self.owner).chain(self.windlass.texts());
         for text in texts {
             if text.chars().any(|letter| letter.is_control() || letter == '"' || letter == '\\') {
-                let why = format!("{text:?} has a quote, a backslash or a line break in it");
-                return Err(ScaffoldError::Contradiction { why, hint: "say it without".to_owned() });
+                let why = format!("{text:?} contains a quote, a backslash or a line break");
+                return Err(ScaffoldError::Contradiction { why, hint: "remove these characters".to_owned() });
             }
         }
         Ok(())
     }
 
-    /// The resource of a kind, and of a group if several have the kind.
+    /// Returns the resource of a kind; the group is needed only if several groups have the kind.
     pub fn resource(&self, group: Option<&str>, kind: &str) -> Result<&Resource, ScaffoldError> {
         let position = self.position(group, kind)?;
         Ok(&self.resources[position])
@@ -381,15 +380,15 @@ impl Project {
         match found[..] {
             [position] => Ok(position),
             [] => Err(ScaffoldError::Missing {
-                what: format!("{kind} in this project"),
+                what: format!("kind {kind}"),
                 hint: match self.resources.is_empty() {
-                    true => "make one with `windlass create api`".to_owned(),
-                    false => format!("there are {}", self.kinds()),
+                    true => "create one with `windlass create api`".to_owned(),
+                    false => format!("kinds of this project: {}", self.kinds()),
                 },
             }),
             _ => Err(ScaffoldError::Contradiction {
-                why: format!("several groups have a {kind}"),
-                hint: format!("say which with --group: {}", self.kinds()),
+                why: format!("several groups have the kind {kind}"),
+                hint: format!("choose one with --group: {}", self.kinds()),
             }),
         }
     }
@@ -402,13 +401,14 @@ impl Project {
         kinds.collect::<Vec<_>>().join(", ")
     }
 
-    /// What a group on the command line may stand for.
+    /// Groups that a group given on the command line may stand for.
     fn group_names(&self, group: &str) -> Vec<String> {
         let core = if group == "core" { String::new() } else { group.to_owned() };
         vec![self.own_group(group), group.to_owned(), core]
     }
 
-    /// A group of the project by its short name: `apps` is `apps.example.com`, and nothing is `example.com`.
+    /// Returns the full name of a group of the project: `apps` is `apps.example.com`, and the empty name is
+    /// `example.com`.
     pub fn own_group(&self, group: &str) -> String {
         let is_whole = group == self.domain || group.ends_with(&format!(".{}", self.domain));
         match group {
@@ -418,14 +418,14 @@ impl Project {
         }
     }
 
-    /// The name as Rust has it.
+    /// Name of the crate as a Rust identifier.
     pub(crate) fn crate_name(&self) -> String {
         self.project_name.replace('-', "_")
     }
 }
 
 impl Resource {
-    /// A version by its name.
+    /// Returns a version by name.
     pub fn version(&self, name: &str) -> Option<&Version> {
         self.versions.iter().find(|version| version.name == name)
     }
@@ -434,7 +434,7 @@ impl Resource {
         Builtin::find(&self.group, &self.storage_version, &self.kind)
     }
 
-    /// The Rust type of its objects.
+    /// Rust type of its objects.
     pub(crate) fn type_name(&self) -> String {
         match self.origin {
             Origin::Own | Origin::Builtin => self.kind.clone(),
@@ -442,7 +442,7 @@ impl Resource {
         }
     }
 
-    /// The kind in words, for comments.
+    /// The kind in words, for names of tests.
     pub(crate) fn words(&self) -> String {
         self.module_words().replace('_', " ")
     }
@@ -451,7 +451,7 @@ impl Resource {
         names::snake(&self.kind)
     }
 
-    /// A variable that holds such an object.
+    /// Name of a variable for such an object.
     pub(crate) fn variable(&self) -> String {
         match names::snake(&self.kind) {
             word if names::is_keyword(&word) || names::is_variable(&word) => format!("the_{word}"),
@@ -460,12 +460,12 @@ impl Resource {
     }
 }
 
-/// Without the excerpt that may follow.
+/// Drops the source excerpt that may follow.
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// Fields as texts.
+/// Serialization of fields as strings.
 mod fields {
     use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
 

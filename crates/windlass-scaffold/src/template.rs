@@ -1,42 +1,42 @@
-//! Templates: plain files with holes.
+//! Templates: plain files with placeholders.
 //!
-//! `{{name}}` is replaced by a value. A line that is nothing but a hole takes all lines of its value, each as far in
-//! as the hole, and vanishes if the value is empty. `%if name`, `%else` and `%end` on lines of their own choose lines
-//! by whether a value is empty; `%if !name` the other way round.
+//! `{{name}}` is replaced by a value. A line that consists only of a placeholder is replaced by all lines of the value,
+//! each with the same indentation, and is removed if the value is empty. `%if name`, `%else` and `%end` on lines of
+//! their own select lines by whether a value is non-empty; `%if !name` negates the condition.
 //!
-//! This is all that the templates need, and it leaves alone what Rust, YAML and GitHub workflows have braces for
-//! (`${{ name }}` has spaces). A template that is wrong is a defect of this crate, found by its tests: every template is
-//! rendered there.
+//! The templates need nothing more, and the syntax does not collide with braces in Rust, YAML and GitHub workflows
+//! (`${{ name }}` has spaces). A malformed template is a defect of this crate, which its tests find: they render every
+//! template.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// Values for the holes.
+/// Values of placeholders.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Values(BTreeMap<&'static str, Cow<'static, str>>);
 
 impl Values {
-    /// With a value.
+    /// Adds a value.
     #[must_use]
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
         self.0.insert(name, value.into());
         self
     }
 
-    /// With a value that is only asked whether it is there.
+    /// Adds a value that is only used in conditions.
     #[must_use]
     pub(crate) fn flag(self, name: &'static str, is_set: bool) -> Self {
         self.with(name, if is_set { "yes" } else { "" })
     }
 
     fn get(&self, name: &str) -> &str {
-        self.0.get(name).unwrap_or_else(|| panic!("the template's {name:?} must have a value"))
+        self.0.get(name).unwrap_or_else(|| panic!("the template placeholder {name:?} has no value"))
     }
 }
 
-/// The text of a template.
+/// Renders a template.
 pub(crate) fn render(template: &str, values: &Values) -> String {
     let mut text = String::with_capacity(template.len());
-    // For each `%if` around the line, whether its lines are taken.
+    // For each enclosing `%if`, whether its lines are included.
     let mut taken: Vec<bool> = Vec::new();
     for line in template.lines() {
         if let Some(condition) = line.strip_prefix("%if ") {
@@ -53,7 +53,7 @@ pub(crate) fn render(template: &str, values: &Values) -> String {
             render_line(line, values, &mut text);
         }
     }
-    assert!(taken.is_empty(), "%if must have its %end");
+    assert!(taken.is_empty(), "%if without %end");
     text
 }
 
@@ -79,7 +79,7 @@ fn render_line(line: &str, values: &Values, text: &mut String) {
                 text.push_str(values.get(name));
                 rest = after;
             }
-            // The second brace may begin a hole.
+            // The second brace may start a placeholder.
             None => {
                 text.push('{');
                 rest = &rest[before.len() + 1..];

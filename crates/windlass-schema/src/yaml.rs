@@ -10,12 +10,14 @@ use serde_json::Value;
 use crate::json::{Document, Source};
 
 mod convert;
+mod documents;
 mod emit;
 mod errors;
 mod load;
 mod relax;
 mod resolve;
 
+pub use documents::{documents, is_blank};
 pub use emit::to_yaml;
 use load::Failure;
 

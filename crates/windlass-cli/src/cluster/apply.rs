@@ -1,4 +1,4 @@
-//! Bringing objects to a cluster, by server-side apply.
+//! Applying objects to a cluster with server-side apply.
 
 use std::{collections::HashSet, fmt};
 
@@ -15,36 +15,36 @@ use super::{
     target::causes,
     wait,
 };
-use crate::failure::Advised;
+use crate::failure::ErrorWithHint;
 
-/// How objects are applied. The default writes, and takes no field from others.
+/// Options of an apply. The default writes, and does not take fields from other managers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ApplyOptions {
-    /// The server says what it would do, and does nothing.
+    /// The server only reports what it would do.
     pub(crate) dry_run: bool,
-    /// Fields that others have set are taken over.
+    /// Takes ownership of fields that conflict with other field managers.
     pub(crate) force_conflicts: bool,
 }
 
-/// What became of an object.
+/// Result of applying an object.
 #[derive(Clone, Debug)]
 pub(crate) struct Applied {
     /// The object.
     pub(crate) reference: Reference,
     /// What was done.
     pub(crate) outcome: Outcome,
-    /// Whether it would be so only.
+    /// Whether this is a dry run.
     pub(crate) dry_run: bool,
 }
 
-/// What was done with an object.
+/// How an apply changed an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It was not there.
+    /// It did not exist.
     Created,
-    /// It was different: at these places.
+    /// It differed in these fields.
     Changed(Vec<String>),
-    /// It was as it should be.
+    /// It was up to date.
     Unchanged,
 }
 
@@ -61,8 +61,8 @@ impl fmt::Display for Applied {
 }
 
 impl Cluster {
-    /// Applies objects one after the other, what others need first, and tells of each. Ends at the first that is
-    /// refused. Objects of a definition among them wait until it is served.
+    /// Applies objects one after the other, dependencies first, and reports each. Stops at the first that is rejected.
+    /// Custom resources wait until their CRD is established.
     pub(crate) async fn apply(
         &self,
         objects: &[Value],
@@ -86,7 +86,7 @@ impl Cluster {
             if order::is_definition(&applied.reference) && !options.dry_run {
                 pending.push(applied.reference.clone());
                 served += 1;
-                // All are sent before one is waited for: they get ready side by side.
+                // All CRDs are sent before waiting for the first: they are established in parallel.
                 if served == definitions {
                     applying.wait_for(std::mem::take(&mut pending)).await?;
                 }
@@ -100,9 +100,9 @@ impl Cluster {
 struct Applying {
     resources: Resources,
     options: ApplyOptions,
-    /// Namespaces that would be made.
+    /// Namespaces that would be created.
     namespaces: HashSet<String>,
-    /// Group and kind of definitions that would be made.
+    /// Group and kind of CRDs that would be created.
     kinds: HashSet<(String, String)>,
 }
 
@@ -112,7 +112,7 @@ impl Applying {
         let dry_run = self.options.dry_run;
         let found = self.resources.find(&reference).await.map_err(|error| failed(&reference, &error))?;
         let Some((api, reference)) = found else {
-            // Nobody can say more of it while its definition is not there.
+            // A dry run cannot check custom resources whose CRD does not exist yet.
             return match dry_run && self.kinds.contains(&(reference.group().to_owned(), reference.kind.clone())) {
                 true => Ok(Applied { reference, outcome: Outcome::Created, dry_run }),
                 false => Err(unknown_kind(&reference)),
@@ -148,7 +148,7 @@ impl Applying {
         sent.map_err(|error| failed(reference, &error))
     }
 
-    /// What a dry run must know of earlier objects, since the server forgets them.
+    /// Records objects of a dry run that later ones depend on, since the server does not store them.
     fn remember(&mut self, object: &Value, reference: &Reference, is_new: bool) {
         if order::is_definition(reference) {
             let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -175,33 +175,33 @@ impl Applying {
     }
 }
 
-/// What the server said against it, and what to do.
+/// Converts an error of the server, with a hint.
 fn failed(reference: &Reference, error: &kube::Error) -> anyhow::Error {
     let kube::Error::Api(status) = error else {
         let message = format!("cannot apply {reference}: {}", causes(error));
-        return Advised { message, hint: "check that the cluster runs, then do it again".into() }.into();
+        return ErrorWithHint { message, hint: "check that the cluster is running, then try again".into() }.into();
     };
     let is_conflict = status.code == 409 && status.message.contains("conflict");
     let hint = match status.code {
-        409 if is_conflict => "--force-conflicts takes these fields over",
+        409 if is_conflict => "use --force-conflicts to take ownership of these fields",
         401 => "log in again, or use another context with --context",
-        403 => "use a context whose user may do that, with --context",
-        404 => "its namespace is missing: make it, or name another with --namespace",
-        400 | 422 => "correct the object and do it again",
-        _ => "what was applied before stays; do it again",
+        403 => "choose a context with sufficient permissions with --context",
+        404 => "its namespace does not exist: create it, or choose another with --namespace",
+        400 | 422 => "fix the object and try again",
+        _ => "objects applied so far are kept; try again",
     };
     let why = status.message.trim();
-    Advised { message: format!("cannot apply {reference}: {why}"), hint: hint.into() }.into()
+    ErrorWithHint { message: format!("cannot apply {reference}: {why}"), hint: hint.into() }.into()
 }
 
-/// Where two states of an object differ in what somebody said or meant.
+/// Returns where two states of an object differ in fields that users set.
 fn differences(before: &DynamicObject, after: &DynamicObject) -> Vec<String> {
     let plain = |object: &DynamicObject| {
         let mut object = object.clone();
         let metadata = &mut object.metadata;
         (metadata.managed_fields, metadata.resource_version, metadata.generation) = (None, None, None);
         let mut value = serde_json::to_value(&object).unwrap_or_default();
-        // What the cluster says about it is no part of what is applied.
+        // Fields set by the cluster are not part of the applied object.
         if let Some(fields) = value.as_object_mut() {
             fields.remove("status");
         }
@@ -240,7 +240,7 @@ fn compare(before: &Value, after: &Value, path: String, places: &mut Vec<String>
     }
 }
 
-/// Whether it is short enough for a line.
+/// Whether a value is short enough for a line.
 fn is_plain(value: &Value) -> bool {
     match value {
         Value::String(text) => text.len() <= 80,

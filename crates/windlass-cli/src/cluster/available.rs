@@ -1,4 +1,4 @@
-//! Whether a Deployment runs, and why not.
+//! Availability of Deployments.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use kube::{Api, api::ListParams, core::DynamicObject};
 use serde_json::Value;
 
 use super::{Cluster, Reference, resources::Resources, wait};
-use crate::failure::Advised;
+use crate::failure::ErrorWithHint;
 
 impl Cluster {
-    /// Waits until all replicas of a Deployment are of its newest template and available; tells when that changes.
+    /// Waits until all replicas of a Deployment are updated and available; reports progress.
     pub(crate) async fn wait_until_available(&self, deployment: &Reference, within: Duration) -> anyhow::Result<()> {
         let mut resources = Resources::new(self.client.clone(), self.namespace.clone());
         let Some((api, deployment)) = resources.find(deployment).await? else { return Ok(()) };
@@ -39,11 +39,11 @@ impl Cluster {
         let message = format!("{deployment} is not available after {} seconds: {why}", within.as_secs());
         let namespace = deployment.namespace.as_deref().unwrap_or_default();
         let hint = format!(
-            "look at it with `kubectl -n {namespace} describe pods` and `kubectl -n {namespace} logs deployment/{}`; \
-             --timeout waits longer",
+            "inspect it with `kubectl -n {namespace} describe pods` and `kubectl -n {namespace} logs deployment/{}`; \
+             wait longer with --timeout",
             deployment.name
         );
-        Err(Advised { message, hint: hint.into() }.into())
+        Err(ErrorWithHint { message, hint: hint.into() }.into())
     }
 }
 
@@ -82,7 +82,7 @@ impl State {
     }
 }
 
-/// What keeps the pods of a Deployment from running, if one says so.
+/// Returns why the pods of a Deployment are not running, if one of them reports it.
 async fn of_pods(pods: &Api<DynamicObject>, deployment: &DynamicObject) -> Option<String> {
     let labels = deployment.data.pointer("/spec/selector/matchLabels")?.as_object()?;
     let selector: Vec<String> =

@@ -1,4 +1,4 @@
-//! Taking objects away from a cluster.
+//! Deleting objects from a cluster.
 
 use std::{fmt, time::Duration};
 
@@ -6,25 +6,25 @@ use kube::{Api, api::DeleteParams, core::DynamicObject};
 use serde_json::Value;
 
 use super::{Cluster, Reference, order, resources::Resources, target::causes, wait};
-use crate::failure::Advised;
+use crate::failure::ErrorWithHint;
 
-/// How objects are deleted. The default does not wait.
+/// Options of a deletion. The default does not wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DeleteOptions {
-    /// The server says what it would do, and does nothing.
+    /// The server only reports what it would do.
     pub(crate) dry_run: bool,
-    /// How long to wait until all are gone.
+    /// How long to wait until all objects are deleted.
     pub(crate) wait: Option<Duration>,
 }
 
-/// What became of an object.
+/// Result of deleting an object.
 #[derive(Clone, Debug)]
 pub(crate) struct Deleted {
     /// The object.
     pub(crate) reference: Reference,
-    /// Whether it was there.
+    /// Whether it existed.
     pub(crate) was_there: bool,
-    /// Whether it would be so only.
+    /// Whether this is a dry run.
     pub(crate) dry_run: bool,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Deleted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { reference, was_there, dry_run } = self;
         match (was_there, dry_run) {
-            (false, _) => write!(f, "{reference}: was not there"),
+            (false, _) => write!(f, "{reference}: not found"),
             (true, true) => write!(f, "{reference}: would be deleted"),
             (true, false) => write!(f, "{reference}: deleted"),
         }
@@ -40,8 +40,7 @@ impl fmt::Display for Deleted {
 }
 
 impl Cluster {
-    /// Deletes objects, in the reverse of the order in which they are applied, and tells of each. What is not there is
-    /// fine.
+    /// Deletes objects in reverse order of applying, and reports each. Missing objects are not an error.
     pub(crate) async fn delete(
         &self,
         objects: &[Value],
@@ -68,9 +67,9 @@ impl Cluster {
         if let (Some(within), false) = (options.wait, options.dry_run) {
             for (api, reference, uid) in pending {
                 if !wait::gone(&api, &reference.name, &uid, within).await? {
-                    let message = format!("{reference} is still there after {} seconds", within.as_secs());
-                    let hint = "look at its finalizers; whoever set them must remove them";
-                    return Err(Advised { message, hint: hint.into() }.into());
+                    let message = format!("{reference} still exists after {} seconds", within.as_secs());
+                    let hint = "check its finalizers: the controllers that set them must remove them";
+                    return Err(ErrorWithHint { message, hint: hint.into() }.into());
                 }
             }
         }
@@ -78,7 +77,7 @@ impl Cluster {
     }
 }
 
-/// Deletes one; says which it was, if it was there.
+/// Deletes an object; returns its reference if it existed.
 async fn delete(
     api: &Api<DynamicObject>,
     reference: &Reference,
@@ -97,10 +96,10 @@ async fn delete(
 fn failed(reference: &Reference, error: &kube::Error) -> anyhow::Error {
     let (why, hint) = match error {
         kube::Error::Api(status) if status.code == 403 => {
-            (status.message.clone(), "use a context whose user may do that, with --context")
+            (status.message.clone(), "choose a context with sufficient permissions with --context")
         }
-        kube::Error::Api(status) => (status.message.clone(), "what was deleted before is gone; do it again"),
-        error => (causes(error), "check that the cluster runs, then do it again"),
+        kube::Error::Api(status) => (status.message.clone(), "objects deleted so far stay deleted; try again"),
+        error => (causes(error), "check that the cluster is running, then try again"),
     };
-    Advised { message: format!("cannot delete {reference}: {why}"), hint: hint.into() }.into()
+    ErrorWithHint { message: format!("cannot delete {reference}: {why}"), hint: hint.into() }.into()
 }

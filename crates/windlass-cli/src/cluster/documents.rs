@@ -1,24 +1,21 @@
-//! Manifests of several documents.
+//! Manifests with several documents.
 
 use anyhow::Context as _;
 use serde_json::Value;
 use windlass_schema::yaml;
 
-use crate::failure::Advised;
+use crate::failure::ErrorWithHint;
 
-/// All objects of a text, in YAML or JSON. Lists are their items; documents without anything in them are left out.
+/// Reads all objects of a YAML or JSON text. Lists are flattened; empty documents are skipped.
 pub(crate) fn read(text: &str) -> anyhow::Result<Vec<Value>> {
     let mut objects = Vec::new();
-    for (line, document) in split(text) {
-        if document.lines().all(|line| line.trim_start().is_empty() || line.trim_start().starts_with(['#', '%'])) {
-            continue;
-        }
-        let place = || format!("the document from line {line}");
+    for (line, document) in yaml::documents(text).into_iter().filter(|(_, document)| !yaml::is_blank(document)) {
+        let place = || format!("document at line {line}");
         let value = match yaml::to_json_value(document) {
             Ok(value) => value,
             Err(error) => {
-                let hint = "give plain YAML or JSON; render templates first";
-                let error = Advised { message: error.to_string(), hint: hint.into() };
+                let hint = "use plain YAML or JSON; render templates first";
+                let error = ErrorWithHint { message: error.to_string(), hint: hint.into() };
                 return Err(anyhow::Error::new(error).context(place()));
             }
         };
@@ -39,29 +36,13 @@ fn add(value: Value, objects: &mut Vec<Value>) -> anyhow::Result<()> {
         return Ok(());
     }
     if let Some(path) = missing {
-        let message = format!("it has no {}: it is no object of Kubernetes", path[1..].replace('/', "."));
+        let message = format!("missing {}: not a Kubernetes object", path[1..].replace('/', "."));
         return Err(
-            Advised { message, hint: "give manifests, each with apiVersion, kind and metadata.name".into() }.into()
+            ErrorWithHint { message, hint: "each manifest needs apiVersion, kind and metadata.name".into() }.into()
         );
     }
     objects.push(value);
     Ok(())
-}
-
-/// The documents, each with the line it begins at.
-fn split(text: &str) -> Vec<(usize, &str)> {
-    let mut documents = Vec::new();
-    let (mut start, mut first, mut position) = (0, 1, 0);
-    for (index, line) in text.split_inclusive('\n').enumerate() {
-        let rest = line.strip_prefix("---");
-        if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n'])) {
-            documents.push((first, &text[start..position]));
-            (start, first) = (position + 3, index + 1);
-        }
-        position += line.len();
-    }
-    documents.push((first, &text[start..]));
-    documents
 }
 
 #[cfg(test)]
@@ -82,9 +63,9 @@ mod tests {
     fn what_is_wrong_is_told_with_its_line() {
         let said = |text: &str| format!("{:#}", read(text).unwrap_err());
         let broken = said("apiVersion: v1\nkind: A\nmetadata: {name: a}\n---\n{{ if }}\n");
-        assert!(broken.starts_with("the document from line 4: yaml: "), "{broken}");
+        assert!(broken.starts_with("document at line 4: yaml: "), "{broken}");
         let nameless = said("apiVersion: v1\nkind: A\n");
-        assert_eq!(nameless, "the document from line 1: it has no metadata.name: it is no object of Kubernetes");
-        assert!(said("- a\n").contains("it has no apiVersion"));
+        assert_eq!(nameless, "document at line 1: missing metadata.name: not a Kubernetes object");
+        assert!(said("- a\n").contains("missing apiVersion"));
     }
 }

@@ -1,10 +1,10 @@
-//! In which order objects come, so that what one needs is there before it.
+//! Order of objects, so that dependencies are applied first.
 
 use serde_json::Value;
 
 use super::Reference;
 
-/// Kinds from first to last. What is not named comes between workloads and webhook configurations.
+/// Kinds from first to last. Other kinds come between workloads and webhook configurations.
 const FIRST: &[&str] = &[
     "Namespace",
     "CustomResourceDefinition",
@@ -31,24 +31,24 @@ const FIRST: &[&str] = &[
     "CronJob",
 ];
 
-/// Configurations stop the cluster from accepting objects while nobody answers: they come last and go first.
+/// Webhook configurations block writes while no webhook responds: they are applied last and deleted first.
 const LAST: &[&str] = &["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
 
-/// The objects in the order in which they are applied; those of the same rank stay as they were.
+/// Sorts objects into the order of applying; objects of the same rank keep their order.
 pub(super) fn applied(objects: &[Value]) -> Vec<&Value> {
     let mut ordered: Vec<&Value> = objects.iter().collect();
     ordered.sort_by_key(|object| rank(&Reference::of(object)));
     ordered
 }
 
-/// Whether this is a definition.
+/// Whether this is a CustomResourceDefinition.
 pub(super) fn is_definition(reference: &Reference) -> bool {
     reference.kind == "CustomResourceDefinition" && reference.group() == "apiextensions.k8s.io"
 }
 
 fn rank(reference: &Reference) -> usize {
     let place = |kinds: &[&str]| kinds.iter().position(|kind| *kind == reference.kind);
-    // Kinds of other groups may have the same names.
+    // Kinds of other groups may have the same name.
     let group = reference.group();
     let is_known = !group.contains('.') || group.ends_with(".k8s.io");
     match (place(FIRST), place(LAST)) {

@@ -1,24 +1,24 @@
-//! What object is meant.
+//! References to objects.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// An object by its kind and name.
+/// An object by kind and name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Reference {
     /// Group and version.
     pub(crate) api_version: String,
-    /// The kind.
+    /// Kind.
     pub(crate) kind: String,
-    /// The namespace, if one is said.
+    /// Namespace, if specified.
     pub(crate) namespace: Option<String>,
-    /// The name.
+    /// Name.
     pub(crate) name: String,
 }
 
 impl Reference {
-    /// What an object says of itself. What it does not say is empty.
+    /// Returns the reference of an object. Missing parts are empty.
     pub(crate) fn of(object: &Value) -> Self {
         let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
         Self {
@@ -29,7 +29,7 @@ impl Reference {
         }
     }
 
-    /// The group; empty for the core.
+    /// API group; empty for the core group.
     pub(crate) fn group(&self) -> &str {
         self.api_version.rsplit_once('/').map_or("", |(group, _)| group)
     }

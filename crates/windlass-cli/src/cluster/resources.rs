@@ -1,4 +1,4 @@
-//! Where objects of a kind are, as the server says.
+//! Discovery of API resources.
 
 use std::{
     collections::HashMap,
@@ -13,28 +13,28 @@ use kube::{
 };
 
 use super::Reference;
-use crate::failure::Advised;
+use crate::failure::ErrorWithHint;
 
-/// The server tells of a new definition a moment after it serves it.
+/// How long discovery may lag behind a newly established CRD.
 const DISCOVERED_WITHIN: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What the server has said so far.
+/// Discovery results so far.
 pub(super) struct Resources {
     client: Client,
     namespace: String,
     known: HashMap<(String, String), Option<(ApiResource, Scope)>>,
-    /// Groups of definitions that were applied just now.
+    /// Groups of CRDs that have just been applied.
     pub(super) expected: Vec<String>,
 }
 
 impl Resources {
-    /// Nothing is known yet. Objects of namespaces that do not say theirs are in this one.
+    /// Starts without results. Namespaced objects without a namespace belong to this one.
     pub(super) fn new(client: Client, namespace: String) -> Self {
         Self { client, namespace, known: HashMap::new(), expected: Vec::new() }
     }
 
-    /// Where the object is, with its namespace filled in; nothing if the server does not know the kind.
+    /// Returns the API of an object, with its namespace filled in; `None` if the server does not know the kind.
     pub(super) async fn find(
         &mut self,
         reference: &Reference,
@@ -55,7 +55,7 @@ impl Resources {
         }))
     }
 
-    /// Where all objects of the kind are.
+    /// Returns the API of all objects of the kind.
     pub(super) async fn everywhere(
         &mut self,
         reference: &Reference,
@@ -94,16 +94,16 @@ impl Resources {
     }
 }
 
-/// The server has no such kind.
+/// The error for a kind that the server does not know.
 pub(super) fn unknown_kind(reference: &Reference) -> anyhow::Error {
     let Reference { api_version, kind, .. } = reference;
-    let message = format!("cannot apply {reference}: the cluster has no kind {kind} in {api_version}");
+    let message = format!("cannot apply {reference}: the cluster does not serve kind {kind} in {api_version}");
     let hint = match reference.group() {
-        "monitoring.coreos.com" => "install Prometheus Operator, or leave monitoring out",
-        "cert-manager.io" => "install cert-manager, or let the operator make its own certificates",
-        _ => "apply its definition first",
+        "monitoring.coreos.com" => "install the Prometheus Operator, or remove the monitoring part",
+        "cert-manager.io" => "install cert-manager, or let the operator issue its own certificates",
+        _ => "apply its CustomResourceDefinition first",
     };
-    Advised { message, hint: hint.into() }.into()
+    ErrorWithHint { message, hint: hint.into() }.into()
 }
 
 fn is_unknown(error: &kube::Error) -> bool {

@@ -1,4 +1,4 @@
-//! Which cluster is meant: as kubectl finds it, else that of `windlass up`.
+//! Selection of the cluster: in the same way as kubectl, or else the one of `windlass up`.
 
 use std::{
     env,
@@ -16,28 +16,28 @@ use kube::{
 use windlass::client::{self, ClientOptions};
 
 use super::{Cluster, MANAGER};
-use crate::{data_dir, failure::Advised};
+use crate::{data_dir, failure::ErrorWithHint};
 
-/// A server that cannot be reached is told after this long.
+/// Timeout for connecting.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// Which cluster a command works with
+/// Cluster that a command works with
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ClusterArgs {
-    /// Kubeconfig of the cluster [default: as kubectl has it, else that of `windlass up`]
+    /// Kubeconfig of the cluster [default: as for kubectl, or else that of `windlass up`]
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig, in place of the current one
+    /// Context of the kubeconfig [default: the current context]
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
 }
 
 impl ClusterArgs {
-    /// The configuration of a client, and where it is from in words.
+    /// Returns the client configuration and a description of where it comes from.
     pub(crate) async fn configuration(&self) -> anyhow::Result<(Config, String)> {
         let files = files(self.kubeconfig.as_deref(), &|name| env::var_os(name))?;
         if files.is_empty() {
-            // Within a pod.
+            // In a pod.
             return match Config::incluster() {
                 Ok(config) => Ok((config, "the service account of this pod".to_owned())),
                 Err(_) => Err(nowhere().into()),
@@ -45,8 +45,8 @@ impl ClusterArgs {
         }
         let mut kubeconfig = Kubeconfig::default();
         for file in &files {
-            let advised = |error: kube::config::KubeconfigError| Advised {
-                message: format!("cannot use the kubeconfig {}: {error}", file.display()),
+            let advised = |error: kube::config::KubeconfigError| ErrorWithHint {
+                message: format!("cannot resolve the path of the kubeconfig {}: {error}", file.display()),
                 hint: "check --kubeconfig and KUBECONFIG".into(),
             };
             let read = Kubeconfig::read_from(file).map_err(advised)?;
@@ -58,29 +58,29 @@ impl ClusterArgs {
         let known: Vec<&str> = kubeconfig.contexts.iter().map(|context| context.name.as_str()).collect();
         if !known.contains(&context.as_str()) {
             let message = match context.is_empty() {
-                true => format!("{names} has no current context"),
+                true => format!("{names} does not set a current context"),
                 false => format!("{names} has no context {context:?}"),
             };
             let hint = match known.is_empty() {
-                true => "give another file with --kubeconfig".to_owned(),
+                true => "choose another file with --kubeconfig".to_owned(),
                 false => format!("choose one with --context: {}", known.join(", ")),
             };
-            return Err(Advised { message, hint: hint.into() }.into());
+            return Err(ErrorWithHint { message, hint: hint.into() }.into());
         }
         let options = KubeConfigOptions { context: Some(context.clone()), ..KubeConfigOptions::default() };
-        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| Advised {
-            message: format!("cannot use the context {context} of {names}: {error}"),
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| ErrorWithHint {
+            message: format!("cannot use context {context} of {names}: {error}"),
             hint: "check its cluster and user in the kubeconfig".into(),
         })?;
         Ok((config, format!("context {context} of {names}")))
     }
 
-    /// That of a file, whatever the environment says.
+    /// Uses a kubeconfig file regardless of the environment.
     pub(crate) fn of(kubeconfig: &Path) -> Self {
         Self { kubeconfig: Some(kubeconfig.to_owned()), context: None }
     }
 
-    /// The cluster, whether or not it is there.
+    /// Returns the cluster without connecting to it.
     pub(crate) async fn prepare(&self) -> anyhow::Result<Cluster> {
         let (mut config, origin) = self.configuration().await?;
         config.connect_timeout = Some(CONNECT_WITHIN);
@@ -91,32 +91,32 @@ impl ClusterArgs {
         Ok(Cluster { client, url, namespace: config.default_namespace, origin })
     }
 
-    /// Connects, and makes sure that the server is there.
+    /// Connects, and verifies that the server responds.
     pub(crate) async fn connect(&self) -> anyhow::Result<Cluster> {
         let cluster = self.prepare().await?;
         let Cluster { client, url, origin, .. } = &cluster;
         let asked = tokio::time::timeout(2 * CONNECT_WITHIN, client.apiserver_version()).await;
         let failed = match asked {
             Ok(Ok(_)) => None,
-            // Whoever may not ask for the version may still apply objects.
+            // A user who may not read the version may still apply objects.
             Ok(Err(kube::Error::Api(status))) if status.code == 403 => None,
             Ok(Err(kube::Error::Api(status))) => Some(status.message.clone()),
             Ok(Err(error)) => Some(causes(&error)),
-            Err(_) => Some("it does not answer".to_owned()),
+            Err(_) => Some("no response".to_owned()),
         };
         if let Some(why) = failed {
-            let message = format!("cannot talk to {url} ({origin}): {why}");
+            let message = format!("cannot connect to {url} ({origin}): {why}");
             let hint = match origin.contains("windlass") {
-                true => "start it with `windlass up`, or name another cluster with --kubeconfig and --context",
-                false => "check that the cluster runs, or name another with --kubeconfig and --context",
+                true => "start it with `windlass up`, or choose another cluster with --kubeconfig and --context",
+                false => "check that the cluster is running, or choose another with --kubeconfig and --context",
             };
-            return Err(Advised { message, hint: hint.into() }.into());
+            return Err(ErrorWithHint { message, hint: hint.into() }.into());
         }
         Ok(cluster)
     }
 }
 
-/// The kubeconfigs that count; none if there are none.
+/// Returns the kubeconfigs to use; empty if there are none.
 fn files(given: Option<&Path>, variable: &dyn Fn(&str) -> Option<OsString>) -> anyhow::Result<Vec<PathBuf>> {
     if let Some(file) = given {
         return Ok(vec![file.to_owned()]);
@@ -124,11 +124,11 @@ fn files(given: Option<&Path>, variable: &dyn Fn(&str) -> Option<OsString>) -> a
     if let Some(list) = variable("KUBECONFIG").filter(|list| !list.is_empty()) {
         let named: Vec<PathBuf> = env::split_paths(&list).filter(|file| !file.as_os_str().is_empty()).collect();
         let there: Vec<PathBuf> = named.iter().filter(|file| file.is_file()).cloned().collect();
-        // Like kubectl, some of them may be missing.
+        // As with kubectl, some of them may be missing.
         return match there.is_empty() && !named.is_empty() {
-            true => Err(Advised {
-                message: format!("KUBECONFIG names {}, which is not there", list.display()),
-                hint: "set KUBECONFIG to a file, or give one with --kubeconfig".into(),
+            true => Err(ErrorWithHint {
+                message: format!("KUBECONFIG is set to {}, which does not exist", list.display()),
+                hint: "set KUBECONFIG to an existing file, or use --kubeconfig".into(),
             }
             .into()),
             false => Ok(there),
@@ -140,14 +140,15 @@ fn files(given: Option<&Path>, variable: &dyn Fn(&str) -> Option<OsString>) -> a
     Ok([home, plane].into_iter().flatten().find(|file| file.is_file()).into_iter().collect())
 }
 
-fn nowhere() -> Advised {
-    Advised {
-        message: "there is no cluster to work with: neither KUBECONFIG nor ~/.kube/config, and no `windlass up`".into(),
-        hint: "start one with `windlass up`, or name one with --kubeconfig".into(),
+fn nowhere() -> ErrorWithHint {
+    ErrorWithHint {
+        message: "no cluster found: there is neither KUBECONFIG nor ~/.kube/config, and no running `windlass up`"
+            .into(),
+        hint: "start one with `windlass up`, or choose one with --kubeconfig".into(),
     }
 }
 
-/// An error with its causes in a line. Those of connections say little without them.
+/// Formats an error with its causes on one line. Connection errors say little without them.
 pub(super) fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -196,6 +197,6 @@ mod tests {
     #[test]
     fn a_variable_that_leads_nowhere_is_told() {
         let error = files(None, &|name| (name == "KUBECONFIG").then(|| "/nowhere/at/all".into())).unwrap_err();
-        assert_eq!(error.to_string(), "KUBECONFIG names /nowhere/at/all, which is not there");
+        assert_eq!(error.to_string(), "KUBECONFIG is set to /nowhere/at/all, which does not exist");
     }
 }

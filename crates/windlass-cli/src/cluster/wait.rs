@@ -1,4 +1,4 @@
-//! Waiting for what the cluster does in its own time.
+//! Waiting for conditions.
 
 use std::time::{Duration, Instant};
 
@@ -6,15 +6,15 @@ use kube::{Api, core::DynamicObject};
 use serde_json::Value;
 
 use super::Reference;
-use crate::failure::Advised;
+use crate::failure::ErrorWithHint;
 
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// A definition is served.
+/// Timeout for establishing a CRD.
 const ESTABLISHED_WITHIN: Duration = Duration::from_secs(60);
 
-/// Waits until a definition is served.
+/// Waits until a CRD is established.
 pub(super) async fn established(api: &Api<DynamicObject>, definition: &Reference) -> anyhow::Result<()> {
     until(ESTABLISHED_WITHIN, async || {
         let object = api.get(&definition.name).await?;
@@ -23,9 +23,13 @@ pub(super) async fn established(api: &Api<DynamicObject>, definition: &Reference
             conditions.into_iter().flatten().find(|condition| condition["type"] == kind).cloned()
         };
         if let Some(refused) = state("NamesAccepted").filter(|condition| condition["status"] == "False") {
-            let why = refused["message"].as_str().unwrap_or("another definition has them");
+            let why = refused["message"].as_str().unwrap_or("another CustomResourceDefinition uses them");
             let message = format!("the names of {definition} are not accepted: {why}");
-            return Err(Advised { message, hint: "remove the other definition, or choose other names".into() }.into());
+            return Err(ErrorWithHint {
+                message,
+                hint: "delete the other CustomResourceDefinition, or choose other names".into(),
+            }
+            .into());
         }
         match state("Established").is_some_and(|condition| condition["status"] == "True") {
             true => Ok(Some(())),
@@ -34,12 +38,12 @@ pub(super) async fn established(api: &Api<DynamicObject>, definition: &Reference
     })
     .await?
     .ok_or_else(|| {
-        let message = format!("{definition} was not served within {} seconds", ESTABLISHED_WITHIN.as_secs());
-        Advised { message, hint: "look at its conditions with `kubectl describe`".into() }.into()
+        let message = format!("{definition} was not established within {} seconds", ESTABLISHED_WITHIN.as_secs());
+        ErrorWithHint { message, hint: "check its conditions with `kubectl describe`".into() }.into()
     })
 }
 
-/// Waits until the object is gone, or another is in its place. Says whether that has come to pass.
+/// Waits until the object is deleted or replaced. Returns whether that happened in time.
 pub(super) async fn gone(api: &Api<DynamicObject>, name: &str, uid: &str, within: Duration) -> anyhow::Result<bool> {
     let seen = until(within, async || match api.get_opt(name).await? {
         Some(object) if object.metadata.uid.as_deref() == Some(uid) => Ok(None),
@@ -48,7 +52,7 @@ pub(super) async fn gone(api: &Api<DynamicObject>, name: &str, uid: &str, within
     Ok(seen.await?.is_some())
 }
 
-/// Asks again and again, until there is an answer or the time is over.
+/// Polls until there is a result or the time has passed.
 pub(crate) async fn until<T>(
     within: Duration,
     mut ask: impl AsyncFnMut() -> anyhow::Result<Option<T>>,

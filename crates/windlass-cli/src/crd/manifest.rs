@@ -1,34 +1,34 @@
-//! A manifest of several documents, of which some are definitions to upgrade.
+//! Manifests with several documents, some of which are CRDs to upgrade.
 
 use anyhow::Context as _;
 use serde_json::Value;
 use windlass_builtins::upgrade::{self, NEW, Note, OLD};
 use windlass_schema::yaml;
 
-use crate::failure::Advised;
+use crate::failure::ErrorWithHint;
 
-/// What became of a manifest.
+/// Result of upgrading a manifest.
 #[derive(Debug)]
 pub(super) struct Manifest {
-    /// The new text. Documents that were not upgraded stand in it as they were.
+    /// New text. Other documents are unchanged.
     pub(super) text: String,
-    /// How many definitions were upgraded.
+    /// Number of upgraded CRDs.
     pub(super) upgraded: usize,
-    /// What was done and what was not, line by line.
+    /// Report of changes, one line each.
     pub(super) account: Vec<String>,
 }
 
-/// Upgrades the definitions in a text.
+/// Upgrades the CRDs in a text.
 pub(super) fn upgrade(text: &str) -> anyhow::Result<Manifest> {
     let mut manifest = Manifest { text: String::with_capacity(text.len() * 2), upgraded: 0, account: Vec::new() };
-    let documents = split(text);
-    let several = documents.iter().filter(|document| !is_blank(document)).count() > 1;
+    let documents: Vec<&str> = yaml::documents(text).into_iter().map(|(_, document)| document).collect();
+    let several = documents.iter().filter(|document| !yaml::is_blank(document)).count() > 1;
     let mut number = 0;
     for (index, document) in documents.into_iter().enumerate() {
         if index > 0 {
             manifest.text.push_str("---");
         }
-        if is_blank(document) {
+        if yaml::is_blank(document) {
             manifest.text.push_str(document);
             continue;
         }
@@ -37,8 +37,8 @@ pub(super) fn upgrade(text: &str) -> anyhow::Result<Manifest> {
             Ok(parsed) => parsed,
             Err(error) => {
                 let message = error.to_string();
-                let hint = "give plain YAML or JSON; render templates first";
-                let error = anyhow::Error::new(Advised { message, hint: hint.into() });
+                let hint = "use plain YAML or JSON; render templates first";
+                let error = anyhow::Error::new(ErrorWithHint { message, hint: hint.into() });
                 return if several { Err(error.context(format!("document {number}"))) } else { Err(error) };
             }
         };
@@ -48,7 +48,7 @@ pub(super) fn upgrade(text: &str) -> anyhow::Result<Manifest> {
         upgrade_value(&mut value, &mut manifest)?;
         if manifest.upgraded > before {
             let line = |message: String| message.lines().map(str::trim).collect::<Vec<_>>().join(" ");
-            let line = |message| format!("of a field that stands twice the last counts: {}", line(message));
+            let line = |message| format!("for duplicate fields, the last one is used: {}", line(message));
             manifest.account.extend(twice.into_iter().map(line));
             manifest.text.push_str(comments(document));
             manifest.text.push_str(&yaml::to_yaml(&value));
@@ -59,7 +59,7 @@ pub(super) fn upgrade(text: &str) -> anyhow::Result<Manifest> {
     Ok(manifest)
 }
 
-/// Texts as one manifest.
+/// Joins texts into one manifest.
 pub(super) fn join<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     let mut all = String::new();
     for text in texts.into_iter().filter(|text| !text.is_empty()) {
@@ -90,7 +90,7 @@ fn upgrade_value(value: &mut Value, manifest: &mut Manifest) -> anyhow::Result<(
     let items = value.get_mut("items").and_then(Value::as_array_mut).filter(|_| kind.ends_with("List"));
     if let Some(items) = items {
         for item in items {
-            // The items of such a list need not say what they are.
+            // Items of such a list may omit apiVersion and kind.
             if api_version == OLD
                 && let Some(item) = item.as_object_mut()
             {
@@ -103,28 +103,12 @@ fn upgrade_value(value: &mut Value, manifest: &mut Manifest) -> anyhow::Result<(
             value["apiVersion"] = NEW.into();
         }
     } else if kind == "CustomResourceDefinition" {
-        manifest.account.push(format!("{name}: is of {api_version} and was left as it is"));
+        manifest.account.push(format!("{name}: already {api_version}, unchanged"));
     } else {
         let kind = if kind.is_empty() { "a document without a kind".to_owned() } else { format!("{kind} {name}") };
-        manifest.account.push(format!("{kind} is no definition and was left as it is"));
+        manifest.account.push(format!("{kind}: not a CustomResourceDefinition, unchanged"));
     }
     Ok(())
-}
-
-/// The documents of a text, each with what follows the three dashes before it. Joined by three dashes they are the text.
-fn split(text: &str) -> Vec<&str> {
-    let mut documents = Vec::new();
-    let (mut start, mut position) = (0, 0);
-    for line in text.split_inclusive('\n') {
-        let rest = line.strip_prefix("---");
-        if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n'])) {
-            documents.push(&text[start..position]);
-            start = position + 3;
-        }
-        position += line.len();
-    }
-    documents.push(&text[start..]);
-    documents
 }
 
 fn is_comment(line: &str) -> bool {
@@ -132,12 +116,7 @@ fn is_comment(line: &str) -> bool {
     line.is_empty() || line.starts_with('#')
 }
 
-/// Whether there is nothing but comments and directives.
-fn is_blank(document: &str) -> bool {
-    document.lines().all(|line| is_comment(line) || line.starts_with('%'))
-}
-
-/// The comments in front of a document, with the end of the line that begins it.
+/// Returns the leading comments of a document, with the rest of its first line.
 fn comments(document: &str) -> &str {
     let lines = document.split_inclusive('\n').take_while(|line| is_comment(line));
     &document[..lines.map(str::len).sum()]

@@ -1,4 +1,4 @@
-//! Replacing files as a whole: whoever reads one sees the old text or the new.
+//! Atomic replacement of files: readers see the old or the new text.
 
 use std::{
     ffi::OsString,
@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::Context as _;
 
-/// A text that stands beside the file it is for; removed unless it takes its place.
+/// A temporary file next to its target; deleted unless it replaces it.
 struct Prepared {
     beside: PathBuf,
     file: PathBuf,
@@ -16,12 +16,12 @@ struct Prepared {
 
 impl Drop for Prepared {
     fn drop(&mut self) {
-        // It is not there once it has taken its place.
+        // After a rename it no longer exists.
         let _ = fs::remove_file(&self.beside);
     }
 }
 
-/// Writes all texts beside their files, and only when that has succeeded puts them in place.
+/// Writes all texts to temporary files, and only then moves them into place.
 pub(super) fn all<'a>(files: impl IntoIterator<Item = (&'a Path, &'a str)>) -> anyhow::Result<()> {
     let mut prepared = Vec::new();
     for (file, text) in files {
@@ -34,7 +34,7 @@ pub(super) fn all<'a>(files: impl IntoIterator<Item = (&'a Path, &'a str)>) -> a
 }
 
 fn prepare(file: &Path, text: &str) -> io::Result<Prepared> {
-    // A link stays one: what it leads to is replaced.
+    // A symbolic link is kept: its target is replaced.
     let (file, permissions) = match fs::canonicalize(file) {
         Ok(file) => {
             let permissions = fs::metadata(&file)?.permissions();

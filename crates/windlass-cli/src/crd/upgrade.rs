@@ -1,4 +1,4 @@
-//! `windlass crd upgrade`: definitions of `v1beta1` as `v1`, for clusters that know nothing else.
+//! `windlass crd upgrade`: converts CRDs from `v1beta1` to `v1`.
 
 use std::{
     fs,
@@ -10,15 +10,15 @@ use anyhow::Context as _;
 use clap::Args;
 
 use super::{manifest, replace};
-use crate::{failure::Advised, output};
+use crate::{failure::ErrorWithHint, output};
 
-/// Turn definitions of apiextensions.k8s.io/v1beta1 into apiextensions.k8s.io/v1
+/// Convert CustomResourceDefinitions from apiextensions.k8s.io/v1beta1 to v1
 ///
-/// Writes YAML to standard output; what had to be changed or assumed goes to standard error. Other documents pass
-/// unchanged. Nothing is written unless everything can be upgraded.
+/// Writes YAML to standard output, and a report of changes and assumptions to standard error. Other documents are
+/// copied unchanged. Nothing is written unless all CRDs can be converted.
 #[derive(Debug, Args)]
 pub(crate) struct UpgradeArgs {
-    /// Manifests, of one or more documents; - is standard input
+    /// Manifests with one or more documents; - for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// File to write instead of standard output
@@ -29,16 +29,18 @@ pub(crate) struct UpgradeArgs {
     in_place: bool,
 }
 
-/// Upgrades all files, then writes.
+/// Converts all files, then writes.
 pub(crate) fn run(args: UpgradeArgs) -> anyhow::Result<()> {
     let stdin = Path::new("-");
     let from_stdin = args.files.iter().filter(|file| *file == stdin).count();
     if from_stdin > 1 || (from_stdin == 1 && args.in_place) {
         let message = match args.in_place {
             true => "standard input cannot be replaced",
-            false => "standard input can be read only once",
+            false => "standard input can only be read once",
         };
-        return Err(Advised { message: message.into(), hint: "give - once, and without --in-place".into() }.into());
+        return Err(
+            ErrorWithHint { message: message.into(), hint: "give - once, and without --in-place".into() }.into()
+        );
     }
     let mut manifests = Vec::with_capacity(args.files.len());
     for file in &args.files {
@@ -64,9 +66,9 @@ pub(crate) fn run(args: UpgradeArgs) -> anyhow::Result<()> {
         }
     }
     match count {
-        0 => eprintln!("there was nothing to upgrade"),
-        1 => eprintln!("upgraded one definition"),
-        count => eprintln!("upgraded {count} definitions"),
+        0 => eprintln!("nothing to convert"),
+        1 => eprintln!("converted 1 CustomResourceDefinition"),
+        count => eprintln!("converted {count} CustomResourceDefinitions"),
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `windlass create api`: a resource that the project defines.
+//! `windlass create api`: a resource defined by the project.
 
 use clap::Args;
 use windlass_scaffold::ApiOptions;
@@ -6,28 +6,28 @@ use windlass_scaffold::ApiOptions;
 use super::FieldArgs;
 use crate::project::{self, Writing};
 
-/// Add a resource: its types, a controller, a sample and a test
+/// Scaffold a resource: types, controller, sample and test
 #[derive(Debug, Args)]
 pub(crate) struct ApiArgs {
-    /// Group of the resource, without the domain of the project; empty for the domain alone
+    /// Group of the resource, without the project's domain; empty for the domain itself
     #[arg(long, default_value = "")]
     group: String,
-    /// Version of the resource, as v1alpha1
+    /// Version of the resource, for example v1alpha1
     #[arg(long)]
     version: String,
     /// Kind of the resource, in CamelCase
     #[arg(long)]
     kind: String,
-    /// Plural of the resource [default: made from the kind]
+    /// Plural of the resource [default: derived from the kind]
     #[arg(long)]
     plural: Option<String>,
-    /// Objects are in namespaces; so it is unless --cluster is given
+    /// Namespaced resource (the default)
     #[arg(long)]
     namespaced: bool,
-    /// Objects are of the whole cluster
+    /// Cluster-scoped resource
     #[arg(long, conflicts_with = "namespaced")]
     cluster: bool,
-    /// Only the types, no controller
+    /// Scaffold the types without a controller
     #[arg(long)]
     no_controller: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `windlass create controller`: for a kind of Kubernetes or of somebody else.
+//! `windlass create controller`: a controller for a built-in or foreign kind.
 
 use clap::Args;
 use windlass_scaffold::ControllerOptions;
@@ -6,24 +6,24 @@ use windlass_scaffold::ControllerOptions;
 use super::FieldArgs;
 use crate::project::{self, Writing};
 
-/// Add a controller for a kind of Kubernetes, of another project, or of this one
+/// Scaffold a controller for a built-in kind, a kind of another project, or one of this project
 ///
-/// For a foreign kind, types with the fields that are given are made; the rest of its fields is left alone.
+/// For a kind of another project, the generated types contain the given fields; its other fields are left untouched.
 #[derive(Debug, Args)]
 pub(crate) struct ControllerArgs {
-    /// Group of the kind, as apps or cert-manager.io; core for Pods and the like
+    /// Group of the kind, for example apps or cert-manager.io; core for the core group
     #[arg(long)]
     group: Option<String>,
     /// Version of the kind
     #[arg(long)]
     version: Option<String>,
-    /// The kind
+    /// Kind
     #[arg(long)]
     kind: String,
-    /// Plural of a foreign kind [default: made from the kind]
+    /// Plural of a foreign kind [default: derived from the kind]
     #[arg(long)]
     plural: Option<String>,
-    /// Objects of a foreign kind are of the whole cluster
+    /// Cluster-scoped foreign kind
     #[arg(long)]
     cluster: bool,
     #[command(flatten)]

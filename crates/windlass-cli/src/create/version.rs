@@ -6,27 +6,27 @@ use clap::Args;
 use windlass_scaffold::{Files, VersionOptions, copy_version, types_path};
 
 use super::FieldArgs;
-use crate::project::{self, Wanted, Writing};
+use crate::project::{self, TargetState, Writing};
 
-/// Add another version of a resource, with a conversion
+/// Scaffold another version of a resource, with a conversion
 ///
-/// Its types begin as those of the version that is stored, with what was edited in them. The conversion carries over
-/// fields that both versions have.
+/// Its types start as a copy of the storage version, including your edits. The conversion copies fields that exist in
+/// both versions.
 #[derive(Debug, Args)]
 pub(crate) struct VersionArgs {
-    /// Group of the resource, if several have the kind
+    /// Group of the resource, if several groups have the kind
     #[arg(long)]
     group: Option<String>,
-    /// The new version
+    /// New version
     #[arg(long)]
     version: String,
     /// Kind of the resource
     #[arg(long)]
     kind: String,
-    /// Version whose types it begins with [default: the one that is stored]
+    /// Version to copy [default: the storage version]
     #[arg(long)]
     from: Option<String>,
-    /// Store this version from now on, and work with it
+    /// Make the new version the storage version
     #[arg(long)]
     storage: bool,
     #[command(flatten)]
@@ -51,19 +51,19 @@ pub(crate) fn run(args: VersionArgs) -> anyhow::Result<()> {
         storage: args.storage,
         fields,
     })?;
-    let mut instead = Files::new();
+    let mut overrides = Files::new();
     let (old, new) = (types_path(&resource, &from), types_path(&resource, &args.version));
     let there = project::read(&opened.root, &BTreeSet::from([old.clone()]))?;
-    // Types that nobody has edited are generated anew. New fields have to be, too: they are added to what windlass knows.
+    // Unmodified types are generated. So are types with new fields: these are added to the fields recorded in PROJECT.
     let edited = there.get(&old).filter(|text| {
         opened.project.files.get(&old).is_some_and(|known| *known != windlass_scaffold::fingerprint(text))
     });
     match edited {
         Some(text) if copies => {
-            instead.insert(new, copy_version(text, &resource.kind, &from, &args.version));
+            overrides.insert(new, copy_version(text, &resource.kind, &from, &args.version));
         }
-        Some(_) => eprintln!("{old} was edited: with --field, {new} has only the fields that PROJECT knows"),
+        Some(_) => eprintln!("{old} was edited: with --field, {new} only has the fields recorded in PROJECT"),
         None => {}
     }
-    opened.become_as(Wanted { project, instead }, args.writing)
+    opened.regenerate(TargetState { project, overrides }, args.writing)
 }

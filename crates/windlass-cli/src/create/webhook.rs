@@ -1,26 +1,26 @@
-//! `windlass create webhook`: what the API server asks before it writes.
+//! `windlass create webhook`: admission and conversion webhooks.
 
 use clap::Args;
 use windlass_scaffold::{WebhookOptions, Webhooks};
 
 use crate::project::{self, Writing};
 
-/// Add webhooks for a resource of the project, or for a kind of Kubernetes
+/// Scaffold webhooks for a resource of the project or a built-in kind
 #[derive(Debug, Args)]
 pub(crate) struct WebhookArgs {
-    /// Group of the kind, if several have it
+    /// Group of the kind, if several groups have it
     #[arg(long)]
     group: Option<String>,
-    /// The kind
+    /// Kind
     #[arg(long)]
     kind: String,
-    /// Fill in what was left out
+    /// Add a defaulting webhook
     #[arg(long)]
     defaulting: bool,
-    /// Refuse what cannot be
+    /// Add a validating webhook
     #[arg(long)]
     validating: bool,
-    /// Convert between the versions
+    /// Add a conversion webhook
     #[arg(long)]
     conversion: bool,
     #[command(flatten)]

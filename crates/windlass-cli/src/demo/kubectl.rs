@@ -1,7 +1,7 @@
-//! The few lines of kubectl that the story has, done as kubectl does them and answered in its words.
+//! The subset of kubectl that the story uses, with the same requests and output.
 //!
-//! What is shown is what is done: a line is parsed, its requests are sent to the server, and what it prints is made of
-//! the answers. A line that this does not understand is an error of the story, which a test looks for.
+//! The demo runs exactly what it shows: a command is parsed, its requests are sent to the server, and the output is
+//! made from the responses. A test checks that every command of the story parses.
 
 mod kinds;
 mod parse;
@@ -21,19 +21,19 @@ pub(super) use self::{
     table::{Rows, Table},
 };
 
-/// How tables are asked for.
+/// Accept header for tables.
 const AS_TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
-/// What a line printed.
+/// Output of a command.
 #[derive(Debug)]
 pub(super) enum Printed {
-    /// It did what it says.
+    /// The command succeeded.
     Done(String),
-    /// The server refused, and kubectl says so.
+    /// The server rejected the request; this is kubectl's error message.
     Refused(String),
 }
 
-/// A kubectl that knows where the server and the files are.
+/// A kubectl for the server and directory of the demo.
 #[derive(Clone)]
 pub(super) struct Kubectl<'a> {
     pub(super) client: Client,
@@ -41,7 +41,7 @@ pub(super) struct Kubectl<'a> {
 }
 
 impl Kubectl<'_> {
-    /// Does what the line says.
+    /// Runs a command.
     pub(super) async fn run(&self, line: &Line) -> anyhow::Result<Printed> {
         let done = match line {
             Line::Get(selection, output) => self.get(selection, output).await,
@@ -60,23 +60,23 @@ impl Kubectl<'_> {
         }
     }
 
-    /// The objects of a kind, whole.
+    /// Lists complete objects of a kind.
     pub(super) async fn list(&self, kind: &Kind, selection: &Selection) -> anyhow::Result<Vec<Value>> {
         let mut list = self.request(Method::GET, &kind.collection(selection), None, None).await?;
         match list["items"].take() {
             Value::Array(items) => Ok(items),
-            _ => anyhow::bail!("the server sent no list of {}", kind.plural),
+            _ => anyhow::bail!("the server did not send a list of {}", kind.plural),
         }
     }
 
-    /// The objects of a kind, as rows.
+    /// Lists objects of a kind as table rows.
     pub(super) async fn rows(&self, kind: &'static Kind, selection: &Selection) -> anyhow::Result<Rows> {
         let path = match &selection.name {
             Some(name) => kind.object(name),
             None => kind.collection(selection),
         };
         let answer = self.request(Method::GET, &path, Some(("accept", AS_TABLE)), None).await?;
-        Rows::read(&answer).with_context(|| format!("the server sent no table of {}", kind.plural))
+        Rows::read(&answer).with_context(|| format!("the server did not send a table of {}", kind.plural))
     }
 
     async fn get(&self, selection: &Selection, output: &Output) -> anyhow::Result<String> {
@@ -111,7 +111,7 @@ impl Kubectl<'_> {
         let path = self.files.join(file);
         let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let mut printed = String::new();
-        for document in documents(&text) {
+        for (_, document) in yaml::documents(&text).into_iter().filter(|(_, document)| !yaml::is_blank(document)) {
             let object = yaml::to_json_value(document).with_context(|| format!("cannot read {}", path.display()))?;
             let named = object["kind"].as_str().unwrap_or_default();
             let kind = kind(named).with_context(|| format!("{file} has an object of an unknown kind {named}"))?;
@@ -174,7 +174,7 @@ impl Kubectl<'_> {
                 "untainted"
             }
         };
-        // With the version that was read: somebody else may change taints at the same time.
+        // With the resource version that was read: taints may change concurrently.
         let patch =
             json!({"metadata": {"resourceVersion": object["metadata"]["resourceVersion"]}, "spec": {"taints": taints}});
         let merge = Some(("content-type", "application/merge-patch+json"));
@@ -196,8 +196,8 @@ impl Kubectl<'_> {
         if let Some((name, value)) = header {
             request = request.header(name, value);
         }
-        let body = body.map(serde_json::to_vec).transpose().context("cannot write a request")?;
-        let request = request.body(body.unwrap_or_default()).context("cannot write a request")?;
+        let body = body.map(serde_json::to_vec).transpose().context("failed to build a request")?;
+        let request = request.body(body.unwrap_or_default()).context("failed to build a request")?;
         Ok(self.client.request(request).await?)
     }
 }
@@ -206,7 +206,7 @@ fn is_there(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(kube::Error::Api(status)) if status.reason == "AlreadyExists")
 }
 
-/// What kubectl says when the server refuses.
+/// The error message of kubectl for a rejected request.
 fn refusal(status: &Status) -> String {
     let details = status.details.as_ref();
     let causes = details.map(|details| details.causes.as_slice()).unwrap_or_default();
@@ -223,9 +223,4 @@ fn refusal(status: &Status) -> String {
         [cause] => format!("{what}: {cause}\n"),
         causes => format!("{what}: \n{}", causes.iter().map(|cause| format!("* {cause}\n")).collect::<String>()),
     }
-}
-
-/// The documents of a file.
-fn documents(text: &str) -> impl Iterator<Item = &str> {
-    text.split("\n---\n").filter(|document| !document.trim().is_empty())
 }

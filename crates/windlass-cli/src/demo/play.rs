@@ -1,4 +1,4 @@
-//! Telling the story: every step is done, and what it promises is looked for until it is true.
+//! Plays the story: runs every step, and waits until its condition is met.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,17 +20,17 @@ use windlass::{
 use super::{
     kubectl::{Kubectl, Line, Printed, Selection, kind},
     screen::{Screen, milliseconds},
-    story::{Chapter, FILES, Step},
+    story::{Chapter, FILES, StoryStep},
     until::{Until, id},
 };
-use crate::failure::Advised;
+use crate::failure::ErrorWithHint;
 
-/// How long something may take to come true: on a busy machine, too.
+/// Timeout for a condition, generous enough for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// How often one looks.
+/// Polling interval.
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// The operators at work.
+/// The running operators.
 pub(super) struct Operators {
     client: Client,
     shutdown: Shutdown,
@@ -39,7 +39,7 @@ pub(super) struct Operators {
 }
 
 impl Operators {
-    /// None yet; they will speak to the server as any other client.
+    /// No operators yet; they will connect like any other client.
     pub(super) fn new(client: Client) -> Self {
         Self { client, shutdown: Shutdown::new(), running: JoinSet::new(), switch: Memory::default() }
     }
@@ -55,7 +55,7 @@ impl Operators {
         self.running.spawn(operator.run_with(self.client.clone(), Options::default(), self.shutdown.clone()));
     }
 
-    /// Resolves if one ends, which none does unless something is wrong; and says why.
+    /// Resolves if an operator stops, which is always an error, and returns the reason.
     pub(super) async fn failed(&mut self) -> anyhow::Error {
         match self.running.join_next().await {
             Some(ended) => why(ended),
@@ -63,7 +63,7 @@ impl Operators {
         }
     }
 
-    /// Says why one has ended, if one has.
+    /// Returns an error if an operator has stopped.
     fn check(&mut self) -> anyhow::Result<()> {
         match self.running.try_join_next() {
             None => Ok(()),
@@ -71,7 +71,7 @@ impl Operators {
         }
     }
 
-    /// Lets them finish what they do.
+    /// Lets them finish reconciles in flight.
     pub(super) async fn stop(&mut self) {
         self.shutdown.drain();
         while self.running.join_next().await.is_some() {}
@@ -79,7 +79,7 @@ impl Operators {
 }
 
 fn why(ended: Result<Result<(), OperatorError>, JoinError>) -> anyhow::Error {
-    const STOPPED: &str = "an operator stopped";
+    const STOPPED: &str = "an operator stopped unexpectedly";
     match ended {
         Ok(Err(error)) => anyhow::Error::new(error).context(STOPPED),
         Err(error) => anyhow::Error::new(error).context(STOPPED),
@@ -87,14 +87,14 @@ fn why(ended: Result<Result<(), OperatorError>, JoinError>) -> anyhow::Error {
     }
 }
 
-/// Somebody who tells the story.
+/// Plays the story.
 pub(super) struct Teller<'a> {
     kubectl: Kubectl<'a>,
     screen: &'a Screen,
     operators: &'a mut Operators,
-    /// When the last line was done.
+    /// When the last command finished.
     done: Instant,
-    /// The pods that were there before it.
+    /// Uids of pods that existed before it.
     pods: BTreeSet<String>,
     healed: Vec<(&'static str, Duration)>,
 }
@@ -105,7 +105,7 @@ impl<'a> Teller<'a> {
         Self { kubectl, screen, operators, done: Instant::now(), pods: BTreeSet::new(), healed: Vec::new() }
     }
 
-    /// Tells all of it. Fails if something does not come true. Answers what healed, and how fast.
+    /// Plays all chapters. Fails if a condition is not met. Returns what recovered, and how fast.
     pub(super) async fn tell(mut self, chapters: &[Chapter]) -> anyhow::Result<Vec<(&'static str, Duration)>> {
         for (number, chapter) in chapters.iter().enumerate() {
             if number > 0 {
@@ -113,10 +113,10 @@ impl<'a> Teller<'a> {
             }
             self.screen.title(number + 1, chapter.title)?;
             for (at, step) in chapter.steps.iter().enumerate() {
-                let told = self.take(step).await;
+                let told = self.perform(step).await;
                 told.with_context(|| format!("chapter {}, “{}”", number + 1, chapter.title))?;
-                // What comes true one after the other is told in one go, lest times to read are measured.
-                if step.is_promise() && !chapter.steps.get(at + 1).is_some_and(Step::is_promise) {
+                // Consecutive checks are shown together, lest reading time be measured.
+                if step.is_check() && !chapter.steps.get(at + 1).is_some_and(StoryStep::is_check) {
                     self.screen.end_of_output().await?;
                 }
             }
@@ -124,42 +124,42 @@ impl<'a> Teller<'a> {
         Ok(self.healed)
     }
 
-    async fn take(&mut self, step: &Step) -> anyhow::Result<()> {
+    async fn perform(&mut self, step: &StoryStep) -> anyhow::Result<()> {
         match step {
-            Step::Say(text) => self.screen.say(text).await?,
-            Step::Show(name) => {
+            StoryStep::Say(text) => self.screen.say(text).await?,
+            StoryStep::Show(name) => {
                 let (_, text) = FILES.iter().find(|(known, _)| known == name).context("there is no such file")?;
                 self.screen.command(&format!("cat {name}")).await?;
                 self.screen.table(text)?;
                 self.screen.end_of_output().await?;
             }
-            Step::Do(line) => self.run(line, false).await?,
-            Step::Refused(line) => self.run(line, true).await?,
-            Step::Watch(line, until) => self.watch(line, until).await?,
-            Step::Comes(what, until) => {
+            StoryStep::Do(line) => self.run(line, false).await?,
+            StoryStep::Rejected(line) => self.run(line, true).await?,
+            StoryStep::Watch(line, until) => self.watch(line, until).await?,
+            StoryStep::Await(what, until) => {
                 let after = self.wait(what, until).await?;
                 self.screen.come_true(what, Some(after))?;
             }
-            Step::Stays(what, until) => {
+            StoryStep::Stays(what, until) => {
                 self.wait(what, until).await?;
                 self.screen.come_true(what, None)?;
             }
-            Step::Heals(what, until) => {
+            StoryStep::Recovers(what, until) => {
                 let after = self.wait(what, until).await?;
                 self.healed.push((what, after));
                 self.screen.come_true(what, Some(after))?;
             }
-            Step::StartOperators => {
+            StoryStep::StartOperators => {
                 self.operators.start();
-                self.screen.come_true("network-operator and guestbook-operator work", None)?;
+                self.screen.come_true("network-operator and guestbook-operator are running", None)?;
             }
-            Step::Switch(broken) => {
+            StoryStep::Switch(broken) => {
                 self.operators.switch.fail_with(*broken);
                 self.done = Instant::now();
             }
-            Step::InSwitch { network, there } => {
+            StoryStep::InSwitch { network, exists } => {
                 let kept = self.operators.switch.get(&ObjectKey::namespaced("default", network)).is_some();
-                if kept != *there {
+                if kept != *exists {
                     bail!("the switch {} the network {network}", if kept { "still has" } else { "has lost" });
                 }
             }
@@ -178,10 +178,10 @@ impl<'a> Teller<'a> {
             (Printed::Done(printed), false) if matches!(line, Line::Get(..)) => self.screen.table(&printed)?,
             (Printed::Done(printed), false) => self.screen.output(&printed)?,
             (Printed::Refused(printed), true) => self.screen.refusal(&printed)?,
-            (Printed::Done(_), true) => bail!("`{text}` was to be refused, and was not"),
+            (Printed::Done(_), true) => bail!("`{text}` was not rejected"),
             (Printed::Refused(printed), false) => bail!("`{text}` was refused: {}", printed.trim_end()),
         }
-        // What comes true next is looked for at once; the time to read is after that.
+        // The next condition is awaited at once; time to read comes after it.
         match line {
             Line::Get(..) => self.screen.end_of_output().await?,
             _ if refused => self.screen.end_of_output().await?,
@@ -198,7 +198,7 @@ impl<'a> Teller<'a> {
         self.screen.command_at_once(text)?;
         let (mut seen, mut widths, mut headed) = (BTreeMap::new(), Vec::new(), false);
         loop {
-            // Asked first: what made it true is printed, too.
+            // Checked first, so that the change that met the condition is printed, too.
             let (holds, _) = self.look(until).await?;
             let news = self.kubectl.rows(kind, &selection).await?.news(&mut seen);
             if !news.is_empty() {
@@ -216,7 +216,7 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// Waits until it is true, and answers how long that was after the last line.
+    /// Waits until the condition is met, and returns the time since the last command.
     async fn wait(&mut self, what: &str, until: &Until) -> anyhow::Result<Duration> {
         loop {
             match self.look(until).await? {
@@ -239,9 +239,9 @@ impl<'a> Teller<'a> {
 }
 
 fn late(what: &str, why: &str) -> anyhow::Error {
-    Advised {
-        message: format!("“{what}” did not come true within {}: {why}", milliseconds(DEADLINE)),
-        hint: "this should not happen: `windlass -vv demo` logs what the operators and loops do".into(),
+    ErrorWithHint {
+        message: format!("“{what}” did not happen within {}: {why}", milliseconds(DEADLINE)),
+        hint: "this is a bug: `windlass -vv demo` logs what the operators and control loops do".into(),
     }
     .into()
 }

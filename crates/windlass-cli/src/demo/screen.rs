@@ -1,4 +1,4 @@
-//! How the story looks: eighty columns, a little colour, and time to read.
+//! Presentation of the story: eighty columns, a little colour, and time to read.
 
 use std::{
     io::{self, IsTerminal as _, Write as _},
@@ -7,32 +7,32 @@ use std::{
 
 use crate::output;
 
-/// Where text begins.
+/// Indentation of text.
 const INDENT: &str = "   ";
-/// Lines of the story are no longer, however wide the terminal is.
+/// Maximum width of text, regardless of the terminal.
 const TEXT: usize = 80;
-/// How long a person reads a character, and types one.
+/// Time to read, and to type, a character.
 const READING: Duration = Duration::from_millis(18);
 const TYPING: Duration = Duration::from_millis(14);
-/// How long one looks at what a command printed.
+/// Time to look at the output of a command.
 const LOOKING: Duration = Duration::from_millis(1200);
 
-/// How fast the story is told.
+/// Pace of the story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// At once.
+    /// Without pauses.
     Fast,
     /// With pauses to read.
     Reading,
-    /// Each chapter when somebody presses Enter.
+    /// Each chapter after Enter.
     Enter,
 }
 
-/// Standard output, with manners.
+/// Standard output, formatted.
 pub(super) struct Screen {
     pub(super) pace: Pace,
     colour: bool,
-    /// What is printed is cut here, as what is wrapped by a terminal cannot be read.
+    /// Output is cut at this width, since wrapped tables are hard to read.
     width: usize,
 }
 
@@ -55,14 +55,14 @@ impl Screen {
         Self { pace, colour, width: width.max(40) }
     }
 
-    /// Begins a chapter.
+    /// Starts a chapter.
     pub(super) fn title(&self, number: usize, title: &str) -> io::Result<()> {
         let line = format!("━━ {number} · {title} ");
         let rule = "━".repeat(self.width.min(TEXT).saturating_sub(line.chars().count()));
         self.print(&format!("{}\n\n", self.styled(Style::Title, &format!("{line}{rule}"))))
     }
 
-    /// Says something, in paragraphs.
+    /// Shows text in paragraphs.
     pub(super) async fn say(&self, text: &str) -> io::Result<()> {
         for line in wrap(text, self.width.min(TEXT) - 2 * INDENT.len()) {
             self.print(&format!("{INDENT}{line}\n"))?;
@@ -73,7 +73,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Shows a line that one would type.
+    /// Shows a command as if it were typed.
     pub(super) async fn command(&self, line: &str) -> io::Result<()> {
         if self.pace == Pace::Fast {
             return self.command_at_once(line);
@@ -86,23 +86,23 @@ impl Screen {
         self.print("\n")
     }
 
-    /// The same, where something happens meanwhile that is to be seen.
+    /// Shows a command at once, if its effects are to be watched.
     pub(super) fn command_at_once(&self, line: &str) -> io::Result<()> {
         let (prompt, line) = (self.styled(Style::Quiet, "$"), self.styled(Style::Command, line));
         self.print(&format!("{INDENT}{prompt} {line}\n"))
     }
 
-    /// Shows a table or a file. Lines that are too long are cut, as nobody can read a table that is wrapped.
+    /// Shows a table or a file. Lines that are too long are cut: a wrapped table is hard to read.
     pub(super) fn table(&self, text: &str) -> io::Result<()> {
         self.lines(text.lines().map(|line| cut(line, self.width - INDENT.len())))
     }
 
-    /// Shows what else a command printed.
+    /// Shows other output of a command.
     pub(super) fn output(&self, text: &str) -> io::Result<()> {
         self.lines(text.lines().flat_map(|line| wrap(line, self.width - INDENT.len())))
     }
 
-    /// Shows that it was refused.
+    /// Shows an error message.
     pub(super) fn refusal(&self, text: &str) -> io::Result<()> {
         let lines = text.lines().flat_map(|line| wrap(line, self.width - INDENT.len()));
         self.lines(lines.map(|line| self.styled(Style::Bad, &line)))
@@ -114,14 +114,14 @@ impl Screen {
         })
     }
 
-    /// Ends what a command printed, or what came true after it: there is time to look.
+    /// Ends the output of a command or of the checks after it, with time to look.
     pub(super) async fn end_of_output(&self) -> io::Result<()> {
         self.print("\n")?;
         self.rest(LOOKING).await;
         Ok(())
     }
 
-    /// Says what has come true, and after how long. What comes true next is not kept waiting.
+    /// Shows a condition that was met, and after how long. Does not delay the next one.
     pub(super) fn come_true(&self, what: &str, after: Option<Duration>) -> io::Result<()> {
         let mark = self.styled(Style::Good, "✓");
         let line = match after.map(milliseconds) {
@@ -134,14 +134,14 @@ impl Screen {
         self.print(&format!("{INDENT}{mark} {line}\n"))
     }
 
-    /// Waits until somebody wants to go on.
+    /// Waits for the user between chapters.
     pub(super) async fn between_chapters(&self) -> io::Result<()> {
         if self.pace != Pace::Enter {
             return Ok(());
         }
-        self.print(&format!("{INDENT}{}", self.styled(Style::Quiet, "Enter goes on ")))?;
+        self.print(&format!("{INDENT}{}", self.styled(Style::Quiet, "press Enter to continue ")))?;
         let read = tokio::task::spawn_blocking(|| io::stdin().read_line(&mut String::new()));
-        // At the end of the input nobody will ever press it.
+        // At the end of input, Enter will never be pressed.
         read.await.map_err(io::Error::other)?.map(|_| ())
     }
 
@@ -168,12 +168,12 @@ impl Screen {
     pub(super) fn print(&self, text: &str) -> io::Result<()> {
         let mut out = io::stdout().lock();
         let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-        // The kind stays: a closed pipe is no failure.
-        written.map_err(|error| io::Error::new(error.kind(), format!("cannot write to standard output: {error}")))
+        // The kind of the error is kept: a closed pipe is not a failure.
+        written.map_err(|error| io::Error::new(error.kind(), format!("failed to write to standard output: {error}")))
     }
 }
 
-/// As one would say it.
+/// Formats a duration for people.
 pub(super) fn milliseconds(duration: Duration) -> String {
     match duration.as_millis() {
         milliseconds @ ..1000 => format!("{milliseconds} ms"),
@@ -181,7 +181,7 @@ pub(super) fn milliseconds(duration: Duration) -> String {
     }
 }
 
-/// Lines of whole words, as far as these are not too long themselves.
+/// Wraps text at word boundaries; longer words are kept whole.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -1,47 +1,47 @@
-//! The story: what is said, what is typed, and what must come true.
+//! The story: its text, its commands, and the outcomes that are verified.
 
 use super::until::Until;
 
-/// A part of the story, with a title.
+/// A chapter of the story.
 pub(super) struct Chapter {
     pub(super) title: &'static str,
-    pub(super) steps: &'static [Step],
+    pub(super) steps: &'static [StoryStep],
 }
 
-/// What happens next.
-pub(super) enum Step {
-    /// A few sentences.
+/// A step of a chapter.
+pub(super) enum StoryStep {
+    /// Shows text.
     Say(&'static str),
-    /// A file that a command will use.
+    /// Shows a file that a command will use.
     Show(&'static str),
-    /// A line that the server does.
+    /// Runs a command that succeeds.
     Do(&'static str),
-    /// A line that it refuses.
-    Refused(&'static str),
-    /// A line that shows changes, until something is true.
+    /// Runs a command that the server rejects.
+    Rejected(&'static str),
+    /// Runs a watching command until a condition is met.
     Watch(&'static str, Until),
-    /// Something that becomes true by itself after the last line.
-    Comes(&'static str, Until),
-    /// Something that is true, and does not change.
+    /// Waits for a condition after the last command.
+    Await(&'static str, Until),
+    /// Verifies that a condition is met and stays so.
     Stays(&'static str, Until),
-    /// Something that was broken, and becomes true by itself. It is told again in the end.
-    Heals(&'static str, Until),
-    /// The operators begin to work.
+    /// Waits until something broken has recovered. It is listed in the summary.
+    Recovers(&'static str, Until),
+    /// Starts the operators.
     StartOperators,
-    /// What networks are made with breaks, with these words, or works again.
+    /// Breaks the switch with an error message, or repairs it.
     Switch(Option<&'static str>),
-    /// The network is or is not there, in the switch itself.
-    InSwitch { network: &'static str, there: bool },
+    /// Verifies that the switch has or does not have the network.
+    InSwitch { network: &'static str, exists: bool },
 }
 
-impl Step {
-    /// Whether it looks for something, without anything that is typed or said.
-    pub(super) fn is_promise(&self) -> bool {
-        matches!(self, Comes(..) | Stays(..) | Heals(..) | StartOperators | InSwitch { .. })
+impl StoryStep {
+    /// Whether the step only verifies something, without a command or text.
+    pub(super) fn is_check(&self) -> bool {
+        matches!(self, Await(..) | Stays(..) | Recovers(..) | StartOperators | InSwitch { .. })
     }
 }
 
-/// The files that commands use.
+/// Files that commands use.
 pub(super) const FILES: &[(&str, &str)] = &[
     ("network.yaml", include_str!("files/network.yaml")),
     ("guestbook.yaml", include_str!("files/guestbook.yaml")),
@@ -50,47 +50,45 @@ pub(super) const FILES: &[(&str, &str)] = &[
     ("annex.yaml", include_str!("files/annex.yaml")),
 ];
 
-/// The label of everything that a guestbook is made of.
+/// Label of all resources of a guestbook.
 const VISITORS: &str = "webapp.tutorial.kubebuilder.io/guestbook=visitors";
 
-use Step::{Comes, Do, Heals, InSwitch, Refused, Say, Show, StartOperators, Stays, Switch, Watch};
+use StoryStep::{Await, Do, InSwitch, Recovers, Rejected, Say, Show, StartOperators, Stays, Switch, Watch};
 
-/// All of it.
+/// The whole story.
 pub(super) const CHAPTERS: &[Chapter] = &[
     Chapter {
-        title: "A cluster, in this process",
+        title: "A cluster in this process",
         steps: &[
-            Say("An API server, the control loops of a cluster and two simulated nodes run in this process. Every \
-                 client of Kubernetes can talk to them. The lines after $ are what you would type; what is below them \
-                 is what this server answers."),
-            Comes("two nodes are ready", Until::NodesReady(2)),
+            Say("This process runs an API server, the control loops of a cluster and two simulated nodes. Any \
+                 Kubernetes client can connect to them. The lines after $ are what you would type, followed by the \
+                 output of this server."),
+            Await("two nodes are ready", Until::NodesReady(2)),
             Do("kubectl get nodes"),
         ],
     },
     Chapter {
-        title: "Two new kinds of objects",
+        title: "Two custom resources",
         steps: &[
-            Say("A definition teaches the API server a new kind. Its objects are served, checked and printed as soon \
-                 as the command returns."),
+            Say("A CustomResourceDefinition adds a kind to the API server. Its objects are served, validated and \
+                 printed as soon as the command returns."),
             Do("kubectl apply -f definitions.yaml"),
             Do("kubectl get networks,guestbooks"),
-            Say(
-                "So far they are only words. Two operators start, here in this process: one makes networks, the other \
-                 runs guestbooks. In a cluster they would be pods.",
-            ),
+            Say("So far they are only data. Now two operators start in this process: one provisions networks, the \
+                 other runs guestbooks. In a cluster they would be pods."),
             StartOperators,
         ],
     },
     Chapter {
-        title: "Say what you want",
+        title: "Declare the desired state",
         steps: &[
-            Say("A network with addresses, and a guestbook that four pods serve:"),
+            Say("A network with an address range, and a guestbook with four replicas:"),
             Show("network.yaml"),
             Do("kubectl apply -f network.yaml"),
-            Comes("the network is there", Until::Ready { kind: "networks", name: "office", is: "True" }),
+            Await("the network is ready", Until::Ready { kind: "networks", name: "office", is: "True" }),
             Do("kubectl apply -f guestbook.yaml"),
             Watch("kubectl get deployments -w", Until::Ready { kind: "guestbooks", name: "visitors", is: "True" }),
-            Comes("four pods serve, on both nodes", Until::Pods { count: 4, nodes: &["node-1", "node-2"] }),
+            Await("four pods are ready on both nodes", Until::Pods { count: 4, nodes: &["node-1", "node-2"] }),
             Do("kubectl get guestbooks"),
             Do("kubectl get pods -o custom-columns=POD:.metadata.name,NODE:.spec.nodeName"),
         ],
@@ -98,83 +96,75 @@ pub(super) const CHAPTERS: &[Chapter] = &[
     Chapter {
         title: "Break it: delete every pod",
         steps: &[
-            Say("The ReplicaSet wants four pods and sees none."),
+            Say("The ReplicaSet desires four pods and observes none."),
             Do("kubectl delete pods --all"),
-            Heals("four new pods serve", Until::NewPods(4)),
+            Recovers("four new pods are ready", Until::NewPods(4)),
         ],
     },
     Chapter {
         title: "Break it: behind the operator's back",
         steps: &[
-            Say("Somebody scales the Deployment to nothing. The Guestbook still says four, and the operator sees to \
-                 it."),
+            Say("Someone scales the Deployment to zero. The Guestbook still specifies four replicas, so the \
+                 operator restores them."),
             Do("kubectl scale deployment visitors --replicas=0"),
-            Heals("the Deployment has its four pods again", Until::Replicas { name: "visitors", count: 4 }),
-            Comes("the guestbook is ready", Until::Ready { kind: "guestbooks", name: "visitors", is: "True" }),
+            Recovers("the Deployment has four replicas again", Until::Replicas { name: "visitors", count: 4 }),
+            Await("the guestbook is ready", Until::Ready { kind: "guestbooks", name: "visitors", is: "True" }),
         ],
     },
     Chapter {
         title: "Break it: a node fails",
         steps: &[
-            Say("Nothing may stay on node-1. Its pods are evicted, and others take their place on node-2."),
+            Say("A taint evicts all pods from node-1. Their replacements are scheduled to node-2."),
             Do("kubectl taint nodes node-1 demo=broken:NoExecute"),
-            Heals("all four pods serve from node-2", Until::Pods { count: 4, nodes: &["node-2"] }),
+            Recovers("all four pods are ready on node-2", Until::Pods { count: 4, nodes: &["node-2"] }),
             Do("kubectl get pods -o custom-columns=POD:.metadata.name,NODE:.spec.nodeName"),
             Do("kubectl taint nodes node-1 demo-"),
         ],
     },
     Chapter {
-        title: "Wishes that cannot be",
+        title: "Invalid requests",
         steps: &[
-            Say(
-                "What the schema of a definition forbids, the API server refuses. Here is a guestbook of 400 pods, and \
-                 a network that has no gateway:",
-            ),
-            Refused("kubectl apply -f crowd.yaml"),
-            Refused("kubectl apply -f no-gateway.yaml"),
-            Say(
-                "Only the operator can know that the addresses of a network are taken. It says so in the status and in \
-                 an event, and waits for them.",
-            ),
+            Say("The API server rejects objects that violate the schema, such as a guestbook with 400 replicas or a \
+                 network without a gateway:"),
+            Rejected("kubectl apply -f crowd.yaml"),
+            Rejected("kubectl apply -f no-gateway.yaml"),
+            Say("Only the operator can know that an address range is already in use. It reports the conflict in the \
+                 status and in an event, and retries until the range is free."),
             Show("annex.yaml"),
             Do("kubectl apply -f annex.yaml"),
-            Comes("the operator refuses", Until::Ready { kind: "networks", name: "annex", is: "False" }),
+            Await("the operator reports the conflict", Until::Ready { kind: "networks", name: "annex", is: "False" }),
             Do("kubectl get networks"),
             Do("kubectl get network annex -o jsonpath='{.status.conditions[0].message}'"),
             Do("kubectl get events --field-selector involvedObject.kind=Network"),
         ],
     },
     Chapter {
-        title: "A goodbye that takes its time",
+        title: "A finalizer at work",
         steps: &[
-            Say(
-                "A network must be released before it goes: its finalizer keeps it. What it is made with, the switch, \
-                 fails just now.",
-            ),
-            Switch(Some("the switch does not answer")),
+            Say("A network must be released before it is deleted: its finalizer blocks the deletion. The switch that \
+                 provides the networks is failing right now."),
+            Switch(Some("the switch does not respond")),
             Do("kubectl delete networks office --wait=false"),
-            Stays("it is to go, and stays", Until::Leaving { kind: "networks", name: "office" }),
-            InSwitch { network: "office", there: true },
+            Stays("the network is terminating, but not deleted", Until::Leaving { kind: "networks", name: "office" }),
+            InSwitch { network: "office", exists: true },
             Do("kubectl get network office -o jsonpath='{.metadata.finalizers}'"),
-            Say("The switch answers again. The operator has not given up."),
+            Say("The switch responds again, and the operator retries."),
             Switch(None),
-            Heals("the network is released and gone", Until::Gone { kind: "networks", name: "office" }),
-            InSwitch { network: "office", there: false },
-            Heals("the annex has its addresses", Until::Ready { kind: "networks", name: "annex", is: "True" }),
+            Recovers("the network is released and deleted", Until::Gone { kind: "networks", name: "office" }),
+            InSwitch { network: "office", exists: false },
+            Recovers("the annex gets its address range", Until::Ready { kind: "networks", name: "annex", is: "True" }),
             Do("kubectl get networks"),
         ],
     },
     Chapter {
-        title: "Nothing is left behind",
+        title: "Garbage collection",
         steps: &[
-            Say(
-                "The Deployment, its ReplicaSet, the pods and the Service belong to the guestbook, and go with it: the \
-                 garbage collector sees to that.",
-            ),
+            Say("The Deployment, its ReplicaSet, the pods and the Service are owned by the guestbook: the garbage \
+                 collector deletes them with it."),
             Do("kubectl get deployments,replicasets,pods,services"),
             Do("kubectl delete guestbook visitors"),
-            Comes(
-                "all of it is gone",
+            Await(
+                "all owned resources are deleted",
                 Until::NoneLeft { kinds: &["deployments", "replicasets", "pods", "services"], labels: VISITORS },
             ),
             Do("kubectl get deployments,replicasets,pods,services"),
@@ -187,9 +177,9 @@ mod tests {
     use super::{super::kubectl::Line, *};
 
     #[test]
-    fn every_line_is_understood_fits_and_has_its_file() {
+    fn every_command_parses_fits_and_has_its_file() {
         for step in CHAPTERS.iter().flat_map(|chapter| chapter.steps) {
-            let (Do(line) | Refused(line) | Watch(line, _)) = step else { continue };
+            let (Do(line) | Rejected(line) | Watch(line, _)) = step else { continue };
             let parsed = Line::parse(line).unwrap();
             assert!(line.len() + 5 <= 80, "{line}");
             if let Line::Apply { file } = parsed {
@@ -199,9 +189,9 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_must_come_true_is_about_kinds_that_there_are() {
+    fn conditions_are_about_known_kinds() {
         for step in CHAPTERS.iter().flat_map(|chapter| chapter.steps) {
-            let (Watch(_, until) | Comes(_, until) | Stays(_, until) | Heals(_, until)) = step else { continue };
+            let (Watch(_, until) | Await(_, until) | Stays(_, until) | Recovers(_, until)) = step else { continue };
             let kinds = until.about().kinds.len();
             let expected = if let Until::NoneLeft { kinds, .. } = until { kinds.len() } else { 1 };
             assert_eq!(kinds, expected, "{until:?}");

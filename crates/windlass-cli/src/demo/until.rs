@@ -1,4 +1,4 @@
-//! What must come true, as a question about objects.
+//! Conditions that the story waits for.
 
 use std::collections::BTreeSet;
 
@@ -6,29 +6,29 @@ use serde_json::Value;
 
 use super::kubectl::{Selection, kind};
 
-/// Something that comes true by itself, or the demo has failed.
+/// A condition that is met eventually, or the demo has failed.
 #[derive(Debug)]
 pub(super) enum Until {
-    /// So many nodes are ready.
+    /// This many nodes are ready.
     NodesReady(usize),
-    /// The condition `Ready` of an object says so, of what is wanted now.
+    /// The `Ready` condition of an object has this status for the current generation.
     Ready { kind: &'static str, name: &'static str, is: &'static str },
-    /// There are so many pods, all are ready, and they are on these nodes and on no other.
+    /// There are this many pods, all ready, on exactly these nodes.
     Pods { count: usize, nodes: &'static [&'static str] },
-    /// The same, on any node, and none of them was there before.
+    /// There are this many pods, all ready, none of which existed before.
     NewPods(usize),
-    /// A deployment wants so many pods, and has them.
+    /// A Deployment has this many desired and ready replicas.
     Replicas { name: &'static str, count: u64 },
-    /// An object is to go, and waits for somebody.
+    /// An object is terminating, but still has finalizers.
     Leaving { kind: &'static str, name: &'static str },
-    /// An object is not there.
+    /// An object does not exist.
     Gone { kind: &'static str, name: &'static str },
     /// No object of these kinds has the label.
     NoneLeft { kinds: &'static [&'static str], labels: &'static str },
 }
 
 impl Until {
-    /// Which objects it is about.
+    /// Objects that the condition is about.
     pub(super) fn about(&self) -> Selection {
         let of = |kinds: &[&str]| Selection {
             kinds: kinds.iter().filter_map(|name| kind(name)).collect(),
@@ -43,10 +43,10 @@ impl Until {
         }
     }
 
-    /// Whether it is true of these objects; if not, what is true instead. `before` are the ids of pods that were there.
+    /// Checks the condition; the error says what is the case instead. `before` are the uids of earlier pods.
     pub(super) fn holds(&self, objects: &[Value], before: &BTreeSet<String>) -> Result<(), String> {
         let named = |wanted: &str| objects.iter().find(|object| object["metadata"]["name"] == wanted);
-        let there = |name: &str| named(name).ok_or_else(|| format!("{name} is not there"));
+        let there = |name: &str| named(name).ok_or_else(|| format!("{name} does not exist"));
         match self {
             Self::NodesReady(count) => {
                 let ready = objects.iter().filter(|node| condition(node, "Ready") == Some("True")).count();
@@ -56,7 +56,7 @@ impl Until {
                 let object = there(name)?;
                 let observed = &object["status"]["observedGeneration"];
                 if !observed.is_null() && *observed != object["metadata"]["generation"] {
-                    return Err(format!("nobody has looked at {name} since it was changed"));
+                    return Err(format!("{name} has not been reconciled since its last change"));
                 }
                 match condition(object, "Ready") {
                     Some(said) if said == *is => Ok(()),
@@ -72,7 +72,7 @@ impl Until {
             Self::NewPods(count) => {
                 all_ready(objects, *count)?;
                 let old = objects.iter().filter(|pod| before.contains(id(pod))).count();
-                (old == 0).then_some(()).ok_or_else(|| format!("{old} of the pods are still there"))
+                (old == 0).then_some(()).ok_or_else(|| format!("{old} of the old pods still exist"))
             }
             Self::Replicas { name, count } => {
                 let object = there(name)?;
@@ -86,16 +86,16 @@ impl Until {
                 let leaves = there(name)?["metadata"]["deletionTimestamp"].is_string();
                 leaves.then_some(()).ok_or_else(|| format!("{name} is not being deleted"))
             }
-            Self::Gone { name, .. } => named(name).map_or(Ok(()), |_| Err(format!("{name} is still there"))),
+            Self::Gone { name, .. } => named(name).map_or(Ok(()), |_| Err(format!("{name} still exists"))),
             Self::NoneLeft { .. } => match objects.len() {
                 0 => Ok(()),
-                left => Err(format!("{left} objects are left")),
+                left => Err(format!("{left} objects remain")),
             },
         }
     }
 }
 
-/// The id that no other object has ever had.
+/// Uid of an object.
 pub(super) fn id(object: &Value) -> &str {
     object["metadata"]["uid"].as_str().unwrap_or_default()
 }
@@ -106,11 +106,11 @@ fn all_ready(pods: &[Value], count: usize) -> Result<(), String> {
     let ready = pods.iter().filter(ready).count();
     match pods.len() {
         all if all == count && ready == count => Ok(()),
-        all => Err(format!("there are {all} pods, of which {ready} are ready and stay; {count} should be")),
+        all => Err(format!("there are {all} pods, {ready} of them ready and not terminating; expected {count}")),
     }
 }
 
-/// What a condition says.
+/// Status of a condition.
 fn condition<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     let conditions = object["status"]["conditions"].as_array()?;
     conditions.iter().find(|condition| condition["type"] == name)?["status"].as_str()
@@ -136,13 +136,13 @@ mod tests {
         let both = Until::Pods { count: 2, nodes: &["a", "b"] };
         assert_eq!(why(&both, &[pod("1", "a", "True"), pod("2", "b", "True")], &[]), Ok(()));
         assert_eq!(why(&both, &[pod("1", "a", "True"), pod("2", "a", "True")], &[]), Err("the pods are on a".into()));
-        let one = "there are 2 pods, of which 1 are ready and stay; 2 should be";
+        let one = "there are 2 pods, 1 of them ready and not terminating; expected 2";
         assert_eq!(why(&both, &[pod("1", "a", "True"), pod("2", "b", "False")], &[]), Err(one.into()));
         let mut leaving = pod("2", "b", "True");
         leaving["metadata"]["deletionTimestamp"] = "now".into();
         assert_eq!(why(&both, &[pod("1", "a", "True"), leaving], &[]), Err(one.into()));
         let pods = [pod("1", "a", "True"), pod("2", "b", "True")];
-        assert_eq!(why(&Until::NewPods(2), &pods, &["2"]), Err("1 of the pods are still there".into()));
+        assert_eq!(why(&Until::NewPods(2), &pods, &["2"]), Err("1 of the old pods still exist".into()));
         assert_eq!(why(&Until::NewPods(2), &pods, &["3"]), Ok(()));
     }
 
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(why(&until, &[network(2, "True")], &[]), Ok(()));
         assert_eq!(why(&until, &[network(2, "False")], &[]), Err("n is Ready=False".into()));
         assert!(why(&until, &[network(1, "True")], &[]).is_err());
-        assert_eq!(why(&until, &[], &[]), Err("n is not there".into()));
+        assert_eq!(why(&until, &[], &[]), Err("n does not exist".into()));
         let deployment = |replicas: u64, ready: u64| {
             json!({"metadata": {"name": "d", "generation": 1}, "spec": {"replicas": replicas},
                 "status": {"observedGeneration": 1, "readyReplicas": ready}})
@@ -174,7 +174,7 @@ mod tests {
         assert!(why(&wants, std::slice::from_ref(&object), &[]).is_err() && why(&wants, &[], &[]).is_err());
         assert_eq!(why(&wants, &[leaving], &[]), Ok(()));
         let gone = Until::Gone { kind: "networks", name: "n" };
-        assert_eq!(why(&gone, &[object], &[]), Err("n is still there".into()));
+        assert_eq!(why(&gone, &[object], &[]), Err("n still exists".into()));
         assert_eq!(why(&gone, &[], &[]), Ok(()));
     }
 }

@@ -1,37 +1,37 @@
-//! From facts to findings. All of it is pure.
+//! Evaluation of facts. Pure functions.
 
 use serde::Serialize;
 
 use super::facts::{Cluster, Facts, Folder, Machine, Port, ProjectFacts, Terminal, Tools};
 use crate::output::bytes;
 
-/// The Rust that Windlass and its projects need.
+/// Minimum Rust version of Windlass and its projects.
 const RUST: &str = env!("CARGO_PKG_RUST_VERSION");
-/// The minor version of the Kubernetes that is served.
+/// Minor version of the served Kubernetes API.
 const MINOR: u64 = 36;
-/// Less than this is too little on a disk, or soon will be.
+/// Thresholds of free disk space for a problem and for a warning.
 const LITTLE: u64 = 100_000_000;
 const ENOUGH: u64 = 2_000_000_000;
-/// How many files and how many programs should be able to be looked after.
+/// Minimum numbers of inotify watches and instances.
 const WATCHES: u64 = 8192;
 const INSTANCES: u64 = 64;
-/// No clock is right that is before this: the beginning of 2026.
+/// A clock before this time is wrong: the start of 2026.
 const PAST: i64 = 1_767_225_600;
-/// How far clocks may be apart, in seconds, before tokens and certificates are affected.
+/// Clock skew in seconds that affects tokens and certificates.
 const APART: i64 = 30;
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Level {
     Ok,
-    /// Something will not work, or not as well as it could.
+    /// Something does not work, or not as well as it could.
     Warning,
-    /// What is here cannot work.
+    /// Commands will fail.
     Problem,
 }
 
-/// What came of a check.
+/// Result of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     pub(super) check: &'static str,
@@ -54,7 +54,7 @@ fn problem<S: Into<String>, H: Into<String>>(check: &'static str, said: S, hint:
     Finding { check, level: Level::Problem, said: said.into(), hint: Some(hint.into()) }
 }
 
-/// All checks, in the order in which they are told.
+/// Runs all checks, in the order of the report.
 pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     let Facts { tools, machine, folder, cluster, project, terminal } = facts;
     let mut findings = vec![
@@ -62,7 +62,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
         cargo(tools, project.is_some()),
         component("rustfmt", &tools.rustfmt, "formats generated code", "rustup component add rustfmt"),
         component("clippy", &tools.clippy, "lints projects", "rustup component add clippy"),
-        component("git", &tools.git, "lets you see what a command changed", "install git"),
+        component("git", &tools.git, "shows what a command changed", "install git"),
         kubectl(tools),
         component("images", &tools.engine, "builds images of operators", "install docker or podman"),
     ];
@@ -81,12 +81,12 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
 fn rust(tools: &Tools, in_project: bool) -> Finding {
     let severe = if in_project { problem::<String, &str> } else { warning::<String, &str> };
     let Some(said) = &tools.rustc else {
-        let none = "there is no Rust: projects cannot be built".to_owned();
+        let none = "Rust is not installed: projects cannot be built".to_owned();
         return severe("rust", none, "install it from https://rustup.rs");
     };
     match (number(said), number(RUST)) {
         (Some(there), Some(wanted)) if there < wanted => {
-            severe("rust", format!("{said}, which is older than {RUST}"), "rustup update stable")
+            severe("rust", format!("{said} is older than {RUST}"), "rustup update stable")
         }
         _ => ok("rust", said),
     }
@@ -95,16 +95,16 @@ fn rust(tools: &Tools, in_project: bool) -> Finding {
 fn cargo(tools: &Tools, in_project: bool) -> Finding {
     match &tools.cargo {
         Some(said) => ok("cargo", said),
-        None if in_project => problem("cargo", "there is no cargo", "install it from https://rustup.rs"),
-        None => warning("cargo", "there is no cargo", "install it from https://rustup.rs"),
+        None if in_project => problem("cargo", "cargo is not installed", "install it from https://rustup.rs"),
+        None => warning("cargo", "cargo is not installed", "install it from https://rustup.rs"),
     }
 }
 
-/// Something that is good to have, and what for.
+/// An optional tool and its purpose.
 fn component(check: &'static str, said: &Option<String>, purpose: &str, hint: &str) -> Finding {
     match said {
         Some(said) => ok(check, said),
-        None => warning(check, format!("there is none; it {purpose}"), hint),
+        None => warning(check, format!("not installed; it {purpose}"), hint),
     }
 }
 
@@ -112,7 +112,7 @@ fn kubectl(tools: &Tools) -> Finding {
     let Some(version) = &tools.kubectl else {
         return warning(
             "kubectl",
-            "there is none; clusters are looked at with it",
+            "not installed; it inspects clusters",
             "install it from https://kubernetes.io/docs/tasks/tools",
         );
     };
@@ -120,7 +120,7 @@ fn kubectl(tools: &Tools) -> Finding {
         Some((1, minor)) if minor.abs_diff(MINOR) > 1 => warning(
             "kubectl",
             format!("kubectl {version} is more than one version away from v1.{MINOR}"),
-            format!("install kubectl v1.{MINOR}; others mostly work"),
+            format!("install kubectl v1.{MINOR}; other versions mostly work"),
         ),
         _ => ok("kubectl", format!("kubectl {version}")),
     }
@@ -131,29 +131,29 @@ fn static_programs(target: &str, installed: bool) -> Finding {
         true => ok("static", format!("{target} is installed")),
         false => warning(
             "static",
-            format!("{target} is not installed; programs for images without a system are built for it"),
-            format!("rustup target add {target}; the generated Dockerfile needs nothing"),
+            format!("{target} is not installed; it is needed to build static binaries for distroless images"),
+            format!("rustup target add {target}; not needed by the generated Dockerfile"),
         ),
     }
 }
 
 fn disk(machine: &Machine) -> Option<Finding> {
     let free = machine.free?;
-    let said = format!("{} free for the data folder", bytes(free));
+    let said = format!("{} free for the data directory", bytes(free));
     Some(match free {
-        ..LITTLE => problem("disk", said, "make room, or choose another disk with --data-dir"),
-        LITTLE..ENOUGH => warning("disk", said, "builds and stores grow: make room soon"),
+        ..LITTLE => problem("disk", said, "free up disk space, or choose another disk with --data-dir"),
+        LITTLE..ENOUGH => warning("disk", said, "builds and data grow: free up disk space soon"),
         _ => ok("disk", said),
     })
 }
 
 fn inotify(machine: &Machine) -> Option<Finding> {
     let (watches, instances) = (machine.inotify_watches?, machine.inotify_instances?);
-    let said = format!("{watches} files and {instances} programs can be watched");
+    let said = format!("{watches} watches and {instances} instances are allowed");
     Some(if watches < WATCHES {
-        warning("inotify", said, "sudo sysctl fs.inotify.max_user_watches=524288, or changes of files are missed")
+        warning("inotify", said, "sudo sysctl fs.inotify.max_user_watches=524288, or file changes are missed")
     } else if instances < INSTANCES {
-        warning("inotify", said, "sudo sysctl fs.inotify.max_user_instances=512, or changes of files are missed")
+        warning("inotify", said, "sudo sysctl fs.inotify.max_user_instances=512, or file changes are missed")
     } else {
         ok("inotify", said)
     })
@@ -162,12 +162,14 @@ fn inotify(machine: &Machine) -> Option<Finding> {
 fn port(machine: &Machine) -> Finding {
     match &machine.port {
         Port::Free => ok("port", "6443 is free"),
-        Port::Ours => ok("port", "6443 is the running plane's"),
-        Port::Taken => {
-            warning("port", "something else listens on 6443", "windlass up --port 0 picks another; or stop the other")
-        }
+        Port::Ours => ok("port", "6443 is used by the running control plane"),
+        Port::Taken => warning(
+            "port",
+            "6443 is in use by another process",
+            "use windlass up --port 0 to pick a free port, or stop the other process",
+        ),
         Port::Unusable(why) => {
-            warning("port", format!("6443 cannot be listened on: {why}"), "windlass up --port 0 picks another")
+            warning("port", format!("cannot listen on 6443: {why}"), "use windlass up --port 0 to pick a free port")
         }
     }
 }
@@ -175,21 +177,21 @@ fn port(machine: &Machine) -> Finding {
 fn data(folder: &Folder) -> Finding {
     let path = folder.path.display();
     if let Some(why) = &folder.problem {
-        return problem("data", format!("{path}: {why}"), "choose a data folder that you may write to");
+        return problem("data", format!("{path}: {why}"), "choose a writable data directory");
     }
     if !folder.open_secrets.is_empty() {
         let names: Vec<String> = folder.open_secrets.iter().map(|file| crate::shell::word(file)).collect();
         let names = names.join(" ");
-        return problem("data", format!("others may read {names}"), format!("chmod 600 {names}"));
+        return problem("data", format!("other users can read {names}"), format!("chmod 600 {names}"));
     }
     match (folder.mode, &folder.serves) {
-        (None, _) => ok("data", format!("{path} will be made")),
+        (None, _) => ok("data", format!("{path} will be created")),
         (Some(mode), _) if mode & 0o022 != 0 => warning(
             "data",
-            format!("others may write to {path}"),
+            format!("other users can write to {path}"),
             format!("chmod 700 {}", crate::shell::word(&folder.path)),
         ),
-        (_, Some(url)) => ok("data", format!("{path}, a plane serves it on {url}")),
+        (_, Some(url)) => ok("data", format!("{path}, served at {url}")),
         (_, None) => ok("data", path.to_string()),
     }
 }
@@ -199,38 +201,38 @@ fn clock(machine: &Machine, cluster: &Cluster) -> Vec<Finding> {
         return vec![problem(
             "clock",
             "the clock is years behind: no certificate will be valid",
-            "set the clock, as with `timedatectl set-ntp true`",
+            "set the clock, for example with `timedatectl set-ntp true`",
         )];
     }
     match &cluster.answer {
         Some(Ok((_, Some(ahead)))) if ahead.abs() > APART => vec![warning(
             "clock",
             format!("the cluster's clock is {} s {}", ahead.abs(), if *ahead > 0 { "ahead" } else { "behind" }),
-            "set the clocks: tokens, leases and certificates depend on them",
+            "synchronize the clocks: tokens, leases and certificates depend on them",
         )],
-        _ => vec![ok("clock", "the clock is right")],
+        _ => vec![ok("clock", "the clock is set")],
     }
 }
 
 fn reached(cluster: &Cluster) -> Finding {
     let Some(path) = &cluster.kubeconfig else {
-        return ok("cluster", "no kubeconfig; `windlass up` makes one");
+        return ok("cluster", "no kubeconfig; `windlass up` creates one");
     };
     let path = path.display();
     match &cluster.answer {
-        None => ok("cluster", format!("{path} was not tried")),
+        None => ok("cluster", format!("{path} was not checked")),
         Some(Ok((version, _))) => match number(version) {
             Some((1, minor)) if minor + 3 < MINOR => warning(
                 "cluster",
-                format!("Kubernetes {version} by {path} is old"),
-                "what needs a newer API will not work there",
+                format!("Kubernetes {version} of {path} is old"),
+                "features that need a newer API do not work there",
             ),
-            _ => ok("cluster", format!("Kubernetes {version} by {path}")),
+            _ => ok("cluster", format!("Kubernetes {version} of {path}")),
         },
         Some(Err(why)) => warning(
             "cluster",
-            format!("the cluster of {path} does not answer: {why}"),
-            "start it, or `windlass up --background` and eval \"$(windlass kubectl-env)\"",
+            format!("the cluster of {path} does not respond: {why}"),
+            "start it, or run `windlass up --background` and eval \"$(windlass kubectl-env)\"",
         ),
     }
 }
@@ -247,16 +249,16 @@ fn of_project(project: &ProjectFacts) -> Vec<Finding> {
             true => ok("dependency", format!("windlass {version}")),
             false => warning(
                 "dependency",
-                format!("the project uses windlass {version}, and this is windlass {ours}"),
-                "`windlass upgrade`, or use the windlass of that version",
+                format!("the project uses windlass {version}, but this is windlass {ours}"),
+                "run `windlass upgrade`, or install windlass of that version",
             ),
         });
     }
     if project.stale {
         findings.push(warning(
             "manifests",
-            "types were changed after deploy/crd was written",
-            "`windlass generate --check` says what is stale, `windlass generate` writes it",
+            "types have changed since deploy/crd was generated",
+            "run `windlass generate`; `windlass generate --check` lists the files",
         ));
     }
     findings
@@ -270,15 +272,15 @@ fn of_terminal(terminal: &Terminal) -> Option<Finding> {
     let colours = if terminal.colour { "colours" } else { "no colours" };
     let said = format!("{columns} columns, {colours}");
     Some(if !terminal.utf8 {
-        warning("terminal", format!("{said}, no UTF-8"), "set LANG to a UTF-8 locale, as C.UTF-8, for lines and marks")
+        warning("terminal", format!("{said}, not UTF-8"), "set LANG to a UTF-8 locale such as C.UTF-8")
     } else if columns < 80 {
-        warning("terminal", said, "make it wider: tables are cut below 80 columns")
+        warning("terminal", said, "make it wider: tables are truncated below 80 columns")
     } else {
         ok("terminal", said)
     })
 }
 
-/// The first two numbers of the first version in a text: `rustc 1.95.0 (…)` is (1, 95).
+/// Returns the first two numbers of the first version in a text: (1, 95) for `rustc 1.95.0 (…)`.
 fn number(text: &str) -> Option<(u64, u64)> {
     text.split([' ', 'v', '(', '+']).find_map(|word| {
         let mut parts = word.split('.');

@@ -1,20 +1,20 @@
-//! What was found on a machine, not yet judged.
+//! Facts about a machine, before evaluation.
 
 use std::path::PathBuf;
 
-/// Everything.
+/// All facts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
     pub(super) tools: Tools,
     pub(super) machine: Machine,
     pub(super) folder: Folder,
     pub(super) cluster: Cluster,
-    /// Nothing outside of projects.
+    /// `None` outside of projects.
     pub(super) project: Option<ProjectFacts>,
     pub(super) terminal: Terminal,
 }
 
-/// Programs, by what they say of their version.
+/// Tools and the versions they report.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tools {
     pub(super) rustc: Option<String>,
@@ -22,75 +22,75 @@ pub(super) struct Tools {
     pub(super) rustfmt: Option<String>,
     pub(super) clippy: Option<String>,
     pub(super) git: Option<String>,
-    /// The version of the client alone, as `v1.36.1`.
+    /// Client version only, for example `v1.36.1`.
     pub(super) kubectl: Option<String>,
     /// Docker or podman.
     pub(super) engine: Option<String>,
-    /// The target of static programs, and whether it is installed.
+    /// Target for static binaries, and whether it is installed.
     pub(super) musl: Option<(String, bool)>,
 }
 
 /// The machine.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Machine {
-    /// Bytes on the disk of the data folder.
+    /// Free bytes on the disk of the data directory.
     pub(super) free: Option<u64>,
     pub(super) inotify_watches: Option<u64>,
     pub(super) inotify_instances: Option<u64>,
-    /// Seconds since 1970.
+    /// Unix time in seconds.
     pub(super) now: i64,
     pub(super) port: Port,
 }
 
-/// The port that a plane listens on by default.
+/// Default port of a plane.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Port {
     #[default]
     Free,
-    /// The plane of the data folder listens there.
+    /// The plane of the data directory listens on it.
     Ours,
-    /// Somebody else does.
+    /// Another process listens on it.
     Taken,
-    /// It cannot be listened on for another reason.
+    /// It cannot be used for another reason.
     Unusable(String),
 }
 
-/// The data folder.
+/// The data directory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Folder {
     pub(super) path: PathBuf,
-    /// Its mode, if it is there.
+    /// Its mode, if it exists.
     pub(super) mode: Option<u32>,
-    /// Why nothing can be written to it, or made of it.
+    /// Why it cannot be created or written to.
     pub(super) problem: Option<String>,
-    /// Files with keys that others may read.
+    /// Files with private keys that other users can read.
     pub(super) open_secrets: Vec<PathBuf>,
-    /// Where a plane serves from it.
+    /// URL of the plane that is serving from it.
     pub(super) serves: Option<String>,
 }
 
-/// The cluster that kubectl would talk to.
+/// The cluster that kubectl would use.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cluster {
-    /// The file that says so, if there is one.
+    /// The kubeconfig that selects it, if there is one.
     pub(super) kubeconfig: Option<PathBuf>,
-    /// What it answered: its version, as `v1.36.0`, and by how many seconds its clock is ahead of ours.
+    /// Its response: the version, such as `v1.36.0`, and the seconds that its clock is ahead of ours.
     pub(super) answer: Option<Result<(String, Option<i64>), String>>,
 }
 
-/// The project that the working directory is in.
+/// The project that contains the working directory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProjectFacts {
     pub(super) root: PathBuf,
-    /// Why its file cannot be read or is of another scaffold, and what to do.
+    /// Why its PROJECT file cannot be read or has another scaffold version, and what to do.
     pub(super) problem: Option<(String, String)>,
-    /// The version of Windlass that is locked.
+    /// The locked version of Windlass.
     pub(super) dependency: Option<String>,
-    /// Whether types were changed after the manifests that are made from them.
+    /// Whether types have changed since the manifests were generated from them.
     pub(super) stale: bool,
 }
 
-/// Where this is printed.
+/// The terminal of the output.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Terminal {
     pub(super) is_terminal: bool,

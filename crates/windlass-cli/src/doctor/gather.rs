@@ -1,4 +1,4 @@
-//! Looking around on this machine. What cannot be found out is left open, and nothing is changed.
+//! Gathers facts about this machine, without changing anything. Facts that cannot be determined are left open.
 
 use std::{
     env, fs,
@@ -23,15 +23,15 @@ use windlass_scaffold::ScaffoldError;
 
 use super::facts::{Cluster, Facts, Folder, Machine, Port, ProjectFacts, Terminal, Tools};
 use crate::{
-    failure::Advised,
+    failure::ErrorWithHint,
     output, project,
     running::{Presence, Running},
 };
 
-/// How long a cluster may take to answer.
+/// How long a cluster may take to respond.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Everything, about a data folder and where this program is run.
+/// Gathers all facts for a data directory and the working directory.
 pub(super) async fn all(folder: &Path) -> Facts {
     let running = match Presence::of(folder) {
         Ok(Presence::Serving(running)) => Some(running),
@@ -64,14 +64,14 @@ fn tools() -> Tools {
     }
 }
 
-/// What a program prints, or its first line; nothing if it is not there or fails.
+/// Returns the output of a program, or its first line; `None` if it does not exist or fails.
 fn said(program: &str, arguments: &[&str], first_line: bool) -> Option<String> {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     let text = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
     if first_line { text.lines().next().map(|line| line.trim().to_owned()) } else { Some(text) }
 }
 
-/// The target of static programs on Linux, and whether its library is there.
+/// Target for static binaries on Linux, and whether its standard library is installed.
 fn musl() -> Option<(String, bool)> {
     let sysroot = said("rustc", &["--print", "sysroot"], true).filter(|_| cfg!(target_os = "linux"))?;
     let target = format!("{}-unknown-linux-musl", env::consts::ARCH);
@@ -98,7 +98,7 @@ fn machine(folder: &Path, running: Option<&Running>) -> Machine {
     }
 }
 
-/// The folder, or the nearest one above it that is there.
+/// Returns the directory or its nearest existing ancestor.
 fn existing(folder: &Path) -> Option<&Path> {
     folder.ancestors().find(|folder| folder.exists())
 }
@@ -106,8 +106,8 @@ fn existing(folder: &Path) -> Option<&Path> {
 fn data(folder: &Path, running: Option<&Running>) -> Folder {
     let metadata = fs::metadata(folder).ok();
     let problem = match (&metadata, existing(folder)) {
-        (Some(metadata), _) if !metadata.is_dir() => Some("it is not a folder".to_owned()),
-        (_, Some(nearest)) if !nearest.is_dir() => Some(format!("{} is not a folder", nearest.display())),
+        (Some(metadata), _) if !metadata.is_dir() => Some("it is not a directory".to_owned()),
+        (_, Some(nearest)) if !nearest.is_dir() => Some(format!("{} is not a directory", nearest.display())),
         (_, Some(nearest)) => {
             let usable = access(nearest, Access::WRITE_OK | Access::EXEC_OK);
             usable.err().map(|error| format!("cannot write to {}: {error}", nearest.display()))
@@ -123,7 +123,7 @@ fn data(folder: &Path, running: Option<&Running>) -> Folder {
     }
 }
 
-/// The files of a data folder that have keys in them.
+/// Files of a data directory that contain private keys.
 fn secrets(folder: &Path) -> Vec<PathBuf> {
     let keys = fs::read_dir(folder.join("pki")).into_iter().flatten().flatten().map(|entry| entry.path());
     let keys = keys.filter(|path| path.extension().is_some_and(|extension| extension == "key"));
@@ -144,14 +144,14 @@ async fn cluster() -> Cluster {
     let Some(kubeconfig) = paths.into_iter().find(|path| path.exists()) else { return Cluster::default() };
     let answer = match tokio::time::timeout(PATIENCE, ask()).await {
         Ok(answer) => answer.map_err(|error| format!("{error:#}")),
-        Err(_) => Err(format!("nothing within {} s", PATIENCE.as_secs())),
+        Err(_) => Err(format!("no response within {} s", PATIENCE.as_secs())),
     };
     Cluster { kubeconfig: Some(kubeconfig), answer: Some(answer) }
 }
 
-/// Asks the cluster of the environment for its version, and looks at its clock.
+/// Queries the current cluster for its version and its clock.
 async fn ask() -> anyhow::Result<(String, Option<i64>)> {
-    let kubeconfig = Kubeconfig::read().context("cannot read it")?;
+    let kubeconfig = Kubeconfig::read().context("failed to read the kubeconfig")?;
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     config.connect_timeout = Some(PATIENCE);
     let client = Client::try_from(config)?;
@@ -170,22 +170,22 @@ fn project_facts() -> Option<ProjectFacts> {
     let problem = checked.map(|error| {
         let hint = error.chain().find_map(|cause| {
             let scaffold = cause.downcast_ref::<ScaffoldError>().map(ScaffoldError::hint);
-            scaffold.or_else(|| cause.downcast_ref::<Advised>().map(|advised| advised.hint.clone().into_owned()))
+            scaffold.or_else(|| cause.downcast_ref::<ErrorWithHint>().map(|advised| advised.hint.clone().into_owned()))
         });
-        (format!("{error:#}"), hint.unwrap_or_else(|| "make the file PROJECT readable".to_owned()))
+        (format!("{error:#}"), hint.unwrap_or_else(|| "make the PROJECT file readable".to_owned()))
     });
     let stale = newest(&root.join("src/api")) > newest(&root.join("deploy/crd")).or(Some(SystemTime::now()));
     Some(ProjectFacts { dependency: locked(&root), problem, stale, root })
 }
 
-/// The version of Windlass in the lock file.
+/// Version of Windlass in the lock file.
 fn locked(root: &Path) -> Option<String> {
     let text = fs::read_to_string(root.join("Cargo.lock")).ok()?;
     let mut lines = text.lines().skip_while(|line| *line != "name = \"windlass\"");
     lines.nth(1)?.strip_prefix("version = \"")?.strip_suffix('"').map(str::to_owned)
 }
 
-/// When a file of a folder was last written.
+/// Latest modification time in a directory tree.
 fn newest(folder: &Path) -> Option<SystemTime> {
     let mut newest = None;
     for entry in fs::read_dir(folder).ok()?.flatten() {
@@ -226,9 +226,9 @@ mod tests {
         assert_eq!(found.open_secrets, [folder.path().join("kubeconfig"), folder.path().join("pki/ca.key")]);
         assert_eq!(found.problem, None);
         let file = data(&folder.path().join("kubeconfig"), None);
-        assert_eq!(file.problem.as_deref(), Some("it is not a folder"));
+        assert_eq!(file.problem.as_deref(), Some("it is not a directory"));
         let within = data(&folder.path().join("kubeconfig/data"), None).problem.unwrap();
-        assert!(within.ends_with("kubeconfig is not a folder"), "{within}");
+        assert!(within.ends_with("kubeconfig is not a directory"), "{within}");
     }
 
     #[test]

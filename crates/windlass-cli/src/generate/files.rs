@@ -1,4 +1,4 @@
-//! The files: those of the kustomize tree, and those for others to install the operator with.
+//! Generated files: the kustomize tree and the packages.
 
 use std::{
     collections::BTreeSet,
@@ -9,14 +9,14 @@ use std::{
 use anyhow::Context as _;
 use windlass_scaffold::{
     Change, Files,
-    package::{CATALOG, Package, Packaged, Product, review},
+    package::{CATALOG, Package, PackageFile, Product, review},
 };
 
 use super::Part;
-use crate::project::{self, Opened, Place, Program, Tree, roles, samples};
+use crate::project::{self, OpenProject, Place, Program, Tree, roles, samples};
 
-/// Files of the tree: of which part each is, and which parts of the program are in it. The project's own tests compare
-/// the same.
+/// Files of the tree, with their part and the parts of the manifests they contain. The project's own tests compare the
+/// same files.
 const TREE: &[(Part, &str, &str)] = &[
     (Part::Crds, "deploy/crd/crds.yaml", "crds"),
     (Part::Manager, "deploy/manager/manager.yaml", "namespace,services,deployment"),
@@ -26,8 +26,8 @@ const TREE: &[(Part, &str, &str)] = &[
     (Part::Webhooks, "deploy/webhook/webhooks.yaml", "webhooks"),
 ];
 
-/// What changes in the tree. Namespace and image are those that kustomize replaces.
-pub(super) fn tree(opened: &Opened, program: &Program, parts: &BTreeSet<Part>) -> anyhow::Result<Vec<Change>> {
+/// Changes of the tree. Namespace and image are placeholders that kustomize replaces.
+pub(super) fn tree(opened: &OpenProject, program: &Program, parts: &BTreeSet<Part>) -> anyhow::Result<Vec<Change>> {
     let name = &opened.project.project_name;
     let (namespace, image) = (format!("{name}-system"), format!("{name}:latest"));
     let place = Place { namespace: &namespace, image: &image };
@@ -44,9 +44,9 @@ pub(super) fn tree(opened: &Opened, program: &Program, parts: &BTreeSet<Part>) -
     Ok(changes)
 }
 
-/// What changes in what is made for others.
+/// Changes of the packages.
 pub(super) fn products(
-    opened: &Opened,
+    opened: &OpenProject,
     program: &Program,
     tree: &Tree,
     parts: &BTreeSet<Part>,
@@ -76,7 +76,7 @@ pub(super) fn products(
         samples: &samples,
         catalog: catalog.as_ref(),
     };
-    let made: Vec<Packaged> = products.iter().flat_map(|product| product.files(&package)).collect();
+    let made: Vec<PackageFile> = products.iter().flat_map(|product| product.files(&package)).collect();
     let mut there = Files::new();
     for place in products.iter().flat_map(|product| product.places()) {
         collect(&opened.root, Path::new(place), &mut there)?;
@@ -89,7 +89,7 @@ fn catalog(root: &Path) -> anyhow::Result<Option<serde_json::Value>> {
     text.map(|text| windlass_schema::yaml::to_json_value(&text).context(CATALOG)).transpose()
 }
 
-/// The texts of a file, or of all files within a folder. What is not text is nobody's concern.
+/// Reads a file, or all files in a directory tree. Files that are not text are ignored.
 fn collect(root: &Path, place: &Path, files: &mut Files) -> anyhow::Result<()> {
     let whole = root.join(place);
     let failed = || format!("cannot read {}", whole.display());

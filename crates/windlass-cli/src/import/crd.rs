@@ -1,4 +1,4 @@
-//! `windlass import crd`: Rust types from an existing definition.
+//! `windlass import crd`: Rust types from an existing CRD.
 
 mod source;
 
@@ -10,49 +10,49 @@ use windlass_scaffold::{Definition, Files, ImportOptions, ScaffoldError, types_p
 
 use crate::{
     cluster::ClusterArgs,
-    failure::Advised,
+    failure::ErrorWithHint,
     output,
-    project::{self, Wanted, Writing},
+    project::{self, TargetState, Writing},
 };
 
-/// Make Rust types from a custom resource definition
+/// Generate Rust types from a CustomResourceDefinition
 ///
-/// The types become part of the project, and are yours: the resource stays that of whoever defines it. The definition
-/// that kube-derive makes of the types has the same schema; what cannot be said in Rust is told. With --print they are
-/// only printed, wherever that is.
+/// The types become part of the project and are yours to edit; the resource still belongs to the project that defines
+/// it. The CRD that kube-derive generates from the types has the same schema; differences that Rust cannot express are
+/// reported. With --print, the types are only printed, and no project is needed.
 #[derive(Debug, Args)]
 pub(crate) struct CrdArgs {
-    /// Manifest with definitions, of v1 or v1beta1; - is standard input
+    /// Manifest with CRDs of v1 or v1beta1; - for standard input
     #[arg(value_name = "FILE", required_unless_present = "from_cluster", conflicts_with = "from_cluster")]
     file: Option<PathBuf>,
-    /// Name of a definition in a running cluster, as certificates.cert-manager.io
+    /// Name of a CRD in a running cluster, for example certificates.cert-manager.io
     #[arg(long, value_name = "NAME")]
     from_cluster: Option<String>,
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Only definitions of this kind
+    /// Kind to import [default: all kinds in the manifest]
     #[arg(long)]
     kind: Option<String>,
-    /// Only this version; may be repeated [default: all that are served]
+    /// Version to import; may be repeated [default: all served versions]
     #[arg(long = "version", value_name = "VERSION")]
     versions: Vec<String>,
-    /// Add a controller for it, too
+    /// Scaffold a controller as well
     #[arg(long, conflicts_with = "print")]
     controller: bool,
-    /// Print the types instead
+    /// Print the types instead of adding them to the project
     #[arg(long)]
     print: bool,
     #[command(flatten)]
     writing: Writing,
 }
 
-/// Imports the definitions.
+/// Imports the CRDs.
 pub(crate) fn run(args: CrdArgs) -> anyhow::Result<()> {
-    // Before anything is asked of a cluster.
+    // Before a cluster is queried.
     let opened = if args.print { None } else { Some(project::open_current()?) };
     let found = match &args.from_cluster {
         Some(name) => vec![source::from_cluster(&args.cluster, name)?],
-        None => source::from_file(args.file.as_deref().context("a file must be given")?)?,
+        None => source::from_file(args.file.as_deref().context("clap requires a file")?)?,
     };
     let mut definitions = Vec::new();
     for found in found {
@@ -63,8 +63,10 @@ pub(crate) fn run(args: CrdArgs) -> anyhow::Result<()> {
     }
     if definitions.is_empty() {
         let of = args.kind.map(|kind| format!(" of {kind}")).unwrap_or_default();
-        let hint = "give a manifest with a CustomResourceDefinition in it";
-        return Err(Advised { message: format!("there is no definition{of}"), hint: hint.into() }.into());
+        let hint = "use a manifest that contains a CustomResourceDefinition";
+        return Err(
+            ErrorWithHint { message: format!("no CustomResourceDefinition found{of}"), hint: hint.into() }.into()
+        );
     }
     let mut imported = Vec::new();
     for definition in &definitions {
@@ -84,15 +86,15 @@ pub(crate) fn run(args: CrdArgs) -> anyhow::Result<()> {
         let versions = versions(definition, &args.versions)?;
         project.import(ImportOptions { definition, versions, controller: args.controller })?;
     }
-    let mut instead = Files::new();
+    let mut overrides = Files::new();
     for (definition, version, text) in imported {
         let resource = project.resource(Some(&definition.group), &definition.kind)?;
-        instead.insert(types_path(resource, &version), text);
+        overrides.insert(types_path(resource, &version), text);
     }
-    opened.become_as(Wanted { project, instead }, args.writing)
+    opened.regenerate(TargetState { project, overrides }, args.writing)
 }
 
-/// The versions that are wanted: those that are said, else those that anybody can ask for, and the one that is stored.
+/// Versions to import: the requested ones, or else all served versions and the storage version.
 fn versions(definition: &Definition, said: &[String]) -> Result<Vec<String>, ScaffoldError> {
     let all = definition.versions();
     if let Some(unknown) = said.iter().find(|version| !all.contains(&version.as_str())) {
@@ -114,7 +116,7 @@ fn print(imported: Vec<(&Definition, String, String)>) -> anyhow::Result<()> {
         .map(|(definition, version, text)| (format!("{}-{version}.rs", definition.name()), text))
         .collect();
     let paths: BTreeSet<String> = files.keys().cloned().collect();
-    let here = std::env::current_dir().context("cannot find the working directory")?;
+    let here = std::env::current_dir().context("failed to determine the working directory")?;
     project::format_all(&mut files, &paths, &project::style_of(&here));
     let text = |(path, text): (String, String)| if one { text } else { format!("// {path}\n\n{text}") };
     output::print(&files.into_iter().map(text).collect::<String>())

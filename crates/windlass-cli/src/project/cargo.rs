@@ -1,30 +1,30 @@
-//! What cargo builds, as it says itself with `--message-format=json-render-diagnostics`.
+//! Build results of cargo, from `--message-format=json-render-diagnostics`.
 
 use std::{env, ffi::OsString, path::PathBuf};
 
 use serde_json::Value;
 
-/// A program that was built.
+/// A binary that was built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Artifact {
     pub(crate) executable: PathBuf,
-    /// The version of its package.
+    /// Version of its package.
     pub(crate) version: String,
-    /// There was nothing to compile.
+    /// Whether nothing had to be compiled.
     pub(crate) fresh: bool,
 }
 
-/// The program to call: cargo says by `CARGO` which one it is itself.
+/// The cargo to run: cargo sets `CARGO` for the programs it runs.
 pub(crate) fn cargo() -> OsString {
     env::var_os("CARGO").filter(|cargo| !cargo.is_empty()).unwrap_or_else(|| "cargo".into())
 }
 
-/// What a line of cargo says about a program, if it does.
+/// Parses a message about the binary, if the line is one.
 pub(crate) fn artifact(line: &str, name: &str) -> Option<Artifact> {
     let message: Value = serde_json::from_str(line).ok()?;
     let is_ours = message["reason"] == "compiler-artifact" && message["target"]["name"] == *name;
     let executable = message["executable"].as_str().filter(|_| is_ours)?;
-    // path+file:///home/me/shop#0.1.0, or with the name and an @ in front of the version.
+    // path+file:///home/me/shop#0.1.0, or with the name and an @ before the version.
     let package = message["package_id"].as_str().unwrap_or_default();
     let version = package.rsplit(['#', '@']).next().unwrap_or_default();
     Some(Artifact { executable: executable.into(), version: version.to_owned(), fresh: message["fresh"] == true })

@@ -1,4 +1,4 @@
-//! Rust as `cargo fmt` would have it, so that the generated project passes its own checks however long its names are.
+//! Formats code as `cargo fmt` does, so that the generated project passes its own checks for names of any length.
 
 use std::{
     collections::BTreeSet,
@@ -10,20 +10,20 @@ use std::{
 
 use windlass_scaffold::Files;
 
-/// Where the style of a project is said: in its folder, or nowhere yet.
+/// Directory with the rustfmt configuration of a project, if it exists.
 pub(crate) struct Style(Option<PathBuf>);
 
-/// The style of a project.
+/// Returns the style of a project.
 pub(crate) fn style_of(root: &Path) -> Style {
     Style(root.join("rustfmt.toml").is_file().then(|| root.to_owned()))
 }
 
-/// Formats those of the files that are Rust. Without rustfmt they stay as they are: that is no reason to fail.
+/// Formats the Rust files. Without rustfmt they are left unformatted, which is not an error.
 pub(crate) fn format_all(files: &mut Files, paths: &BTreeSet<String>, style: &Style) {
     for (path, text) in files.iter_mut().filter(|(path, _)| paths.contains(*path) && path.ends_with(".rs")) {
         match format(text, style) {
             Some(formatted) => *text = formatted,
-            None => tracing::debug!(path, "rustfmt could not format it"),
+            None => tracing::debug!(path, "rustfmt failed to format the file"),
         }
     }
 }
@@ -32,13 +32,13 @@ fn format(text: &str, style: &Style) -> Option<String> {
     let mut command = Command::new(env::var_os("RUSTFMT").unwrap_or_else(|| "rustfmt".into()));
     command.args(["--edition", "2024", "--emit", "stdout", "--quiet"]);
     match &style.0 {
-        // It looks for its settings from here.
+        // rustfmt searches its configuration from here.
         Some(root) => command.current_dir(root),
-        // Not from here, which may be within another project.
+        // Not from the working directory, which may be within another project.
         None => command.current_dir(env::temp_dir()).args(["--config", "max_width=120"]),
     };
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
-    // What is written is less than a pipe holds, or rustfmt reads all of it first.
+    // The text fits into the pipe, or rustfmt reads all of it first.
     child.stdin.take()?.write_all(text.as_bytes()).ok()?;
     let output = child.wait_with_output().ok()?;
     let formatted = String::from_utf8(output.stdout).ok()?;

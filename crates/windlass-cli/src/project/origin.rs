@@ -7,7 +7,7 @@ use std::{
 
 use windlass_scaffold::{GitSource, ProjectOptions, Source};
 
-use crate::failure::Advised;
+use crate::failure::ErrorWithHint;
 
 /// Where this program was compiled from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Origin {
 }
 
 /// Checks that the checkout still exists, and is still of the version that this program was compiled from.
-fn check_checkout(root: &Path) -> Result<(), Advised> {
+fn check_checkout(root: &Path) -> Result<(), ErrorWithHint> {
     let ours = env!("CARGO_PKG_VERSION");
     if !is_checkout(root) {
         return Err(unusable(root, "it no longer exists"));
@@ -95,8 +95,8 @@ pub(super) fn is_checkout(root: &Path) -> bool {
     root.join("crates/windlass/Cargo.toml").is_file()
 }
 
-fn unusable(root: &Path, why: &str) -> Advised {
-    Advised {
+fn unusable(root: &Path, why: &str) -> ErrorWithHint {
+    ErrorWithHint {
         message: format!("cannot depend on {}, the checkout that windlass was built from: {why}", root.display()),
         hint: "install windlass again, or choose a source with --path, --git or --version".into(),
     }

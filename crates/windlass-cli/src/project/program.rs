@@ -1,4 +1,4 @@
-//! The program of a project, built and asked what it needs.
+//! The operator of a project, built and queried for its manifests.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -10,13 +10,13 @@ use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
 use super::cargo::{Artifact, artifact, cargo};
-use crate::{cluster::documents, failure::Advised};
+use crate::{cluster::documents, failure::ErrorWithHint};
 
-/// A program that was built.
+/// A binary that was built.
 #[derive(Debug)]
 pub(crate) struct Program(Artifact);
 
-/// Where a program is to run.
+/// Where an operator is deployed.
 #[derive(Clone, Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) namespace: &'a str,
@@ -24,43 +24,43 @@ pub(crate) struct Place<'a> {
 }
 
 impl Program {
-    /// Builds the program of a project. What the compiler says goes to standard error.
+    /// Builds the operator of a project. Compiler output goes to standard error.
     pub(crate) fn build(root: &Path, name: &str) -> anyhow::Result<Self> {
         let cargo = cargo();
         let mut command = Command::new(&cargo);
         command.args(["build", "--message-format=json-render-diagnostics", "--package", name, "--bin", name]);
         command.current_dir(root).stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| Advised {
+        let mut child = command.spawn().map_err(|error| ErrorWithHint {
             message: format!("cannot run {}: {error}", cargo.display()),
             hint: "install Rust from https://rustup.rs".into(),
         })?;
-        let output = BufReader::new(child.stdout.take().context("the output must be piped")?);
+        let output = BufReader::new(child.stdout.take().context("the output is piped")?);
         let mut built = None;
         for line in output.lines() {
-            built = artifact(&line.context("cannot read what cargo says")?, name).or(built);
+            built = artifact(&line.context("failed to read the output of cargo")?, name).or(built);
         }
-        if !child.wait().context("cannot wait for cargo")?.success() {
-            let message = format!("{name} does not build");
-            return Err(Advised { message, hint: "correct what the compiler says above".into() }.into());
+        if !child.wait().context("failed to wait for cargo")?.success() {
+            let message = format!("failed to build {name}");
+            return Err(ErrorWithHint { message, hint: "fix the compiler errors above".into() }.into());
         }
         built.map(Self).ok_or_else(|| {
-            let message = format!("the project has no program {name}");
-            Advised { message, hint: "keep src/main.rs, and the name of the package as PROJECT has it".into() }.into()
+            let message = format!("the project has no binary {name}");
+            ErrorWithHint { message, hint: "keep src/main.rs, and the package name from PROJECT".into() }.into()
         })
     }
 
-    /// The version of its package.
+    /// Version of its package.
     pub(crate) fn version(&self) -> &str {
         &self.0.version
     }
 
-    /// All of its manifests, or those of some parts.
+    /// Returns its manifests, or those of some parts.
     pub(crate) fn manifests(&self, place: &Place<'_>, flags: &[&str]) -> anyhow::Result<Vec<Value>> {
         documents::read(&self.manifests_text(place, &[flags, &["--output", "json"]].concat())?)
-            .context("cannot read the manifests of the program")
+            .context("failed to read the manifests of the operator")
     }
 
-    /// The same as text.
+    /// Returns its manifests as text.
     pub(crate) fn manifests_text(&self, place: &Place<'_>, flags: &[&str]) -> anyhow::Result<String> {
         let mut command = Command::new(&self.0.executable);
         command.args(["manifests", "--namespace", place.namespace, "--image", place.image]).args(flags);
@@ -68,10 +68,10 @@ impl Program {
         let output = output.with_context(|| format!("cannot run {}", self.0.executable.display()))?;
         ensure!(
             output.status.success(),
-            "{} cannot tell its manifests: {}",
+            "{} failed to print its manifests: {}",
             self.0.executable.display(),
             output.status
         );
-        String::from_utf8(output.stdout).context("the manifests of the program are not UTF-8")
+        String::from_utf8(output.stdout).context("the manifests of the operator are not UTF-8")
     }
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use windlass_scaffold::{GitSource, Source};
 
 use super::origin::is_checkout;
-use crate::failure::Advised;
+use crate::failure::ErrorWithHint;
 
 /// Where the project gets Windlass from
 #[derive(Clone, Debug, Args)]
@@ -32,13 +32,13 @@ impl SourceArgs {
         };
         if !is_checkout(&path) {
             let message = format!("{} is not a checkout of Windlass: it has no crates/windlass", path.display());
-            return Err(Advised { message, hint: "give the root directory of a checkout".into() }.into());
+            return Err(ErrorWithHint { message, hint: "use the root directory of a checkout".into() }.into());
         }
         let absolute = path.canonicalize().with_context(|| format!("cannot use {}", path.display()))?;
         let path = match path.is_absolute() {
             true => absolute,
             // A relative path stays relative, as seen from the project.
-            false => relative(&std::path::absolute(root).context("cannot find the project")?, &absolute),
+            false => relative(&std::path::absolute(root).context("cannot resolve the path of the project")?, &absolute),
         };
         let text = path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))?;
         Ok(Some(Source::Path(text.to_owned())))

@@ -1,4 +1,4 @@
-//! The kustomize tree of a project: what is deployed, where, and from which files.
+//! The kustomize tree of a project: deployed parts, namespace and image.
 
 use std::{
     collections::BTreeSet,
@@ -15,13 +15,13 @@ use windlass_scaffold::{
 };
 
 use super::{
-    Opened,
+    OpenProject,
     program::{Place, Program},
     read,
 };
-use crate::{cluster::documents, failure::Advised};
+use crate::{cluster::documents, failure::ErrorWithHint};
 
-/// Parts of the program in the order in which they are deployed, and the folder of the tree that each is in.
+/// Parts of the manifests in the order of deployment, with their directory in the tree.
 const PARTS: &[(&str, &str)] = &[
     ("namespace", "manager"),
     ("crds", "crd"),
@@ -33,18 +33,18 @@ const PARTS: &[(&str, &str)] = &[
     ("monitoring", "metrics"),
 ];
 
-/// The tree, with what somebody wants to be different.
+/// The tree, with overrides from the command line.
 pub(crate) struct Tree {
     pub(crate) says: Kustomization,
-    /// The root of the tree as it is to be, if that is different.
+    /// Change of the tree's root, if it has to change.
     pub(crate) change: Option<Change>,
-    /// Whether something was said on the command line.
+    /// Whether there are overrides.
     overridden: bool,
 }
 
 impl Tree {
-    /// Reads it.
-    pub(crate) fn read(opened: &Opened, image: Option<&Image>, namespace: Option<&str>) -> anyhow::Result<Self> {
+    /// Reads the tree.
+    pub(crate) fn read(opened: &OpenProject, image: Option<&Image>, namespace: Option<&str>) -> anyhow::Result<Self> {
         let name = &opened.project.project_name;
         let old = read(&opened.root, &BTreeSet::from([KUSTOMIZATION.to_owned()]))?.remove(KUSTOMIZATION);
         let mut says = match &old {
@@ -64,20 +64,20 @@ impl Tree {
         Ok(Self { says, change, overridden: image.is_some() || namespace.is_some() })
     }
 
-    /// The change of the root of the tree, which has a place for it.
+    /// Returns the change of the tree's root; fails if the file has no place for it.
     pub(crate) fn change(&self) -> anyhow::Result<Option<&Change>> {
         match &self.change {
             Some(Change { new: None, .. }) => {
                 let message = format!("{KUSTOMIZATION} has no place for the image or the namespace");
-                let hint = "give it a line `namespace: NAME`, and `images` with an entry of the operator's name";
-                Err(Advised { message, hint: hint.into() }.into())
+                let hint = "add a line `namespace: NAME`, and an entry with the operator's name to `images`";
+                Err(ErrorWithHint { message, hint: hint.into() }.into())
             }
             change => Ok(change.as_ref()),
         }
     }
 
-    /// Everything that is deployed, in order. What only kustomize can put together, it does.
-    pub(crate) fn objects(&self, opened: &Opened, program: &Program) -> anyhow::Result<Vec<Value>> {
+    /// Returns all deployed objects in order. Trees with kustomize features are rendered by kustomize.
+    pub(crate) fn objects(&self, opened: &OpenProject, program: &Program) -> anyhow::Result<Vec<Value>> {
         if !self.says.foreign.is_empty() {
             return self.by_kustomize(&opened.root);
         }
@@ -97,9 +97,9 @@ impl Tree {
     fn by_kustomize(&self, root: &Path) -> anyhow::Result<Vec<Value>> {
         let foreign = self.says.foreign.join(", ");
         if self.overridden {
-            let message = format!("{KUSTOMIZATION} has what only kustomize understands ({foreign})");
-            let hint = "write image and namespace into it with `windlass generate --image IMAGE --namespace NAME`";
-            return Err(Advised { message, hint: hint.into() }.into());
+            let message = format!("{KUSTOMIZATION} uses kustomize features ({foreign})");
+            let hint = "set image and namespace in it with `windlass generate --image IMAGE --namespace NAME`";
+            return Err(ErrorWithHint { message, hint: hint.into() }.into());
         }
         let folder = root.join("deploy/default");
         for (program, arguments) in [("kustomize", ["build"]), ("kubectl", ["kustomize"])] {
@@ -107,28 +107,28 @@ impl Tree {
             command.args(arguments).arg(&folder).stdin(Stdio::null()).stderr(Stdio::inherit());
             let Ok(output) = command.output() else { continue };
             if !output.status.success() {
-                let message = format!("{program} cannot put {} together", folder.display());
-                return Err(Advised { message, hint: "correct what it says above".into() }.into());
+                let message = format!("{program} failed to render {}", folder.display());
+                return Err(ErrorWithHint { message, hint: "fix the errors above".into() }.into());
             }
-            let text = String::from_utf8(output.stdout).context("what kustomize says is not UTF-8")?;
-            return documents::read(&text).context("cannot read what kustomize says");
+            let text = String::from_utf8(output.stdout).context("the output of kustomize is not UTF-8")?;
+            return documents::read(&text).context("failed to read the output of kustomize");
         }
-        let message = format!("{KUSTOMIZATION} has what only kustomize understands ({foreign})");
-        Err(Advised { message, hint: "install kubectl or kustomize".into() }.into())
+        let message = format!("{KUSTOMIZATION} uses kustomize features ({foreign})");
+        Err(ErrorWithHint { message, hint: "install kubectl or kustomize".into() }.into())
     }
 }
 
-/// Roles for people.
+/// Roles for users.
 pub(crate) fn roles(root: &Path) -> anyhow::Result<Vec<Value>> {
     resources(root, "deploy/rbac", &["rbac.yaml"])
 }
 
-/// Examples of the resources.
+/// Sample resources.
 pub(crate) fn samples(root: &Path) -> anyhow::Result<Vec<Value>> {
     resources(root, "deploy/samples", &[])
 }
 
-/// The objects of the files that a folder of the tree lists.
+/// Objects of the files listed in a directory's kustomization.
 fn resources(root: &Path, folder: &str, without: &[&str]) -> anyhow::Result<Vec<Value>> {
     let list = format!("{folder}/kustomization.yaml");
     let Some(text) = read(root, &BTreeSet::from([list.clone()]))?.remove(&list) else { return Ok(Vec::new()) };

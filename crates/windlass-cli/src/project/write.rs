@@ -1,7 +1,7 @@
-//! Writing several files: all of them or none.
+//! Writes several files: all of them or none.
 //!
-//! New texts are written beside their places first. Then they are renamed into place one after the other, and what was
-//! there is put back if one of them fails.
+//! New contents are first written to temporary files next to their targets. Then these are renamed one after the other,
+//! and the old files are restored if one of them fails.
 
 use std::{
     ffi::OsString,
@@ -16,14 +16,14 @@ use rustix::{
 };
 use windlass_scaffold::Change;
 
-use super::held::uninterrupted;
+use super::deferred_signals::deferring_signals;
 
-/// What is between the name of a file and the process that writes it.
+/// Between the name of a file and the id of the process that writes it.
 const MARK: &str = ".windlass-";
 
-/// Does the changes within a folder. A signal waits until that is done.
+/// Applies changes within a directory. Signals are deferred until it is done.
 pub(crate) fn all(root: &Path, changes: &[Change]) -> anyhow::Result<()> {
-    uninterrupted(|| do_all(root, changes))
+    deferring_signals(|| do_all(root, changes))
 }
 
 fn do_all(root: &Path, changes: &[Change]) -> anyhow::Result<()> {
@@ -36,7 +36,7 @@ fn do_all(root: &Path, changes: &[Change]) -> anyhow::Result<()> {
     for change in changes.iter().filter(|change| change.new.is_none()) {
         let folders = Path::new(&change.path).ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
         for folder in folders {
-            // One with something in it stays.
+            // A directory that is not empty is kept.
             if fs::remove_dir(root.join(folder)).is_err() {
                 break;
             }
@@ -45,14 +45,14 @@ fn do_all(root: &Path, changes: &[Change]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What has been done so far.
+/// Progress so far.
 #[derive(Default)]
 struct Work {
-    /// Folders that were made, outer ones first.
+    /// Created directories, outer ones first.
     folders: Vec<PathBuf>,
-    /// New texts beside their places.
+    /// Temporary files.
     beside: Vec<PathBuf>,
-    /// Files that were replaced, with what they were.
+    /// Replaced files with their old content.
     replaced: Vec<(PathBuf, Option<String>)>,
 }
 
@@ -61,7 +61,7 @@ impl Work {
         for change in changes {
             let file = place(root, change);
             let there = fs::read_to_string(&file).ok();
-            ensure!(there == change.old, "{} was changed by somebody else meanwhile", file.display());
+            ensure!(there == change.old, "{} was changed concurrently", file.display());
             if let Some(text) = &change.new {
                 self.prepare_one(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
             }
@@ -93,13 +93,13 @@ impl Work {
                 Some(_) => fs::rename(beside(&file), &file),
                 None => fs::remove_file(&file),
             };
-            done.with_context(|| format!("cannot change {}", file.display()))?;
+            done.with_context(|| format!("failed to change {}", file.display()))?;
             self.replaced.push((file, change.old.clone()));
         }
         Ok(())
     }
 
-    /// Puts everything back, as far as that is possible.
+    /// Restores the old state, as far as possible.
     fn undo(self) {
         for (file, old) in self.replaced.into_iter().rev() {
             let undone = match old {
@@ -107,7 +107,7 @@ impl Work {
                 None => fs::remove_file(&file),
             };
             if let Err(error) = undone {
-                tracing::warn!(file = %file.display(), %error, "it could not be put back");
+                tracing::warn!(file = %file.display(), %error, "failed to restore the file");
             }
         }
         for file in self.beside {
@@ -119,7 +119,7 @@ impl Work {
     }
 }
 
-/// The file of a change. A link stays one: what it leads to is replaced.
+/// Target of a change. A symbolic link is kept: its target is replaced.
 fn place(root: &Path, change: &Change) -> PathBuf {
     let file = root.join(&change.path);
     match (file.is_symlink() && change.new.is_some()).then(|| fs::canonicalize(&file)) {
@@ -128,7 +128,7 @@ fn place(root: &Path, change: &Change) -> PathBuf {
     }
 }
 
-/// Where the new text of a file is until it takes its place.
+/// Temporary file for the new content of a file.
 fn beside(file: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(file.file_name().unwrap_or_default());
@@ -136,7 +136,7 @@ fn beside(file: &Path) -> PathBuf {
     file.with_file_name(name)
 }
 
-/// Removes what processes that were killed have left beside files.
+/// Removes temporary files of processes that were killed.
 pub(super) fn sweep(root: &Path) {
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -146,14 +146,14 @@ pub(super) fn sweep(root: &Path) {
             if kind.is_dir() && !["target", ".git", "node_modules"].contains(&&*name) {
                 folders.push(entry.path());
             } else if kind.is_file() && is_left(&name) {
-                tracing::debug!(file = %entry.path().display(), "removed, as nobody writes it any more");
+                tracing::debug!(file = %entry.path().display(), "removed a temporary file of a process that has exited");
                 let _ = fs::remove_file(entry.path());
             }
         }
     }
 }
 
-/// Whether a name is of a text whose process has ended.
+/// Whether a file is a temporary file of a process that has exited.
 fn is_left(name: &str) -> bool {
     let Some((_, id)) = name.strip_prefix('.').and_then(|name| name.rsplit_once(MARK)) else { return false };
     let process = id.parse::<i32>().ok().filter(|id| *id > 0).and_then(Pid::from_raw);
@@ -195,7 +195,7 @@ mod tests {
         let changes =
             [change("a", Some("old"), Some("new")), change("b/new.txt", None, Some("2")), change("z", None, Some("3"))];
         let error = all(root, &changes).unwrap_err();
-        assert!(error.to_string().contains("cannot change"), "{error:#}");
+        assert!(error.to_string().contains("failed to change"), "{error:#}");
         assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "old");
         assert_eq!(listing(root), ["a", "z"]);
     }
@@ -218,7 +218,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a"), "theirs").unwrap();
         let error = all(folder.path(), &[change("a", Some("old"), Some("new"))]).unwrap_err();
-        assert!(error.to_string().contains("somebody else"), "{error}");
+        assert!(error.to_string().contains("changed concurrently"), "{error}");
         assert_eq!(fs::read_to_string(folder.path().join("a")).unwrap(), "theirs");
     }
 }

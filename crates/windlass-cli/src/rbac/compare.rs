@@ -1,4 +1,4 @@
-//! What is granted beside what is used.
+//! Comparison of granted and used permissions.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,23 +13,23 @@ use super::{
     needs::{Need, Needs},
     rules::Rule,
 };
-use crate::{cluster::documents, failure::Advised};
+use crate::{cluster::documents, failure::ErrorWithHint};
 
-/// A rule, and where it counts.
+/// A rule and its scope.
 #[derive(Clone, Debug)]
 pub(super) struct Grant {
-    /// Which role has it, in words.
+    /// Description of the role that contains it.
     role: String,
-    /// Nothing for the whole cluster.
+    /// `None` for the whole cluster.
     namespace: Option<String>,
     rule: Rule,
 }
 
-/// What is granted, and to whom.
+/// Granted permissions and their subject.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Grants {
     all: Vec<Grant>,
-    /// The namespace of the account that it is granted to, if that is said.
+    /// Namespace of the service account, if known.
     account: Option<String>,
 }
 
@@ -42,12 +42,12 @@ pub(super) struct Difference {
     pub(super) unused: Vec<String>,
 }
 
-/// Reads the roles of a file, or of all files of a folder.
+/// Reads the roles of a file or of all files in a directory.
 pub(super) fn read(path: &Path) -> anyhow::Result<Grants> {
     let mut objects = Vec::new();
     for file in files(path).with_context(|| format!("cannot read {}", path.display()))? {
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        // Not every file of such a folder is a manifest: kustomizations have no names.
+        // Not every file in such a directory is a manifest: kustomizations have no name.
         match documents::read(&text) {
             Ok(read) => objects.extend(read),
             Err(error) if file != path => tracing::debug!(file = %file.display(), "passed over: {error:#}"),
@@ -56,8 +56,8 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Grants> {
     }
     let grants = grants(&objects);
     if grants.all.is_empty() {
-        let message = format!("there are no roles in {}", path.display());
-        return Err(Advised { message, hint: "give a file or folder with ClusterRoles or Roles".into() }.into());
+        let message = format!("no roles found in {}", path.display());
+        return Err(ErrorWithHint { message, hint: "use a file or directory with ClusterRoles or Roles".into() }.into());
     }
     Ok(grants)
 }
@@ -80,7 +80,7 @@ fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The rules that service accounts have by the bindings; all rules, if there are no bindings.
+/// Rules that are bound to service accounts; all rules if there are no bindings.
 pub(super) fn grants(objects: &[Value]) -> Grants {
     let text = |object: &Value, path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
     let of_kind = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
@@ -119,8 +119,8 @@ pub(super) fn grants(objects: &[Value]) -> Grants {
     Grants { all: grants, account }
 }
 
-/// Compares what is granted with what is used by a program whose own namespace is called so, whatever that of the
-/// account is.
+/// Compares the granted permissions with those used by a program in namespace `own`, regardless of the namespace of the
+/// service account.
 pub(super) fn compare(grants: &Grants, needs: &Needs, own: &str) -> Difference {
     let Grants { all: grants, account } = grants;
     let reaches = |grant: &Grant, need: &Need| {
@@ -183,7 +183,7 @@ fn lines(verbs: &BTreeMap<String, BTreeSet<&str>>) -> Vec<String> {
         .collect()
 }
 
-/// `deployments.apps`, as kubectl says it.
+/// Formats a resource like kubectl: `deployments.apps`.
 fn called(group: &str, resource: &str) -> String {
     match (group, resource.split_once('/')) {
         ("", _) => resource.to_owned(),
@@ -256,7 +256,7 @@ mod tests {
                 "ClusterRole mine: secrets: list, watch"
             ]
         );
-        // Without bindings every role counts.
+        // Without bindings, all roles count.
         assert_eq!(grants(&objects[..3]).all.len(), 4);
     }
 }

@@ -1,4 +1,4 @@
-//! `windlass rbac learn`: the least that a program has to be allowed.
+//! `windlass rbac learn`: the minimal permissions of a program.
 
 mod child;
 mod proxy;
@@ -24,72 +24,73 @@ use super::{
 };
 use crate::{
     cluster::ClusterArgs,
-    failure::Advised,
+    failure::ErrorWithHint,
     output::{self, Format},
     project,
     signals::Signals,
     threads,
 };
 
-/// The file that tests of operators write requests to, as windlass-testing knows it.
+/// Environment variable of the file to which windlass-testing records requests.
 const RECORD_REQUESTS: &str = "WINDLASS_RECORD_REQUESTS";
 
-/// The namespace that a program runs in.
+/// Environment variable of the namespace that a program runs in.
 const POD_NAMESPACE: &str = "POD_NAMESPACE";
 
-/// Watch what a program asks of the API server, and print the least RBAC that allows it
+/// Record the API requests of a program and print the minimal RBAC rules for them
 ///
-/// Runs COMMAND with KUBECONFIG set to a server that passes everything on and writes down what was asked: to a control
-/// plane of its own, or to the cluster that --kubeconfig or --context name. Tests that run operators on planes within
-/// their process (`windlass rbac learn -- cargo test`) write down what the operators ask, not what the tests do. Without
-/// COMMAND it goes on until Ctrl-C, for whoever uses the kubeconfig that is printed.
+/// Runs COMMAND with KUBECONFIG set to a recording proxy in front of its own control plane, or of the cluster selected
+/// by --kubeconfig or --context. Tests that run operators on in-process control planes (`windlass rbac learn -- cargo
+/// test`) record the requests of the operators, not those of the tests. Without COMMAND, requests are recorded until
+/// Ctrl-C for any client that uses the printed kubeconfig.
 ///
-/// The rights to bind and escalate, and that to set owners that block deletion, are no requests, and cannot be seen.
+/// The permissions to bind, to escalate, and to set owner references that block deletion do not show up in requests and
+/// cannot be detected.
 #[derive(Debug, Args)]
 pub(crate) struct LearnArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Manifests to apply before anything is written down, as definitions; may be repeated
+    /// Manifest to apply before recording, for example CRDs; may be repeated
     #[arg(long, value_name = "FILE")]
     apply: Vec<PathBuf>,
-    /// How long to watch, as 30s, 10m or 1h30m [default: until COMMAND ends, or Ctrl-C]
+    /// Recording time, for example 30s, 10m or 1h30m [default: until COMMAND exits, or Ctrl-C]
     #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
     time: Option<Duration>,
-    /// Only requests of clients whose user agent begins so
+    /// User agent prefix of the clients to record
     #[arg(long, value_name = "PREFIX")]
     user_agent: Option<String>,
-    /// Name of the roles and of the service account [default: that of the project or of COMMAND]
+    /// Name of the roles and the service account [default: the name of the project or of COMMAND]
     #[arg(long, value_parser = name)]
     name: Option<String>,
-    /// Namespace of the program and its service account; COMMAND gets it as POD_NAMESPACE [default: POD_NAMESPACE, or
+    /// Namespace of the program and its service account, passed to COMMAND as POD_NAMESPACE [default: POD_NAMESPACE, or
     /// NAME-system]
     #[arg(long, value_parser = project::namespace)]
     namespace: Option<String>,
-    /// No rights to elect a leader, unless it was seen to do so; operators elect one in a cluster only
+    /// Omit permissions for leader election unless requested; operators only elect a leader in a cluster
     #[arg(long)]
     no_leader_election: bool,
-    /// A Role for each namespace that something was asked in, in place of a ClusterRole for all
+    /// Print a Role per namespace instead of a ClusterRole
     #[arg(long)]
     namespace_scoped: bool,
-    /// No resourceNames, even for what is named beforehand, as leases and secrets of the program
+    /// Omit resourceNames, even for objects with fixed names such as the program's Leases and Secrets
     #[arg(long)]
     no_names: bool,
-    /// File or folder with roles: say what they grant that was never used, and what was used that they do not grant
+    /// File or directory with roles to compare: report unused and missing permissions
     #[arg(long, value_name = "PATH")]
     compare: Option<PathBuf>,
-    /// How to print the roles
+    /// Output format of the roles
     #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
     output: Format,
-    /// What to run
+    /// Command to run
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
-/// Runs the command, and prints the roles.
+/// Runs the command and prints the roles.
 pub(crate) fn run(args: LearnArgs) -> anyhow::Result<()> {
     if let Some(path) = args.compare.as_deref().filter(|path| !path.exists()) {
-        let message = format!("there is no {}", path.display());
-        return Err(Advised { message, hint: "give a file or folder with ClusterRoles or Roles".into() }.into());
+        let message = format!("{} does not exist", path.display());
+        return Err(ErrorWithHint { message, hint: "use a file or directory with ClusterRoles or Roles".into() }.into());
     }
     let owner = owner(&args)?;
     let (recorded, ended) = threads::block_on_all(watch(&args, &owner))?;
@@ -102,27 +103,27 @@ pub(crate) fn run(args: LearnArgs) -> anyhow::Result<()> {
         add_unseen(&mut needs, operator, &owner.namespace, !args.no_leader_election);
     }
     if needs.is_empty() {
-        eprintln!("nothing has to be allowed");
+        eprintln!("no permissions are needed");
     } else {
         let narrow = Narrow { own: &owner.namespace, namespaces: args.namespace_scoped, names: !args.no_names };
         output::print(&text(&Roles::of(&needs, narrow), &owner, args.output)?)?;
     }
     if let Some(status) = ended.filter(|status| !status.success()) {
         let message = format!("{} ended with {status}", args.command.first().map_or("the command", String::as_str));
-        let hint = "the roles are those of what it asked before that; mend it, and learn again";
-        return Err(Advised { message, hint: hint.into() }.into());
+        let hint = "the roles only cover requests before that: fix it and record again";
+        return Err(ErrorWithHint { message, hint: hint.into() }.into());
     }
-    // Only now, as tests may have written them.
+    // Read only now, as tests may have written them.
     let granted = args.compare.as_deref().map(compare::read).transpose()?;
     let Some(granted) = granted else { return Ok(()) };
-    // What was only added need not be granted.
+    // Permissions that were only added need not be granted.
     let compare = |needs| compare::compare(&granted, needs, &owner.namespace);
     tell_difference(&compare(&seen).missing, &compare(&needs).unused)
 }
 
-/// Runs the command on the scene, and answers what was asked, and how it ended.
+/// Runs the command, and returns the recorded requests and how the command exited.
 async fn watch(args: &LearnArgs, owner: &Owner) -> anyhow::Result<(Vec<Recorded>, Option<ExitStatus>)> {
-    let mut signals = Signals::catch().context("cannot catch signals")?;
+    let mut signals = Signals::catch().context("failed to install signal handlers")?;
     let records = Records::default();
     let chosen = args.cluster.kubeconfig.is_some() || args.cluster.context.is_some();
     let scene = Scene::open(chosen.then_some(&args.cluster), &args.apply, args.user_agent.clone(), &records).await?;
@@ -131,7 +132,7 @@ async fn watch(args: &LearnArgs, owner: &Owner) -> anyhow::Result<(Vec<Recorded>
     let ended = match args.command.split_first() {
         Some((program, arguments)) => {
             let mut variables = vec![("KUBECONFIG", scene.kubeconfig()), (RECORD_REQUESTS, file.as_path())];
-            // What it has of its own, it has where it is deployed.
+            // The namespace-local objects of the program belong to its namespace.
             if has_namespace {
                 variables.push((POD_NAMESPACE, Path::new(&owner.namespace)));
             }
@@ -139,7 +140,7 @@ async fn watch(args: &LearnArgs, owner: &Owner) -> anyhow::Result<(Vec<Recorded>
         }
         None => {
             eprintln!("export KUBECONFIG={}", scene.kubeconfig().display());
-            eprintln!("watching what is asked; Ctrl-C prints the roles");
+            eprintln!("recording requests; press Ctrl-C to print the roles");
             tokio::select! {
                 () = signals.first() => {}
                 () = after(args.time) => {}
@@ -149,11 +150,11 @@ async fn watch(args: &LearnArgs, owner: &Owner) -> anyhow::Result<(Vec<Recorded>
     };
     records.add_file(&file).with_context(|| format!("cannot read {}", file.display()))?;
     scene.close().await;
-    // Being told to end is how this ends when it was told so.
+    // A command that was told to stop has no exit status to report.
     Ok((records.all(), ended.flatten()))
 }
 
-/// Resolves after a time; never, if there is none.
+/// Resolves after a time; never if there is none.
 async fn after(time: Option<Duration>) {
     match time {
         Some(time) => tokio::time::sleep(time).await,
@@ -161,30 +162,30 @@ async fn after(time: Option<Duration>) {
     }
 }
 
-/// Adds what operators of projects are known to do where nobody sees it.
+/// Adds permissions that operators need, but that were not exercised.
 fn add_unseen(needs: &mut Needs, operator: &str, own: &str, elects: bool) {
     if elects && needs.add_election(operator, own) {
-        eprintln!("added leases: in a cluster, the operator elects a leader (--no-leader-election leaves them out)");
+        eprintln!("added leases: in a cluster, the operator elects a leader (omit with --no-leader-election)");
     }
     if needs.add_events() {
-        eprintln!("added events: the operator may report them about whatever it watches");
+        eprintln!("added events: the operator may record them for any object it watches");
     }
     if needs.add_renewal(own) {
-        eprintln!("added what renews certificates of webhooks: after months, and where it is deployed");
+        eprintln!("added renewal of webhook certificates: it only happens after months, in a deployment");
     }
 }
 
 fn tell(answered: &[Recorded], refused: &[Recorded], needs: &Needs) {
     eprintln!("saw {} different requests", answered.len() + refused.len());
     if !refused.is_empty() {
-        eprintln!("these were refused (403), and are not in the roles:");
+        eprintln!("these requests were forbidden (403) and are not in the roles:");
         for Recorded { method, uri, .. } in refused {
             eprintln!("  {method} {uri}");
         }
     }
     if needs.grants_rights() {
         eprintln!(
-            "it writes roles or bindings: for those it must have what they grant, or the verbs bind and escalate"
+            "the program writes roles or bindings: it also needs the permissions they grant, or the verbs bind and escalate"
         );
     }
 }
@@ -195,11 +196,11 @@ fn tell_difference(missing: &[String], unused: &[String]) -> anyhow::Result<()> 
         unused.iter().for_each(|line| eprintln!("  {line}"));
     }
     if missing.is_empty() {
-        eprintln!("everything that was used is granted");
+        eprintln!("all used permissions are granted");
         return Ok(());
     }
     let message = format!("used, but not granted:\n  {}", missing.join("\n  "));
-    Err(Advised { message, hint: "grant it by the roles that are printed, or do not ask for it".into() }.into())
+    Err(ErrorWithHint { message, hint: "use the printed roles, or avoid these requests".into() }.into())
 }
 
 fn owner(args: &LearnArgs) -> anyhow::Result<Owner> {
@@ -214,32 +215,34 @@ fn owner(args: &LearnArgs) -> anyhow::Result<Owner> {
     let of_pod = || std::env::var(POD_NAMESPACE).ok().filter(|namespace| !namespace.is_empty());
     let namespace = args.namespace.clone().or_else(of_pod).unwrap_or_else(|| format!("{name}-system"));
     if let Err(message) = project::namespace(&namespace) {
-        return Err(Advised { message, hint: "say the operator's namespace with --namespace".into() }.into());
+        return Err(ErrorWithHint { message, hint: "set the operator's namespace with --namespace".into() }.into());
     }
     Ok(Owner { name, namespace, operator })
 }
 
-/// A name that roles and service accounts may have.
+/// Parses a name for roles and service accounts.
 fn name(text: &str) -> Result<String, String> {
     match text.len() <= 253 && text.split('.').all(windlass_scaffold::names::is_dns_label) {
         true => Ok(text.to_owned()),
-        false => Err("a name has lower-case letters, digits, - and . only, and begins and ends with a letter or digit"
-            .to_owned()),
+        false => Err(
+            "a name must consist of lower-case letters, digits, '-' and '.', and start and end with a letter or digit"
+                .to_owned(),
+        ),
     }
 }
 
 fn text(roles: &Roles, owner: &Owner, output: Format) -> anyhow::Result<String> {
     let manifests = print::manifests(roles, owner);
     match output {
-        // A document a role, as it is applied.
+        // One document per object, ready to apply.
         Format::Yaml => Ok(print::to_yaml(&manifests)),
         other => other.text(&json!({"apiVersion": "v1", "kind": "List", "items": manifests}), || print::table(roles)),
     }
 }
 
-/// `1h30m`, `90s`, `45`.
+/// Parses `1h30m`, `90s` or `45`.
 fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no duration: give it as 30s, 10m or 1h30m");
+    let wrong = || format!("{text:?} is not a duration such as 30s, 10m or 1h30m");
     let (mut seconds, mut number) = (0_u64, String::new());
     for letter in text.chars() {
         let factor = match letter {

@@ -1,49 +1,49 @@
-//! What was asked of a server, and what has to be allowed for it.
+//! Permissions that recorded requests need.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 use windlass_plane::Permission;
 
-/// A request, as it was recorded.
+/// A recorded request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Recorded {
     pub(super) method: String,
-    /// The path with its query.
+    /// Path and query.
     pub(super) uri: String,
     pub(super) status: u16,
-    /// The namespace that stands for any: that of a test.
+    /// The namespace that stands for any namespace: that of a test.
     pub(super) any_namespace: Option<String>,
-    /// The namespace that stands for the one that the operator is deployed to, if that is known.
+    /// The namespace that stands for the operator's own namespace, if known.
     pub(super) own_namespace: Option<String>,
 }
 
-/// Something that has to be allowed about a resource.
+/// A permission on a resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Need {
     pub(super) group: String,
-    /// With its subresource: `pods/log`.
+    /// Including the subresource: `pods/log`.
     pub(super) resource: String,
     pub(super) verb: &'static str,
-    /// Nothing for the whole cluster.
+    /// `None` for the whole cluster.
     pub(super) namespace: Option<String>,
-    /// Nothing for all objects.
+    /// `None` for all objects.
     pub(super) name: Option<String>,
 }
 
-/// All that has to be allowed.
+/// All needed permissions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Needs {
     pub(super) resources: BTreeSet<Need>,
-    /// Verbs and paths that are no resources.
+    /// Verbs and non-resource paths.
     pub(super) paths: BTreeSet<(String, String)>,
 }
 
-/// Subresources that connections are upgraded for.
+/// Subresources that upgrade connections.
 const CONNECTS: &[&str] = &["attach", "exec", "portforward"];
 
 impl Recorded {
-    /// Reads a line as tests write it; nothing if it is none.
+    /// Parses a line recorded by tests; `None` if it is not one.
     pub(super) fn read(line: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(line).ok()?;
         let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -52,7 +52,7 @@ impl Recorded {
         Some(Self { method: text("method")?, uri: text("uri")?, status, any_namespace, own_namespace })
     }
 
-    /// The namespace that a request counts for; nothing if it is any.
+    /// Namespace that a request counts for; `None` for any.
     fn place(&self, namespace: Option<String>, own: &str) -> Option<String> {
         if namespace.is_some() && namespace == self.own_namespace {
             return Some(own.to_owned());
@@ -71,7 +71,7 @@ impl Need {
         self.resource.split('/').next().unwrap_or_default()
     }
 
-    /// Whether every user who is known may do so by the roles that every cluster has.
+    /// Whether the default roles of every cluster grant this to all authenticated users.
     fn is_everybodys(&self) -> bool {
         let reviews = ["selfsubjectaccessreviews", "selfsubjectreviews", "selfsubjectrulesreviews"];
         self.verb == "create" && self.group.ends_with(".k8s.io") && reviews.contains(&self.resource.as_str())
@@ -79,7 +79,7 @@ impl Need {
 }
 
 impl Needs {
-    /// What these requests of a program in a namespace of its own need, apart from what everybody may do.
+    /// Permissions for these requests of a program in namespace `own`, without those that everyone has.
     pub(super) fn of<'a>(requests: impl IntoIterator<Item = &'a Recorded>, own: &str) -> Self {
         let mut needs = Self::default();
         for request in requests {
@@ -101,7 +101,7 @@ impl Needs {
                         name: some(name),
                     };
                     if connects {
-                        // Since 1.35, upgrades of GET need this, too.
+                        // Since 1.35, upgraded GET requests need this as well.
                         needs.resources.insert(Need { verb: "create", ..need.clone() });
                     }
                     if !need.is_everybodys() {
@@ -118,9 +118,9 @@ impl Needs {
         self.resources.is_empty() && self.paths.is_empty()
     }
 
-    /// Adds what the election of a leader needs, unless it was seen; answers whether it had to.
+    /// Adds the permissions for leader election unless they were exercised; returns whether they were added.
     ///
-    /// Operators elect one only where there may be others: in a cluster.
+    /// Operators only elect a leader in a cluster, where there may be several replicas.
     pub(super) fn add_election(&mut self, name: &str, own: &str) -> bool {
         let lease = |verb: &'static str, name: Option<&str>| Need {
             group: "coordination.k8s.io".to_owned(),
@@ -137,9 +137,9 @@ impl Needs {
         !is_seen
     }
 
-    /// Adds that certificates of webhooks which the operator keeps in a Secret of its own are renewed, and that whom to
-    /// trust is written where it looked for that, unless it was seen; answers whether it had to. The first happens after
-    /// months, the second where the configurations are there.
+    /// Adds the permissions to renew webhook certificates that the operator keeps in its own Secret, and to write the
+    /// CA bundle into the configurations it read, unless they were exercised; returns whether they were added. Renewal
+    /// happens after months, and the CA bundle is only written where the configurations exist.
     pub(super) fn add_renewal(&mut self, own: &str) -> bool {
         let trusts = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations", "customresourcedefinitions"];
         let renewal = |need: &Need| {
@@ -152,7 +152,7 @@ impl Needs {
             (is_kept || verb == "patch").then(|| Need { verb, ..need.clone() })
         };
         let renewals: Vec<Need> = self.resources.iter().filter_map(renewal).collect();
-        // Who has no certificates looks at definitions for other reasons.
+        // An operator without certificates reads CRDs for other reasons.
         if !renewals.iter().any(|need| need.verb == "update") {
             return false;
         }
@@ -161,8 +161,8 @@ impl Needs {
         self.resources.len() > before
     }
 
-    /// Adds that events are reported, and reported again, wherever something is watched, unless that was seen; answers
-    /// whether it had to. They are sent after a while, when a test may have ended.
+    /// Adds the permissions to create and update events wherever something is watched, unless they were exercised;
+    /// returns whether they were added. Events are sent with a delay, when a test may be over.
     pub(super) fn add_events(&mut self) -> bool {
         let watched = self.resources.iter().filter(|need| need.verb == "watch").map(|need| need.namespace.clone());
         let mut places: BTreeSet<Option<String>> = watched.collect();
@@ -181,14 +181,14 @@ impl Needs {
         self.resources.len() > before
     }
 
-    /// Whether roles or bindings were written, for which a server asks more than can be seen.
+    /// Whether roles or bindings were written, which needs permissions that requests do not show.
     pub(super) fn grants_rights(&self) -> bool {
         let writes = ["create", "update", "patch"];
         self.resources.iter().any(|need| need.group == "rbac.authorization.k8s.io" && writes.contains(&need.verb))
     }
 }
 
-/// What `system:discovery` and `system:public-info-viewer` allow.
+/// Paths granted by `system:discovery` and `system:public-info-viewer`.
 fn is_everybodys_path(verb: &str, path: &str) -> bool {
     let first = path.trim_matches('/').split('/').next().unwrap_or_default();
     let trees = ["api", "apis", "openapi"];

@@ -7,14 +7,14 @@ use super::rules::{Roles, Rule};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Whose roles they are.
+/// Subject of the roles.
 #[derive(Clone, Debug)]
 pub(super) struct Owner {
-    /// The name of roles, bindings and the service account.
+    /// Name of the roles, bindings and service account.
     pub(super) name: String,
-    /// The namespace of the service account.
+    /// Namespace of the service account.
     pub(super) namespace: String,
-    /// The operator, if it is that of a project.
+    /// Name of the operator, if it is that of a project.
     pub(super) operator: Option<String>,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn to_yaml(manifests: &[Value]) -> String {
     manifests.iter().map(yaml::to_yaml).collect::<Vec<_>>().join("---\n")
 }
 
-/// A line a rule.
+/// One line per rule.
 pub(super) fn table(roles: &Roles) -> String {
     let mut rows = vec![["NAMESPACE", "GROUP", "RESOURCES", "NAMES", "VERBS"].map(str::to_owned)];
     let cluster = roles.cluster.iter().map(|rule| ("*", rule));

@@ -1,4 +1,4 @@
-//! The fewest rules that allow what is needed, and no more.
+//! The fewest rules that grant the needed permissions, and no more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::needs::{Need, Needs};
 
-/// More names than these are not fixed: they come from objects.
+/// Above this number, names are not considered fixed: they come from objects.
 const MOST_NAMES: usize = 5;
 
-/// The verbs, in the order in which they are printed.
+/// Verbs in output order.
 const VERBS: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
 /// A rule of a role.
@@ -17,16 +17,16 @@ const VERBS: &[&str] = &["get", "list", "watch", "create", "update", "patch", "d
 pub(super) struct Rule {
     pub(super) groups: Vec<String>,
     pub(super) resources: Vec<String>,
-    /// Only these objects, if there are any.
+    /// Names of objects; all objects if empty.
     pub(super) names: Vec<String>,
     pub(super) urls: Vec<String>,
     pub(super) verbs: Vec<String>,
 }
 
-/// Resources of a namespace whose names programs know beforehand; those of others come from objects.
+/// Namespaced resources whose names programs know in advance; names of other resources come from objects.
 const NAMED: &[Base<'static>] = &[("", "configmaps"), ("", "secrets"), ("coordination.k8s.io", "leases")];
 
-/// The same of the cluster.
+/// Cluster-scoped resources whose names programs know in advance.
 const NAMED_OF_CLUSTER: &[Base<'static>] = &[
     ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
     ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
@@ -37,34 +37,35 @@ const NAMED_OF_CLUSTER: &[Base<'static>] = &[
 /// How narrow the rules are.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Narrow<'a> {
-    /// The namespace of the program, whose objects are a matter of their own.
+    /// Namespace of the program, whose objects are handled separately.
     pub(super) own: &'a str,
-    /// What was in a namespace is allowed only there, even if there were several.
+    /// Grant permissions only in the namespaces where they were used, even if there were several.
     pub(super) namespaces: bool,
-    /// What was done with few objects is allowed only for those.
+    /// Grant permissions on few objects only for these.
     pub(super) names: bool,
 }
 
-/// The rules of roles.
+/// Rules of roles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Roles {
-    /// For the whole cluster.
+    /// Rules for the whole cluster.
     pub(super) cluster: Vec<Rule>,
-    /// For namespaces.
+    /// Rules for namespaces.
     pub(super) namespaces: BTreeMap<String, Vec<Rule>>,
 }
 
 /// A resource without subresources, by group and plural.
 type Base<'a> = (&'a str, &'a str);
-/// Names of objects; nothing if all are meant.
+/// Names of objects; `None` for all.
 type Names<'a> = Option<BTreeSet<&'a str>>;
 
 impl Roles {
-    /// The rules that allow all that is needed.
+    /// Returns rules that grant all needed permissions.
     ///
-    /// What was asked about a resource is allowed in one namespace if all of it was there, else everywhere; what was
-    /// asked in the program's own namespace does not count for that, and is allowed there. Events go wherever the
-    /// program watches. Names are fixed for what is named beforehand, if nobody has listed or watched it as a whole.
+    /// Permissions on a resource are granted in one namespace if all requests were in it, or else cluster-wide;
+    /// requests in the program's own namespace do not count for that, and are granted there. Events are granted
+    /// wherever the program watches. Names are fixed for resources with known names, unless the resource was listed or
+    /// watched as a whole.
     pub(super) fn of(needs: &Needs, narrow: Narrow<'_>) -> Self {
         let mut by_base: BTreeMap<(bool, Base<'_>), Vec<&Need>> = BTreeMap::new();
         for need in &needs.resources {
@@ -73,7 +74,7 @@ impl Roles {
         }
         let everywhere = needs.resources.iter().any(|need| need.namespace.is_none() && is_of_all(need));
         let mut scopes: BTreeMap<Option<&str>, Vec<Rule>> = BTreeMap::new();
-        // What is the program's own comes last.
+        // The program's own namespace comes last.
         for ((_, base), needs) in by_base {
             let scope = if everywhere && base.1 == "events" { None } else { scope(&needs) };
             // By scope, resource and verb.
@@ -110,7 +111,7 @@ impl Roles {
         Self { cluster, namespaces }
     }
 
-    /// Whether something is allowed.
+    /// Whether a permission is granted.
     #[cfg(test)]
     fn allows(&self, need: &Need) -> bool {
         let there = need.namespace.as_ref().and_then(|namespace| self.namespaces.get(namespace));
@@ -118,14 +119,14 @@ impl Roles {
     }
 }
 
-/// The one namespace that everything was in.
+/// The one namespace of all permissions.
 fn scope<'a>(needs: &[&'a Need]) -> Option<&'a str> {
     let mut namespaces = needs.iter().map(|need| need.namespace.as_deref());
     let first = namespaces.next().flatten()?;
     namespaces.all(|namespace| namespace == Some(first)).then_some(first)
 }
 
-/// Whether all objects of a resource are meant.
+/// Whether a permission applies to all objects of a resource.
 fn is_of_all(need: &Need) -> bool {
     need.name.is_none() && ["list", "watch", "deletecollection"].contains(&need.verb)
 }
@@ -136,14 +137,14 @@ fn has_fixed_names(base: Base<'_>, scope: Option<&str>, needs: &[&Need]) -> bool
     known.contains(&base) && !needs.iter().any(|need| is_of_all(need)) && names.len() <= MOST_NAMES
 }
 
-/// Rules with as few words as possible: first verbs of a resource, then resources of a group, then groups.
+/// Merges rules: first verbs of a resource, then resources of a group, then groups.
 fn merge(rules: Vec<Rule>) -> Vec<Rule> {
     let rules = merge_by(rules, |rule| &mut rule.verbs);
     let rules = merge_by(rules, |rule| &mut rule.resources);
     merge_by(rules, |rule| &mut rule.groups)
 }
 
-/// Puts rules together that differ in nothing but one list.
+/// Merges rules that differ only in one list.
 fn merge_by(rules: Vec<Rule>, list: impl Fn(&mut Rule) -> &mut Vec<String>) -> Vec<Rule> {
     let mut merged: BTreeMap<Rule, Vec<String>> = BTreeMap::new();
     for mut rule in rules {
@@ -171,7 +172,7 @@ fn path_rules(needs: &Needs) -> Vec<Rule> {
 }
 
 impl Rule {
-    /// A rule of a manifest.
+    /// Reads a rule of a manifest.
     pub(super) fn read(rule: &Value) -> Self {
         let list = |name: &str| {
             let words = rule.get(name).and_then(Value::as_array).into_iter().flatten();
@@ -186,7 +187,7 @@ impl Rule {
         }
     }
 
-    /// The rule of a manifest.
+    /// Writes the rule for a manifest.
     pub(super) fn write(&self) -> Value {
         if !self.urls.is_empty() {
             return json!({"nonResourceURLs": self.urls, "verbs": self.verbs});
@@ -198,7 +199,7 @@ impl Rule {
         rule
     }
 
-    /// Whether it allows something, in the manner of Kubernetes.
+    /// Whether it grants a permission, with the semantics of Kubernetes.
     pub(super) fn allows(&self, need: &Need) -> bool {
         let has = |list: &[String], word: &str| list.iter().any(|one| one == "*" || one == word);
         let resource = has(&self.resources, &need.resource)
@@ -207,7 +208,7 @@ impl Rule {
         has(&self.verbs, need.verb) && has(&self.groups, &need.group) && resource && name
     }
 
-    /// Whether it allows a path, in the manner of Kubernetes.
+    /// Whether it grants a path, with the semantics of Kubernetes.
     pub(super) fn allows_path(&self, verb: &str, path: &str) -> bool {
         let covers = |url: &String| match url.strip_suffix('*') {
             Some(begin) => path.starts_with(begin),

@@ -12,30 +12,30 @@ use parking_lot::Mutex;
 
 use super::{
     event::{Reporter, Source},
-    process::{Plan, Process, ending},
+    process::{CommandLine, Process, ending},
 };
 use crate::project::{Artifact, artifact, cargo};
 
-/// What is built, and how.
+/// What to build, and how.
 #[derive(Clone, Debug)]
 pub(crate) struct Recipe {
     pub(crate) root: PathBuf,
-    /// Name of the program.
+    /// Name of the binary.
     pub(crate) name: String,
     pub(crate) release: bool,
     pub(crate) colour: bool,
 }
 
-/// A program that was built.
+/// A binary that was built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Built {
     pub(crate) program: PathBuf,
-    /// There was nothing to compile.
+    /// Whether nothing had to be compiled.
     pub(crate) fresh: bool,
     pub(crate) took: Duration,
 }
 
-/// A build that is under way; ended when dropped.
+/// A running build; killed when dropped.
 pub(crate) struct Building {
     process: Process,
     found: Arc<Mutex<Option<Artifact>>>,
@@ -44,11 +44,15 @@ pub(crate) struct Building {
 }
 
 impl Recipe {
-    /// Starts cargo. Its output is reported.
+    /// Starts cargo and reports its output.
     pub(crate) fn start(&self, reporter: &Reporter) -> anyhow::Result<Building> {
         let cargo = cargo();
-        let plan =
-            Plan { program: cargo.clone(), arguments: self.arguments(), variables: Vec::new(), source: Source::Cargo };
+        let command_line = CommandLine {
+            program: cargo.clone(),
+            arguments: self.arguments(),
+            variables: Vec::new(),
+            source: Source::Cargo,
+        };
         let found: Arc<Mutex<Option<Artifact>>> = Arc::default();
         let (lines, name) = (found.clone(), self.name.clone());
         let take = move |line: String| {
@@ -56,13 +60,13 @@ impl Recipe {
                 *lines.lock() = Some(artifact);
             }
         };
-        let process = Process::start(plan, &self.root, reporter, Some(take));
+        let process = Process::start(command_line, &self.root, reporter, Some(take));
         let process = process.with_context(|| format!("cannot run {}", Path::new(&cargo).display()))?;
         Ok(Building { process, found, name: self.name.clone(), since: Instant::now() })
     }
 
     fn arguments(&self) -> Vec<OsString> {
-        // Messages for programs, with what is for people on standard error.
+        // JSON messages on standard output, diagnostics on standard error.
         let mut words = vec!["build", "--bin", &self.name, "--message-format", "json-render-diagnostics"];
         words.extend(self.release.then_some("--release"));
         words.extend(["--color", if self.colour { "always" } else { "never" }]);
@@ -71,7 +75,7 @@ impl Recipe {
 }
 
 impl Building {
-    /// The program; an error says why there is none. What the compiler had to say has been reported.
+    /// Returns the binary, or why there is none. Compiler output has already been reported.
     pub(crate) async fn finish(mut self) -> anyhow::Result<Built> {
         let status = self.process.wait().await;
         if !status.as_ref().is_ok_and(std::process::ExitStatus::success) {
@@ -79,7 +83,7 @@ impl Building {
         }
         let found = self.found.lock().take();
         let Artifact { executable: program, fresh, .. } =
-            found.with_context(|| format!("cargo has built no program {}", self.name))?;
+            found.with_context(|| format!("cargo did not build the binary {}", self.name))?;
         Ok(Built { program, fresh, took: self.since.elapsed() })
     }
 }

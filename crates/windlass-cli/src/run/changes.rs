@@ -1,7 +1,6 @@
 //! Watching the sources.
 //!
-//! They are looked at again and again, which costs next to nothing for the files of a project, and works on every file
-//! system and in every container.
+//! The files are polled, which is cheap for a project and works on every file system and in every container.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,32 +11,31 @@ use std::{
 
 use anyhow::Context as _;
 
-/// How often they are looked at. Editors write in several steps, and version control many files: what changes from one
-/// look to the next belongs together.
+/// Polling interval. Editors write in several steps, and version control writes many files: changes in consecutive
+/// polls belong together.
 const EVERY: Duration = Duration::from_millis(250);
-/// What programs are made of, in the folder of the project. Folders are watched with all that is in them.
+/// Sources of an operator, relative to the project. Directories are watched recursively.
 const WATCHED: &[&str] = &["src", "Cargo.toml", "Cargo.lock", "build.rs", ".cargo", "crates", "templates"];
 
-/// The files and what tells whether they have changed.
+/// Files and what tells whether they have changed.
 type Stamps = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
 
 /// Changes of the sources.
 pub(crate) struct Changes {
     root: PathBuf,
     seen: Stamps,
-    /// What has changed since it was told last.
+    /// Changes since the last report.
     gathered: BTreeSet<PathBuf>,
 }
 
 impl Changes {
-    /// Watches the sources of a project from now on.
+    /// Starts watching the sources of a project.
     pub(crate) fn watch(root: &Path) -> anyhow::Result<Self> {
         fs::read_dir(root).with_context(|| format!("cannot watch {}", root.display()))?;
         Ok(Self { root: root.to_owned(), seen: look(root), gathered: BTreeSet::new() })
     }
 
-    /// Waits for changes: the files, relative to the project, that have changed one soon after the other. May be dropped
-    /// and called again.
+    /// Waits for changes, and returns the changed files relative to the project. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Vec<String> {
         loop {
             tokio::time::sleep(EVERY).await;
@@ -55,19 +53,19 @@ impl Changes {
     }
 }
 
-/// Files that are new, gone or different.
+/// Files that were added, deleted or changed.
 fn differences(before: &Stamps, now: &Stamps) -> Vec<PathBuf> {
     let changed = now.iter().filter(|(path, stamp)| before.get(*path) != Some(stamp));
     let gone = before.keys().filter(|path| !now.contains_key(*path));
     changed.map(|(path, _)| path).chain(gone).cloned().collect()
 }
 
-/// All sources. What cannot be read is not there.
+/// Stamps of all sources. Unreadable files are skipped.
 fn look(root: &Path) -> Stamps {
     let mut stamps = Stamps::new();
     let mut pending: Vec<PathBuf> = WATCHED.iter().map(|name| root.join(name)).collect();
     while let Some(path) = pending.pop() {
-        // Links are not followed: they may lead in circles.
+        // Symbolic links are not followed: they may form cycles.
         let Ok(found) = path.symlink_metadata() else { continue };
         if !found.is_dir() {
             stamps.insert(path, (found.modified().ok(), found.len()));
@@ -79,7 +77,7 @@ fn look(root: &Path) -> Stamps {
     stamps
 }
 
-/// Whether a file is something that is compiled, and not what an editor or cargo keeps beside it.
+/// Whether a file is a source, as opposed to a temporary file of an editor or of cargo.
 fn is_source(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let by_editor = name.ends_with('~')
@@ -131,7 +129,7 @@ mod tests {
         fs::write(root.join("README.md"), "no source").unwrap();
         fs::write(root.join("src/main.rs"), "fn main() {}").unwrap();
         fs::remove_file(root.join("src/old.rs")).unwrap();
-        // As editors do it.
+        // As editors write files.
         fs::write(root.join("Cargo.toml.tmp"), "[package]").unwrap();
         fs::rename(root.join("Cargo.toml.tmp"), root.join("Cargo.toml")).unwrap();
         assert_eq!(changes.next().await, ["Cargo.toml", "src/main.rs", "src/old.rs"]);

@@ -1,4 +1,4 @@
-//! A control plane for the run, in this process.
+//! The embedded control plane of a run.
 
 use std::path::{Path, PathBuf};
 
@@ -9,17 +9,17 @@ use windlass_plane::{NodeOptions, Plane, PlaneError, PlaneOptions, Runtime, Stor
 
 use crate::up::{self, RuntimeArg};
 
-/// What the plane of a run is like.
+/// Options of the embedded control plane.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Embedded control plane")]
 pub(crate) struct EmbeddedArgs {
-    /// Folder to keep the objects in [default: in memory, gone at the end]
+    /// Directory to keep objects in [default: in memory, lost at the end]
     #[arg(long, value_name = "DIR", conflicts_with_all = ["kubeconfig", "context"])]
     data_dir: Option<PathBuf>,
-    /// Port of the API server; 0 picks a free one
+    /// Port of the API server; 0 picks a free port
     #[arg(long, default_value_t = 0, conflicts_with_all = ["kubeconfig", "context"])]
     port: u16,
-    /// How many nodes there are for pods to run on
+    /// Number of nodes
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=5000))]
     #[arg(conflicts_with_all = ["kubeconfig", "context"])]
     nodes: u16,
@@ -36,7 +36,7 @@ pub(crate) struct Embedded {
 }
 
 impl Embedded {
-    /// Starts one. Without a folder for its data, certificates and kubeconfig are in the other.
+    /// Starts a plane. Without a data directory, certificates and kubeconfig are kept in `folder`.
     pub(crate) async fn start(args: &EmbeddedArgs, folder: &Path) -> anyhow::Result<Self> {
         let data_dir = args.data_dir.as_deref().unwrap_or(folder);
         let data_dir = std::path::absolute(data_dir).with_context(|| format!("cannot use {}", data_dir.display()))?;
@@ -54,16 +54,16 @@ impl Embedded {
         let kubeconfig = plane.kubeconfig_path().to_owned();
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = tokio::spawn(plane.run(async {
-            // An error means that the other side is gone, which is a reason to stop as well.
+            // An error means that the sender was dropped, which is also a reason to stop.
             let _ = stopped.await;
         }));
         Ok(Self { kubeconfig, stop, serving })
     }
 
-    /// Waits until it ends without having been stopped.
+    /// Waits until it stops unexpectedly.
     pub(crate) async fn failed(&mut self) -> anyhow::Error {
         match (&mut self.serving).await {
-            Ok(Ok(())) => anyhow::anyhow!("the control plane has ended"),
+            Ok(Ok(())) => anyhow::anyhow!("the control plane has stopped"),
             Ok(Err(error)) => error.into(),
             Err(error) => anyhow::Error::new(error).context("the control plane has failed"),
         }

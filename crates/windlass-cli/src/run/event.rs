@@ -1,4 +1,4 @@
-//! What happens during a run, for whoever shows it.
+//! Events of a run, to be shown.
 
 use std::time::Duration;
 
@@ -7,57 +7,57 @@ use tokio::sync::mpsc;
 
 use crate::failure;
 
-/// How many events may wait to be shown. A program that logs faster waits, as it would for a terminal.
+/// Capacity for events. A program that logs faster is slowed down, as it would be by a terminal.
 const WAITING: usize = 1024;
 
-/// Something that has happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Event {
-    /// Where the API server is, and the kubeconfig that leads there.
+    /// URL of the API server, and its kubeconfig.
     Cluster {
         server: String,
         kubeconfig: Option<String>,
     },
-    /// A line of somebody's output.
+    /// A line of output.
     Line(Source, String),
     /// Files have changed.
     Changed(Vec<String>),
-    /// Changes are gathered and not acted on, or acted on again.
+    /// Restarts after changes are paused or resumed.
     Paused(bool),
     Build(Build),
     Operator(Operator),
-    /// What the operator counts.
+    /// Metrics of the operator.
     Numbers(Vec<ControllerNumbers>),
-    /// All objects of a kind, from now on.
+    /// All objects of a kind.
     Resources {
         kind: String,
         objects: Vec<Resource>,
     },
-    /// An object has changed or is new.
+    /// An object was created or changed.
     Resource(Resource),
-    /// An object is gone.
+    /// An object was deleted.
     Gone {
         kind: String,
         namespace: Option<String>,
         name: String,
     },
-    /// There are these kinds, and no others.
+    /// The complete set of watched kinds.
     Kinds(Vec<String>),
     /// The run is about to end.
     Ending,
 }
 
-/// Whose output a line is of.
+/// Source of a line of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Cargo,
     Operator,
     Windlass,
-    /// Of Windlass, about something that went wrong.
-    Trouble,
+    /// An error of Windlass itself.
+    Error,
 }
 
-/// What becomes of a build.
+/// State of a build.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Build {
     Started,
@@ -65,19 +65,19 @@ pub(crate) enum Build {
     Failed { why: String },
 }
 
-/// What becomes of the operator.
+/// State of the operator.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Operator {
-    /// It was built, and the cluster gets what it needs.
+    /// It was built, and its resources are being installed.
     Installing,
     Starting {
         process: u32,
     },
-    /// It is there and has seen all that it watches.
+    /// It has started and its caches are synced.
     Ready,
-    /// It is asked to end.
+    /// It was asked to stop.
     Stopping,
-    /// It was not asked to.
+    /// It stopped by itself.
     Crashed {
         how: String,
         again: Duration,
@@ -88,7 +88,7 @@ pub(crate) enum Operator {
     },
 }
 
-/// What a controller has done since it was started.
+/// Metrics of a controller since it was started.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ControllerNumbers {
     pub(crate) name: String,
@@ -96,7 +96,7 @@ pub(crate) struct ControllerNumbers {
     pub(crate) errors: f64,
     pub(crate) queued: f64,
     pub(crate) active: f64,
-    /// Upper bounds in seconds, and how many reconciles took no longer.
+    /// Upper bounds in seconds, and cumulative counts of reconciles.
     pub(crate) buckets: Vec<(f64, f64)>,
 }
 
@@ -111,7 +111,7 @@ pub(crate) struct Resource {
     pub(crate) created: Option<Timestamp>,
     pub(crate) deleting: bool,
     pub(crate) conditions: Vec<Condition>,
-    /// `status.phase`, where there is one.
+    /// `status.phase`, if present.
     pub(crate) phase: Option<String>,
 }
 
@@ -125,32 +125,32 @@ pub(crate) struct Condition {
 }
 
 impl Event {
-    /// What it is in words, where it has none of its own and somebody would want to read of it.
+    /// Describes the event in a sentence, if it is worth a line.
     pub(crate) fn sentence(&self) -> Option<(Source, String)> {
         let said = |text: String| Some((Source::Windlass, text));
         match self {
             Self::Cluster { server, kubeconfig: Some(kubeconfig) } => {
-                said(format!("Kubernetes is at {server}: export KUBECONFIG={kubeconfig}"))
+                said(format!("Kubernetes is running at {server}: export KUBECONFIG={kubeconfig}"))
             }
-            Self::Cluster { server, kubeconfig: None } => said(format!("Kubernetes is at {server}")),
+            Self::Cluster { server, kubeconfig: None } => said(format!("Kubernetes is running at {server}")),
             Self::Line(source, text) => Some((*source, text.clone())),
             Self::Changed(paths) => said(match &paths[..] {
                 [first, rest @ ..] if rest.len() > 2 => format!("{first} and {} other files have changed", rest.len()),
                 paths => format!("{} changed", paths.join(", ")),
             }),
-            Self::Paused(true) => said("paused: changes are not acted on".into()),
-            Self::Paused(false) => said("changes are acted on again".into()),
+            Self::Paused(true) => said("paused: changes do not trigger a restart".into()),
+            Self::Paused(false) => said("resumed: changes trigger a restart".into()),
             Self::Build(Build::Started) => said("building".into()),
-            Self::Build(Build::Done { fresh: true, .. }) => said("nothing had to be built".into()),
+            Self::Build(Build::Done { fresh: true, .. }) => said("the build is up to date".into()),
             Self::Build(Build::Done { took, fresh: false }) => said(format!("built in {:.1} s", took.as_secs_f64())),
-            Self::Build(Build::Failed { why }) => Some((Source::Trouble, why.clone())),
+            Self::Build(Build::Failed { why }) => Some((Source::Error, why.clone())),
             Self::Operator(Operator::Starting { process }) => said(format!("started the operator, process {process}")),
             Self::Operator(Operator::Ready) => said("the operator is ready".into()),
             Self::Operator(Operator::Stopping) => said("stopping the operator".into()),
             Self::Operator(Operator::Crashed { how, again }) => {
-                Some((Source::Trouble, format!("the operator {how}; it is started again in {} s", again.as_secs())))
+                Some((Source::Error, format!("the operator {how}; restarting in {} s", again.as_secs())))
             }
-            Self::Operator(Operator::Failed { why }) => Some((Source::Trouble, why.clone())),
+            Self::Operator(Operator::Failed { why }) => Some((Source::Error, why.clone())),
             Self::Ending => said("stopping".into()),
             Self::Operator(Operator::Installing)
             | Self::Numbers(_)
@@ -163,7 +163,7 @@ impl Event {
 }
 
 impl Resource {
-    /// Which it is, and how it fares.
+    /// Describes the object and its conditions.
     pub(crate) fn sentence(&self) -> String {
         let Self { kind, name, .. } = self;
         let mut text = match &self.namespace {
@@ -188,34 +188,34 @@ impl Resource {
     }
 }
 
-/// Where events are reported. A cheap handle.
+/// A cheap handle for reporting events.
 #[derive(Clone, Debug)]
 pub(crate) struct Reporter(mpsc::Sender<Event>);
 
 impl Reporter {
-    /// One, and where its events arrive.
+    /// Creates a reporter and the receiver of its events.
     pub(crate) fn new() -> (Self, mpsc::Receiver<Event>) {
         let (sender, receiver) = mpsc::channel(WAITING);
         (Self(sender), receiver)
     }
 
-    /// Waits until there is room. Nobody listens once the run is over, which is as well.
+    /// Waits for capacity. Events after the end of the run are dropped.
     pub(crate) async fn tell(&self, event: Event) {
         let _ = self.0.send(event).await;
     }
 
-    /// A sentence about what is done.
+    /// Reports progress.
     pub(crate) async fn say(&self, text: impl Into<String>) {
         self.tell(Event::Line(Source::Windlass, text.into())).await;
     }
 
-    /// Something went wrong, and what can be done about it.
+    /// Reports an error with its hint.
     pub(crate) async fn complain(&self, error: &anyhow::Error) {
-        self.tell(Event::Line(Source::Trouble, in_words(error))).await;
+        self.tell(Event::Line(Source::Error, in_words(error))).await;
     }
 }
 
-/// An error with its causes and what to do about it, in a line.
+/// Formats an error with its causes and hint on one line.
 pub(crate) fn in_words(error: &anyhow::Error) -> String {
     match failure::hint(error) {
         Some(hint) => format!("{error:#}; hint: {hint}"),

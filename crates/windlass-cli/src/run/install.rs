@@ -1,4 +1,4 @@
-//! What a run brings into a cluster, and takes away again.
+//! Resources that a run installs into a cluster, and removes afterwards.
 
 use std::{
     fs,
@@ -21,17 +21,17 @@ use super::{
 };
 use crate::cluster::{Applied, ApplyOptions, Cluster, Outcome, documents};
 
-/// How long a program may take to print its manifests.
+/// How long an operator may take to print its manifests.
 const PRINTING: Duration = Duration::from_secs(30);
 
-/// Brings objects into a cluster. A cheap handle.
+/// A cheap handle for installing resources.
 #[derive(Clone)]
 pub(crate) struct Installer {
     cluster: Cluster,
     tunnel: Arc<Tunnel>,
     trace: Trace,
     reporter: Reporter,
-    /// How many operators there were.
+    /// Number of operators so far.
     connections: Arc<AtomicUsize>,
 }
 
@@ -41,21 +41,23 @@ impl Installer {
         Self { cluster, tunnel: Arc::new(tunnel), trace, reporter, connections: Arc::default() }
     }
 
-    /// Asks a program what it needs, and applies the definitions. The rest has to wait until somebody answers.
+    /// Gets the manifests of an operator, and applies its CRDs. Webhooks are connected once the operator is ready.
     pub(crate) async fn install(&self, program: PathBuf) -> anyhow::Result<Installation> {
         let objects = manifests(&program).await?;
         let mut installation = self.tunnel.redirect(objects);
         for definition in &mut installation.definitions {
             if definition["metadata"]["labels"].get(LABEL).is_some() {
                 let led = self.trace.lead_here(definition).await;
-                led.with_context(|| format!("cannot redirect the conversion of {}", definition["metadata"]["name"]))?;
+                led.with_context(|| {
+                    format!("failed to redirect the conversion of {}", definition["metadata"]["name"])
+                })?;
             }
         }
         self.apply(&installation.definitions).await?;
         Ok(installation)
     }
 
-    /// Lets the API server ask the operator, and no longer ask what earlier ones were asked.
+    /// Connects the webhooks of the operator, and removes those of earlier ones.
     pub(crate) async fn connect(&self, installation: &Installation) -> anyhow::Result<()> {
         let number = self.connections.fetch_add(1, Ordering::Relaxed);
         if number > 0 {
@@ -80,7 +82,7 @@ impl Installer {
         done
     }
 
-    /// Applies the manifests of a folder.
+    /// Applies the manifests in a directory.
     pub(crate) async fn apply_folder(&self, folder: &Path) -> anyhow::Result<()> {
         let mut files: Vec<PathBuf> = fs::read_dir(folder)
             .with_context(|| format!("cannot list {}", folder.display()))?
@@ -98,7 +100,7 @@ impl Installer {
         Ok(())
     }
 
-    /// Takes away what leads to this machine: a webhook that nobody answers would break the cluster.
+    /// Removes webhooks that point to this machine: without an operator to respond, they would block writes.
     pub(crate) async fn withdraw(&self) -> anyhow::Result<()> {
         let mut told = Vec::new();
         let done = self.trace.withdraw(false, &mut |line| told.push(line)).await;
@@ -126,7 +128,7 @@ impl Installer {
     }
 }
 
-/// The definitions and webhook configurations of a program.
+/// CRDs and webhook configurations of an operator.
 async fn manifests(program: &Path) -> anyhow::Result<Vec<Value>> {
     let what = || format!("cannot run {} manifests", program.display());
     let mut command = tokio::process::Command::new(program);
@@ -134,7 +136,7 @@ async fn manifests(program: &Path) -> anyhow::Result<Vec<Value>> {
     command.stdin(std::process::Stdio::null());
     let output = tokio::time::timeout(PRINTING, command.output()).await.with_context(what)?.with_context(what)?;
     let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{} manifests has failed: {}", program.display(), said.trim());
+    ensure!(output.status.success(), "{} manifests failed: {}", program.display(), said.trim());
     let list: Value = serde_json::from_slice(&output.stdout).with_context(what)?;
     Ok(list["items"].as_array().cloned().unwrap_or_default())
 }

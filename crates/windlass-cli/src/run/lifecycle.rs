@@ -1,76 +1,76 @@
-//! When to build, install, start and wait: decided without doing any of it.
+//! Decides when to build, install, start and wait. Pure.
 //!
-//! A build that fails leaves the running operator alone. A build that changes nothing does not restart it, unless that
-//! was asked for. An operator that ends by itself is started again, later each time, or at once after a change.
+//! A failed build leaves the running operator alone. A build that changes nothing does not restart it unless requested.
+//! An operator that stops by itself is restarted with increasing delay, or at once after a change.
 
 use std::time::Duration;
 
-/// How long to wait after the first crash; twice as long after each further one.
+/// Delay after the first crash; doubled by each further one.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// An operator that ran for so long has not crashed again, but for the first time.
+/// An operator that ran for this long resets the delay.
 const STABLE: Duration = Duration::from_secs(60);
 
-/// What has happened.
+/// Something that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Input {
     /// Sources have changed.
     Changed,
-    /// A build has ended well; fresh if there was nothing to compile.
+    /// A build succeeded; fresh if nothing had to be compiled.
     Built { fresh: bool },
-    /// A build has failed.
+    /// A build failed.
     BuildFailed,
-    /// The cluster has what the operator needs.
+    /// The resources of the operator are installed.
     Installed,
-    /// The cluster has not.
+    /// Installing the resources failed.
     InstallFailed,
-    /// The operator has ended, after this time.
+    /// The operator has exited after this time.
     Exited { after: Duration },
-    /// The wait is over.
+    /// The delay is over.
     Due,
-    /// The user wants it to be built and started again.
+    /// The user requested a rebuild and restart.
     Restart,
-    /// The user wants changes to be left alone, or not any longer.
+    /// The user paused or resumed restarts after changes.
     Pause,
 }
 
-/// What is to be done.
+/// Something to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Nothing,
-    /// Build, in place of a build or installation that is under way.
+    /// Build, cancelling a build or installation in progress.
     Build,
-    /// Bring into the cluster what the operator needs.
+    /// Install the resources of the operator.
     Install,
-    /// End the operator if it runs, and start it.
+    /// Start the operator, stopping it first if it is running.
     Start,
     /// Wait before starting it.
     Wait(Duration),
 }
 
-/// Where the run is.
+/// State of the run.
 #[derive(Debug, Default)]
 pub(crate) struct Lifecycle {
     running: bool,
-    /// There is a program that can be started.
+    /// There is a binary that can be started.
     startable: bool,
-    /// A build or an installation is under way.
+    /// A build or an installation is in progress.
     busy: bool,
-    /// The next good build is started even if it is the same.
+    /// The next successful build is started even if it is unchanged.
     wanted: bool,
     paused: bool,
-    /// Something changed while paused.
+    /// Sources changed while paused.
     pending: bool,
     crashes: u32,
 }
 
 impl Lifecycle {
-    /// Whether changes are left alone.
+    /// Whether restarts after changes are paused.
     pub(crate) fn paused(&self) -> bool {
         self.paused
     }
 
-    /// What to do about it.
+    /// Returns what to do next.
     pub(crate) fn on(&mut self, input: Input) -> Action {
         match input {
             Input::Changed if self.paused => {
@@ -96,12 +96,12 @@ impl Lifecycle {
             }
             Input::BuildFailed => {
                 self.busy = false;
-                // It has ended meanwhile; what it was started from is still there.
+                // It has stopped meanwhile; the previous binary still exists.
                 if self.startable && !self.running { Action::Wait(self.wait()) } else { Action::Nothing }
             }
             Input::InstallFailed => {
                 self.busy = false;
-                // The next build may have nothing to compile, and still there is something to start.
+                // The next build may have nothing to compile, but must be started anyway.
                 self.wanted = true;
                 Action::Nothing
             }

@@ -1,4 +1,4 @@
-//! What an operator counts, read from its `/metrics` under the names that controller-runtime has given them.
+//! Metrics of an operator, read from `/metrics` with the names of controller-runtime.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,12 +10,12 @@ use tokio::net::TcpStream;
 
 use super::event::ControllerNumbers;
 
-/// How long an answer may take: the process is on this machine.
+/// Timeout of a request: the process is on this machine.
 const ANSWER: Duration = Duration::from_secs(2);
-/// Numbers of hundreds of controllers fit.
+/// Enough for the metrics of hundreds of controllers.
 const LARGEST: usize = 8 << 20;
 
-/// The body of a page of the operator, if it is answered with success.
+/// Returns the body of a successful response of the operator.
 pub(crate) async fn page(port: u16, path: &str) -> anyhow::Result<String> {
     let asking = async {
         let stream = TcpStream::connect(("127.0.0.1", port)).await?;
@@ -38,10 +38,10 @@ pub(crate) async fn page(port: u16, path: &str) -> anyhow::Result<String> {
             }
         }
     };
-    tokio::time::timeout(ANSWER, asking).await.context("there is no answer")?
+    tokio::time::timeout(ANSWER, asking).await.context("no response")?
 }
 
-/// The controllers that a page of numbers tells of, by name.
+/// Parses the metrics of all controllers by name.
 pub(crate) fn controllers(text: &str) -> Vec<ControllerNumbers> {
     let mut all: BTreeMap<String, ControllerNumbers> = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -84,7 +84,7 @@ impl<'a> Sample<'a> {
         Some(Self { name, labels: labels.trim_end_matches('}'), value })
     }
 
-    /// What a label says. Names of controllers have nothing that would be escaped.
+    /// Returns the value of a label. Names of controllers contain no escapes.
     fn label(&self, name: &str) -> Option<&'a str> {
         let mut rest = self.labels;
         loop {

@@ -1,4 +1,4 @@
-//! The operator as a process of this machine, with what looks after it.
+//! The operator as a local process, with its readiness and metrics.
 
 use std::{
     ffi::OsString,
@@ -18,15 +18,15 @@ use super::{
     event::{Event, Operator, Reporter, Source},
     install::Installer,
     numbers,
-    process::{Plan, Process},
+    process::{CommandLine, Process},
     tunnel::Installation,
 };
 
-/// How long it may take to end, before it is ended.
+/// How long it may take to stop before it is killed.
 const STOPPING: Duration = Duration::from_secs(10);
-/// How often it is asked whether it is ready.
+/// Polling interval of readiness.
 const READINESS: Duration = Duration::from_millis(100);
-/// How often its numbers are read.
+/// Polling interval of metrics.
 const NUMBERS: Duration = Duration::from_secs(1);
 
 /// How the operator is run.
@@ -35,43 +35,43 @@ pub(crate) struct Surroundings {
     pub(crate) root: PathBuf,
     pub(crate) kubeconfig: Option<PathBuf>,
     pub(crate) context: Option<String>,
-    /// What the user adds to its command line.
+    /// Additional arguments from the user.
     pub(crate) arguments: Vec<OsString>,
     pub(crate) webhook_port: u16,
     pub(crate) certificates: PathBuf,
 }
 
-/// A folder of manifests, taken by the first operator that is ready.
+/// A directory of manifests, applied once the first operator is ready.
 pub(crate) type Samples = Arc<Mutex<Option<PathBuf>>>;
 
-/// What is done once it is ready.
-pub(crate) struct Afterwards {
+/// Work to do once it is ready.
+pub(crate) struct OnReady {
     pub(crate) installer: Installer,
     pub(crate) installation: Arc<Installation>,
-    /// A folder of manifests to apply, unless that has been done.
+    /// A directory of manifests to apply, unless that has been done.
     pub(crate) samples: Samples,
 }
 
-/// An operator that has been started. What looks after it ends with it.
+/// A running operator. Its helper tasks end with it.
 pub(crate) struct Running {
     process: Process,
     since: Instant,
-    /// What is done until and once it is ready; here, as it cannot be done by another thread.
+    /// Work until and after it is ready; polled here, as it is not `Send`.
     readiness: Option<Pin<Box<dyn Future<Output = ()>>>>,
     _counting: JoinSet<()>,
 }
 
 impl Surroundings {
-    /// Starts the operator. Metrics and probes are on free ports of the loopback address.
-    pub(crate) fn start(&self, program: &Path, after: Afterwards, reporter: &Reporter) -> anyhow::Result<Running> {
-        let (metrics, probes) = free_ports().context("there is no free port")?;
-        let plan = Plan {
+    /// Starts the operator. Metrics and probes use free ports of the loopback address.
+    pub(crate) fn start(&self, program: &Path, after: OnReady, reporter: &Reporter) -> anyhow::Result<Running> {
+        let (metrics, probes) = free_ports().context("failed to find a free port")?;
+        let command_line = CommandLine {
             program: program.into(),
             arguments: self.arguments.clone(),
             variables: self.variables(metrics, probes),
             source: Source::Operator,
         };
-        let process = Process::start(plan, &self.root, reporter, None::<fn(String)>);
+        let process = Process::start(command_line, &self.root, reporter, None::<fn(String)>);
         let process = process.with_context(|| format!("cannot start {}", program.display()))?;
         let mut counting = JoinSet::new();
         counting.spawn(count(metrics, reporter.clone()));
@@ -79,7 +79,7 @@ impl Surroundings {
         Ok(Running { process, since: Instant::now(), readiness: Some(readiness), _counting: counting })
     }
 
-    /// Variables in place of flags: flags that the user adds win.
+    /// Environment variables instead of flags, so that flags of the user take precedence.
     fn variables(&self, metrics: u16, probes: u16) -> Vec<(&'static str, OsString)> {
         let mut variables: Vec<(&'static str, OsString)> = vec![
             ("WINDLASS_METRICS_BIND_ADDRESS", format!("127.0.0.1:{metrics}").into()),
@@ -98,12 +98,12 @@ impl Surroundings {
 }
 
 impl Running {
-    /// Number of the process.
+    /// Process id.
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Waits for its end: how, and after how long. May be dropped and called again.
+    /// Waits until it exits, and returns how and after how long. Cancel-safe.
     pub(crate) async fn ended(&mut self) -> (std::io::Result<ExitStatus>, Duration) {
         if let Some(readiness) = &mut self.readiness {
             tokio::select! {
@@ -114,37 +114,37 @@ impl Running {
         (self.process.wait().await, self.since.elapsed())
     }
 
-    /// Ends it.
+    /// Stops it.
     pub(crate) async fn stop(self) {
         self.process.stop(STOPPING).await;
     }
 }
 
-/// Two ports that nobody uses at the moment.
+/// Returns two ports that are currently free.
 fn free_ports() -> std::io::Result<(u16, u16)> {
-    // Both at once, so that they are different.
+    // Bound at the same time, so that they differ.
     let (first, second) = (TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?, TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?);
     Ok((first.local_addr()?.port(), second.local_addr()?.port()))
 }
 
-/// A port that nobody uses at the moment, on any address.
+/// Returns a port that is currently free on all addresses.
 pub(crate) fn free_port_everywhere() -> std::io::Result<u16> {
     let any = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)));
     Ok(any?.local_addr()?.port())
 }
 
-async fn become_ready(probes: u16, after: Afterwards, reporter: Reporter) {
+async fn become_ready(probes: u16, after: OnReady, reporter: Reporter) {
     while numbers::page(probes, "/readyz").await.is_err() {
         tokio::time::sleep(READINESS).await;
     }
-    let Afterwards { installer, installation, samples } = after;
+    let OnReady { installer, installation, samples } = after;
     if let Err(error) = installer.connect(&installation).await {
-        reporter.complain(&error.context("webhooks are not called")).await;
+        reporter.complain(&error.context("failed to connect webhooks")).await;
     }
     reporter.tell(Event::Operator(Operator::Ready)).await;
     let Some(folder) = samples.lock().take() else { return };
     match installer.apply_folder(&folder).await {
-        Ok(()) => reporter.say("the samples are in place").await,
+        Ok(()) => reporter.say("samples applied").await,
         Err(error) => reporter.complain(&error).await,
     }
 }

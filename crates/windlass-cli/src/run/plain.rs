@@ -1,7 +1,6 @@
-//! Showing a run line by line, for files, pipes and those who like it.
+//! Shows a run line by line, for files, pipes and terminals without the live view.
 //!
-//! What the operator prints goes to standard output, the rest to standard error; both with a prefix that says whose it
-//! is.
+//! The operator's output goes to standard output, the rest to standard error; both with a prefix that names the source.
 
 use std::{
     collections::HashMap,
@@ -19,12 +18,12 @@ use crate::output;
 pub(crate) struct Plain {
     out_colour: bool,
     err_colour: bool,
-    /// What was said last of each object: what has not changed is not said again.
+    /// Last description of each object: unchanged ones are not repeated.
     said: HashMap<(String, Option<String>, String), String>,
 }
 
 impl Plain {
-    /// In colour where it goes to a terminal, unless `NO_COLOR` is set.
+    /// Uses colour on terminals unless `NO_COLOR` is set.
     pub(crate) fn new() -> Self {
         let allowed = output::colour_allowed();
         Self {
@@ -48,7 +47,7 @@ impl Plain {
             Event::Resource(object) => self.resource(&object),
             Event::Gone { kind, namespace, name } => {
                 let place = namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
-                self.line(Source::Windlass, &format!("{kind} {place}{name}: is gone"));
+                self.line(Source::Windlass, &format!("{kind} {place}{name}: deleted"));
                 self.said.remove(&(kind, namespace, name));
             }
             event => {
@@ -68,7 +67,7 @@ impl Plain {
     }
 
     fn line(&self, source: Source, text: &str) {
-        // Whoever closed the pipe does not want to know.
+        // The reader has closed the pipe.
         let _ = match source {
             Source::Operator => writeln!(io::stdout(), "{}", prefixed(source, text, self.out_colour)),
             _ => writeln!(io::stderr(), "{}", prefixed(source, text, self.err_colour)),
@@ -81,7 +80,7 @@ fn prefixed(source: Source, text: &str, colour: bool) -> String {
         Source::Cargo => ("   cargo", 36),
         Source::Operator => ("operator", 32),
         Source::Windlass => ("windlass", 34),
-        Source::Trouble => ("windlass", 31),
+        Source::Error => ("windlass", 31),
     };
     if colour { format!("\u{1b}[{code}m{name} |\u{1b}[0m {text}") } else { format!("{name} | {text}") }
 }

@@ -1,7 +1,6 @@
-//! Programs that a run starts: cargo and the operator.
+//! Child processes of a run: cargo and the operator.
 //!
-//! Each is a session of its own, so that Ctrl-C in the terminal is for this program alone, and does not outlive it,
-//! however it ends.
+//! Each has its own session, so that Ctrl-C in the terminal only reaches this program, and never outlives this program.
 
 use std::{
     ffi::OsString,
@@ -20,12 +19,12 @@ use tokio::{
 
 use super::event::{Event, Reporter, Source};
 
-/// How long output may go on after the end: somebody else may have inherited the pipe.
+/// How long output may continue after the exit: another process may have inherited the pipe.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// Longer lines become several.
+/// Longer lines are split.
 const LONGEST_LINE: u64 = 8192;
 
-/// A program that has been started; killed, with all that it started, when dropped.
+/// A running process; killed with its whole process group when dropped.
 pub(crate) struct Process {
     child: Child,
     leader: Pid,
@@ -33,8 +32,8 @@ pub(crate) struct Process {
     output: JoinSet<()>,
 }
 
-/// What to start.
-pub(crate) struct Plan {
+/// The command to run.
+pub(crate) struct CommandLine {
     pub(crate) program: OsString,
     pub(crate) arguments: Vec<OsString>,
     pub(crate) variables: Vec<(&'static str, OsString)>,
@@ -42,23 +41,28 @@ pub(crate) struct Plan {
 }
 
 impl Process {
-    /// Starts it in a folder. Its output is reported; standard output goes where it is told instead, if somewhere.
+    /// Starts the command in a directory and reports its output; lines of standard output go to `lines` if given.
     ///
-    /// To be called by the main thread: the system ends the program when the thread that started it ends.
-    pub(crate) fn start<F>(plan: Plan, folder: &Path, reporter: &Reporter, lines: Option<F>) -> io::Result<Self>
+    /// Must be called from the main thread: the system kills the process when the thread that started it exits.
+    pub(crate) fn start<F>(
+        command_line: CommandLine,
+        folder: &Path,
+        reporter: &Reporter,
+        lines: Option<F>,
+    ) -> io::Result<Self>
     where
         F: FnMut(String) + Send + 'static,
     {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg(windlass_plane::POD_PROCESS).arg("--").arg(plan.program).args(plan.arguments);
-        command.envs(plan.variables).current_dir(folder).kill_on_drop(true);
+        command.arg(windlass_plane::POD_PROCESS).arg("--").arg(command_line.program).args(command_line.arguments);
+        command.envs(command_line.variables).current_dir(folder).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let leader = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let leader = leader.ok_or_else(|| io::Error::other("the program has ended at once"))?;
+        let leader = leader.ok_or_else(|| io::Error::other("the process exited at once"))?;
         let mut output = JoinSet::new();
         if let Some(stderr) = child.stderr.take() {
-            output.spawn(report(stderr, plan.source, reporter.clone()));
+            output.spawn(report(stderr, command_line.source, reporter.clone()));
         }
         match (child.stdout.take(), lines) {
             (Some(stdout), Some(mut lines)) => {
@@ -70,19 +74,19 @@ impl Process {
                 });
             }
             (Some(stdout), None) => {
-                output.spawn(report(stdout, plan.source, reporter.clone()));
+                output.spawn(report(stdout, command_line.source, reporter.clone()));
             }
             (None, _) => {}
         }
         Ok(Self { child, leader, over: false, output })
     }
 
-    /// Its number.
+    /// Process id.
     pub(crate) fn id(&self) -> u32 {
         self.leader.as_raw_pid().unsigned_abs()
     }
 
-    /// Waits for its end, and for what it had to say. May be dropped and called again.
+    /// Waits for the exit and the rest of the output. Cancel-safe.
     pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait().await?;
         self.over = true;
@@ -91,7 +95,7 @@ impl Process {
         Ok(status)
     }
 
-    /// Asks it to end, and ends it if it has not done so in time.
+    /// Asks it to stop, and kills it if it does not stop in time.
     pub(crate) async fn stop(mut self, deadline: Duration) -> Option<ExitStatus> {
         self.signal(Signal::TERM);
         let ended = tokio::time::timeout(deadline, self.wait()).await;
@@ -99,7 +103,7 @@ impl Process {
     }
 
     fn signal(&self, signal: Signal) {
-        // A program that has just been started may not have made its session yet.
+        // A process that has just been started may not have created its session yet.
         if rustix::process::kill_process_group(self.leader, signal).is_err() && !self.over {
             let _ = rustix::process::kill_process(self.leader, signal);
         }
@@ -112,16 +116,16 @@ impl Drop for Process {
     }
 }
 
-/// How a program ended, in words.
+/// Describes how a process exited.
 pub(crate) fn ending(status: io::Result<ExitStatus>) -> String {
     use std::os::unix::process::ExitStatusExt as _;
     match status {
         Ok(status) => match (status.code(), status.signal()) {
-            (Some(code), _) => format!("ended with code {code}"),
-            (_, Some(signal)) => format!("was ended by signal {signal}"),
+            (Some(code), _) => format!("exited with code {code}"),
+            (_, Some(signal)) => format!("was killed by signal {signal}"),
             _ => "ended".to_owned(),
         },
-        Err(error) => format!("cannot be waited for: {error}"),
+        Err(error) => format!("could not be waited for: {error}"),
     }
 }
 

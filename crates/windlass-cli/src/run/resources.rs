@@ -1,4 +1,4 @@
-//! The objects of the project's kinds, as they change.
+//! Objects of the project's kinds, as they change.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use tokio::task::JoinSet;
 
 use super::event::{Condition, Event, Reporter, Resource};
 
-/// How long to wait after a list or watch has failed.
+/// Delay after a failed list or watch.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Seconds after which a watch is begun anew, as clients of Kubernetes do.
+/// Timeout of a watch in seconds, as Kubernetes clients use.
 const WATCH: u32 = 290;
 
-/// Follows the objects of kinds, until dropped.
+/// Watches the objects of kinds until dropped.
 pub(crate) struct Resources {
     client: Client,
     reporter: Reporter,
@@ -27,12 +27,12 @@ pub(crate) struct Resources {
 }
 
 impl Resources {
-    /// Follows none yet.
+    /// Watches nothing yet.
     pub(crate) fn new(client: Client, reporter: Reporter) -> Self {
         Self { client, reporter, kinds: Vec::new(), tasks: JoinSet::new() }
     }
 
-    /// Follows the kinds of these definitions, and no others.
+    /// Watches the kinds of these CRDs, and no others.
     pub(crate) async fn follow(&mut self, definitions: &[Value]) {
         let kinds: Vec<ApiResource> = definitions.iter().filter_map(kind).collect();
         if kinds == self.kinds {
@@ -47,7 +47,7 @@ impl Resources {
     }
 }
 
-/// What a definition defines, in the version that is stored: reading it needs no conversion.
+/// The kind of a CRD in its storage version: reading it needs no conversion.
 fn kind(definition: &Value) -> Option<ApiResource> {
     let text = |path: &str| definition.pointer(path).and_then(Value::as_str).map(str::to_owned);
     let versions = definition.pointer("/spec/versions")?.as_array()?;
@@ -66,13 +66,13 @@ async fn follow(client: Client, kind: ApiResource, reporter: Reporter) {
     let api: Api<DynamicObject> = Api::all_with(client, &kind);
     loop {
         if let Err(error) = list_and_watch(&api, &kind.kind, &reporter).await {
-            tracing::debug!(kind = kind.kind, %error, "cannot follow objects");
+            tracing::debug!(kind = kind.kind, %error, "failed to watch objects");
         }
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// Reports all objects, then what becomes of them. Ends when the server has forgotten where we are.
+/// Reports all objects, then their changes. Returns when the resource version has expired.
 async fn list_and_watch(api: &Api<DynamicObject>, kind: &str, reporter: &Reporter) -> Result<(), kube::Error> {
     let list = api.list(&ListParams::default()).await?;
     let mut version = list.metadata.resource_version.unwrap_or_default();
@@ -99,7 +99,7 @@ async fn list_and_watch(api: &Api<DynamicObject>, kind: &str, reporter: &Reporte
     }
 }
 
-/// What is shown of an object.
+/// The part of an object that is shown.
 fn summary(kind: &str, object: &DynamicObject) -> Resource {
     let metadata = &object.metadata;
     let status = &object.data["status"];

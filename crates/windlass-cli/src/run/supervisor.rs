@@ -1,4 +1,4 @@
-//! The loop of a run: does what [`Lifecycle`] decides.
+//! The main loop of a run: executes the decisions of [`Lifecycle`].
 
 use std::{future, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
@@ -10,17 +10,17 @@ use super::{
     event::{Build, Event, Operator, Reporter, in_words},
     install::Installer,
     lifecycle::{Action, Input, Lifecycle},
-    operator::{Afterwards, Running, Samples, Surroundings},
+    operator::{OnReady, Running, Samples, Surroundings},
     process::ending,
     resources::Resources,
     tunnel::Installation,
 };
-use crate::failure::Advised;
+use crate::failure::ErrorWithHint;
 
-/// How long the cluster may take to forget the webhooks of the run.
+/// Timeout for removing the webhooks of the run.
 const WITHDRAWING: Duration = Duration::from_secs(5);
 
-/// What a user may ask for.
+/// A command of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Restart,
@@ -28,22 +28,22 @@ pub(crate) enum Command {
     Quit,
 }
 
-/// Everything that a run consists of.
+/// All parts of a run.
 pub(crate) struct Supervisor {
     pub(crate) recipe: Recipe,
     pub(crate) surroundings: Surroundings,
     pub(crate) installer: Installer,
     pub(crate) resources: Resources,
     pub(crate) reporter: Reporter,
-    /// Sources to watch, if they are.
+    /// Sources to watch, unless disabled.
     pub(crate) changes: Option<Changes>,
-    /// A folder of manifests to apply once.
+    /// A directory of manifests to apply once.
     pub(crate) samples: Samples,
-    /// A first build that fails ends the run: nobody would mend it.
+    /// Whether a failed first build ends the run, since the sources are not watched.
     pub(crate) must_build: bool,
 }
 
-/// What is under way.
+/// A build or installation in progress.
 type Work = Pin<Box<dyn Future<Output = Worked>>>;
 
 enum Worked {
@@ -51,7 +51,7 @@ enum Worked {
     Installed(anyhow::Result<Installation>),
 }
 
-/// What changes while it runs.
+/// Changing state of the run.
 #[derive(Default)]
 struct Moment {
     lifecycle: Lifecycle,
@@ -63,14 +63,14 @@ struct Moment {
 }
 
 impl Supervisor {
-    /// Builds and runs until told to stop, then takes away what must not stay.
+    /// Builds and runs until told to stop, then cleans up.
     pub(crate) async fn run(
         mut self,
         mut commands: mpsc::Receiver<Command>,
         stop: impl Future<Output = ()>,
     ) -> anyhow::Result<()> {
-        // One that was killed may have left a cluster in which nothing can be written, and a build takes its time.
-        self.withdraw("webhooks of an earlier run are left").await;
+        // A killed run may have left webhooks that block all writes, and a build takes its time.
+        self.withdraw("failed to remove webhooks of an earlier run").await;
         let mut moment = Moment::default();
         let action = moment.lifecycle.on(Input::Restart);
         self.act(action, &mut moment).await;
@@ -84,7 +84,7 @@ impl Supervisor {
                     Command::Pause => Some(Input::Pause),
                 },
                 paths = changed(&mut self.changes) => match paths == ["Cargo.lock"] && moment.work.is_some() {
-                    // Cargo writes it when it begins.
+                    // Cargo reports it when it starts.
                     true => None,
                     false => {
                         self.reporter.tell(Event::Changed(paths)).await;
@@ -127,7 +127,7 @@ impl Supervisor {
         match action {
             Action::Nothing => {}
             Action::Build => {
-                // What is under way ends here.
+                // Cancels the build or installation in progress.
                 moment.work = None;
                 self.reporter.tell(Event::Build(Build::Started)).await;
                 moment.work = Some(match self.recipe.start(&self.reporter) {
@@ -151,7 +151,7 @@ impl Supervisor {
             self.reporter.tell(Event::Operator(Operator::Stopping)).await;
             operator.stop().await;
         }
-        let after = Afterwards {
+        let after = OnReady {
             installer: self.installer.clone(),
             installation: moment.installation.clone(),
             samples: self.samples.clone(),
@@ -166,7 +166,7 @@ impl Supervisor {
         }
     }
 
-    /// What the end of a build or an installation means.
+    /// Handles the end of a build or an installation.
     async fn worked(&mut self, done: Worked, moment: &mut Moment) -> anyhow::Result<Input> {
         Ok(match done {
             Worked::Built(Ok(Built { program, fresh, took })) => {
@@ -177,8 +177,8 @@ impl Supervisor {
             }
             Worked::Built(Err(error)) => {
                 if self.must_build {
-                    let hint = "mend what the compiler names, and run it again";
-                    return Err(Advised { message: format!("{error:#}"), hint: hint.into() }.into());
+                    let hint = "fix the compiler errors and run it again";
+                    return Err(ErrorWithHint { message: format!("{error:#}"), hint: hint.into() }.into());
                 }
                 self.reporter.tell(Event::Build(Build::Failed { why: in_words(&error) })).await;
                 Input::BuildFailed
@@ -195,10 +195,10 @@ impl Supervisor {
         })
     }
 
-    /// Webhooks go first: while there is nobody to answer them, nothing could be written.
+    /// Webhooks are removed first: without an operator to respond, they would block writes.
     async fn end(self, mut moment: Moment) {
         moment.work = None;
-        self.withdraw("webhooks of this run are left").await;
+        self.withdraw("failed to remove webhooks of this run").await;
         if let Some(operator) = moment.operator {
             operator.stop().await;
         }
@@ -206,7 +206,7 @@ impl Supervisor {
 
     async fn withdraw(&self, otherwise: &'static str) {
         let withdrawn = tokio::time::timeout(WITHDRAWING, self.installer.withdraw()).await;
-        let withdrawn = withdrawn.unwrap_or_else(|_| Err(anyhow::anyhow!("the cluster does not answer")));
+        let withdrawn = withdrawn.unwrap_or_else(|_| Err(anyhow::anyhow!("the cluster does not respond")));
         if let Err(error) = withdrawn {
             self.reporter.complain(&error.context(otherwise)).await;
         }

@@ -1,8 +1,9 @@
-//! What leads from a cluster to this machine, and taking it away again.
+//! Redirections from a cluster to this machine, and their removal.
 //!
-//! A cluster whose webhooks nobody answers is broken, and a run may be killed. So all that is needed to mend it is in the
-//! cluster: a label says what a run has made or changed, an annotation how a definition was converted before. The end of
-//! a run reads them, and so do the next run, `windlass uninstall` and `windlass undeploy`.
+//! Webhooks without a server break a cluster, and a run may be killed. Therefore everything needed to repair it is
+//! stored in the cluster: a label marks objects that a run created or changed, and an annotation records the previous
+//! conversion of a CRD. They are used at the end of a run, by the next run, and by `windlass uninstall` and `windlass
+//! undeploy`.
 
 use anyhow::Context as _;
 use k8s_openapi::{
@@ -16,16 +17,17 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-/// Label of what a run has made or changed; its value is the name of the operator.
+/// Label of objects that a run created or changed; its value is the name of the operator.
 pub(crate) const LABEL: &str = "windlass.dev/run";
-/// Annotation of a definition: how it was converted before a run, as JSON.
+/// Annotation of a CRD: its conversion before the run, as JSON.
 const BEFORE: &str = "windlass.dev/conversion-before-run";
-/// Who changes conversions. Owns none of them for long: whoever applies the definition next would be in conflict.
+/// Field manager of changed conversions. It gives up ownership at once: otherwise the next apply of the CRD would
+/// conflict.
 const MANAGER: &str = "windlass-run";
-/// How often a definition is written anew that somebody else has just written.
+/// Number of attempts to update a CRD that is changed concurrently.
 const TRIES: usize = 5;
 
-/// What runs of an operator have left in a cluster.
+/// Objects that runs of an operator have left in a cluster.
 #[derive(Clone)]
 pub(crate) struct Trace {
     client: Client,
@@ -37,24 +39,27 @@ impl Trace {
         Self { client, operator: operator.into() }
     }
 
-    /// Takes away what leads to this machine, and tells of it.
+    /// Removes redirections to this machine, and reports them.
     pub(crate) async fn withdraw(&self, dry_run: bool, tell: &mut (dyn FnMut(String) + Send)) -> anyhow::Result<()> {
         self.prune::<MutatingWebhookConfiguration>(&|_| false, dry_run, tell).await?;
         self.prune::<ValidatingWebhookConfiguration>(&|_| false, dry_run, tell).await?;
-        let found = self.definitions().list(&self.ours()).await.context("cannot look for definitions of a run")?;
+        let found =
+            self.definitions().list(&self.ours()).await.context("failed to list CustomResourceDefinitions of a run")?;
         for name in found.items.iter().map(|definition| definition.name_any()) {
             match dry_run {
-                true => tell(format!("CustomResourceDefinition {name}: would be converted as before the run")),
+                true => {
+                    tell(format!("CustomResourceDefinition {name}: the conversion before the run would be restored"))
+                }
                 false => {
                     self.rewrite(&name, &restore).await.with_context(|| format!("cannot restore {name}"))?;
-                    tell(format!("CustomResourceDefinition {name}: converted as before the run"));
+                    tell(format!("CustomResourceDefinition {name}: restored the conversion before the run"));
                 }
             }
         }
         Ok(())
     }
 
-    /// Removes configurations that a run has made, except for those that are wanted.
+    /// Deletes configurations created by a run, except for those in `wanted`.
     pub(crate) async fn prune<K>(
         &self,
         wanted: &(dyn Fn(&str) -> bool + Sync),
@@ -66,7 +71,7 @@ impl Trace {
     {
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &ApiResource::erase::<K>(&()));
         let kind = K::kind(&());
-        let found = api.list(&self.ours()).await.with_context(|| format!("cannot look for each {kind} of a run"))?;
+        let found = api.list(&self.ours()).await.with_context(|| format!("failed to list {kind} of a run"))?;
         for name in found.items.iter().map(|object| object.name_any()).filter(|name| !wanted(name)) {
             match api.delete(&name, &DeleteParams { dry_run, ..DeleteParams::default() }).await {
                 Ok(_) if dry_run => tell(format!("{kind} {name}: would be deleted")),
@@ -78,9 +83,9 @@ impl Trace {
         Ok(())
     }
 
-    /// Prepares for a definition that leads here, so that it can be applied: lets it remember how objects were converted,
-    /// and changes that in the cluster at once. An apply cannot, as it leaves what others have set: they would lead to a
-    /// Service, and here as well.
+    /// Prepares a CRD that points to this machine for applying: records the previous conversion in it, and changes the
+    /// conversion in the cluster at once. An apply alone cannot do that, as it keeps fields of other managers: the
+    /// conversion would have both a Service and a URL.
     pub(crate) async fn lead_here(&self, definition: &mut Value) -> Result<(), kube::Error> {
         let name = definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let before = match self.definitions().get_opt(&name).await? {
@@ -102,7 +107,7 @@ impl Trace {
         .await
     }
 
-    /// Changes a definition, if it is there and the change says that there is one. Nobody owns what is changed.
+    /// Updates a CRD if it exists and the change returns true. OnReady, no manager owns the changed fields.
     async fn rewrite(&self, name: &str, change: &dyn Fn(&mut DynamicObject) -> bool) -> Result<(), kube::Error> {
         let api = self.definitions();
         let parameters = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
@@ -110,7 +115,7 @@ impl Trace {
         let mut is_changed = false;
         loop {
             let Some(mut definition) = api.get_opt(name).await? else { return Ok(()) };
-            // Who owns what can only be said of what is there.
+            // Ownership can only be given up for fields that exist.
             let changes = !is_changed && change(&mut definition);
             if !changes && !disown(&mut definition) {
                 return Ok(());
@@ -133,7 +138,7 @@ impl Trace {
     }
 }
 
-/// How a definition was converted before a run.
+/// Conversion of a CRD before a run.
 fn before(definition: &DynamicObject) -> Value {
     let found = match definition.labels().contains_key(LABEL) {
         true => definition.annotations().get(BEFORE).and_then(|text| serde_json::from_str(text).ok()),
@@ -146,7 +151,7 @@ fn unconverted() -> Value {
     json!({ "strategy": "None" })
 }
 
-/// Whether there was something to restore.
+/// Restores the conversion; returns whether there was one to restore.
 fn restore(definition: &mut DynamicObject) -> bool {
     let before = before(definition);
     if definition.labels_mut().remove(LABEL).is_none() {
@@ -157,7 +162,7 @@ fn restore(definition: &mut DynamicObject) -> bool {
     true
 }
 
-/// Whether there was something that a run owned.
+/// Gives up field ownership; returns whether there was any.
 fn disown(definition: &mut DynamicObject) -> bool {
     let owners = definition.managed_fields_mut();
     let count = owners.len();

@@ -1,8 +1,8 @@
-//! Webhooks that are answered by a process on this machine.
+//! Webhooks served by a process on this machine.
 //!
-//! A cluster calls webhooks through a Service, which leads to pods. During a run there is no pod: definitions and webhook
-//! configurations name the address of this machine instead, and an authority that was made for the run. Configurations
-//! have names of their own, so that those of a deployed operator are left alone, and a label that tells who made them.
+//! A cluster calls webhooks through a Service that selects pods. During a run there is no pod: CRDs and webhook
+//! configurations contain a URL of this machine instead, with a CA created for the run. The configurations have their
+//! own names, so that those of a deployed operator are left alone, and a label that identifies the run.
 
 use std::{
     fs,
@@ -17,21 +17,21 @@ use windlass_plane::Pki;
 
 use super::trace::LABEL;
 
-/// The way from an API server to this machine.
+/// The route from an API server to this machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Tunnel {
     /// Name of the operator.
     pub(crate) operator: String,
-    /// Name or address of this machine, as the API server knows it.
+    /// Host name or address of this machine, as seen from the API server.
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// Folder with `tls.crt` and `tls.key` for the process.
+    /// Directory with `tls.crt` and `tls.key` for the process.
     pub(crate) certificates: PathBuf,
-    /// The authority, in PEM.
+    /// CA certificate in PEM.
     authority: String,
 }
 
-/// What a run brings into a cluster.
+/// Resources that a run installs into a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Installation {
     pub(crate) definitions: Vec<Value>,
@@ -39,10 +39,11 @@ pub(crate) struct Installation {
 }
 
 impl Tunnel {
-    /// Makes certificates in a folder; those that are there and good are used again.
+    /// Creates certificates in a directory; valid ones are reused.
     pub(crate) fn prepare(folder: &Path, operator: &str, host: String, port: u16) -> anyhow::Result<Self> {
         let pki = folder.join("pki");
-        let made = Pki::load_or_create(&pki, std::slice::from_ref(&host)).context("no certificate for the webhooks")?;
+        let made = Pki::load_or_create(&pki, std::slice::from_ref(&host))
+            .context("failed to create a certificate for webhooks")?;
         for (from, to) in [("server.crt", "tls.crt"), ("server.key", "tls.key")] {
             let to = folder.join(to);
             fs::copy(pki.join(from), &to).with_context(|| format!("cannot write {}", to.display()))?;
@@ -56,7 +57,7 @@ impl Tunnel {
         })
     }
 
-    /// What an operator says that a cluster needs, so that webhooks lead here. Other objects are left out.
+    /// Redirects the CRDs and webhook configurations of an operator to this machine. Other objects are dropped.
     pub(crate) fn redirect(&self, objects: Vec<Value>) -> Installation {
         let mut installation = Installation::default();
         for mut object in objects {
@@ -94,9 +95,8 @@ impl Tunnel {
 }
 
 impl Installation {
-    /// The definitions that are converted, with something that no API server understands in a place where that is
-    /// allowed: servers keep what was converted until a definition changes, and another operator may convert in another
-    /// way.
+    /// CRDs with a conversion webhook, changed in a way that API servers ignore: servers cache conversions until a CRD
+    /// changes, and another operator may convert differently.
     pub(crate) fn converted_anew(&self, number: usize) -> Vec<Value> {
         let mut definitions = self.definitions.clone();
         definitions.retain_mut(|definition| {
@@ -110,7 +110,7 @@ impl Installation {
     }
 }
 
-/// The address of this machine that a server can be expected to reach: the one from which the server is reached.
+/// Returns the address of this machine that a server can reach: the local address of the route to the server.
 pub(crate) fn own_address(server: &str) -> IpAddr {
     let loopback = IpAddr::from(Ipv4Addr::LOCALHOST);
     let found = || -> Option<IpAddr> {
@@ -118,7 +118,7 @@ pub(crate) fn own_address(server: &str) -> IpAddr {
         let host = uri.host()?.trim_matches(['[', ']']);
         let to = (host, uri.port_u16().unwrap_or(443)).to_socket_addrs().ok()?.next()?;
         let any: SocketAddr = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }.parse().ok()?;
-        // Nothing is sent: the system only looks for a route.
+        // Nothing is sent: the system only looks up a route.
         let socket = UdpSocket::bind(any).ok()?;
         socket.connect(to).ok()?;
         Some(socket.local_addr().ok()?.ip())

@@ -1,4 +1,4 @@
-//! The live view in the terminal: a thin loop around [`state`], which knows, and [`draw`], which shows.
+//! The live view in the terminal: a thin loop around [`state`] and [`draw`].
 
 mod draw;
 mod keys;
@@ -23,26 +23,26 @@ use self::{
 use super::{event::Event, plain::Plain, supervisor::Command};
 use crate::{logging, output::colour_allowed};
 
-/// At most so often, however much happens.
+/// Minimum time between frames.
 const FRAME: Duration = Duration::from_millis(40);
-/// At least so often: something turns, and times go on.
+/// Maximum time between frames, for the spinner and ages.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Shows a run until it ends. What is said after that is shown as lines.
+/// Shows a run until it ends. Later events are printed as lines.
 pub(crate) async fn show(project: String, mut events: mpsc::Receiver<Event>, commands: mpsc::Sender<Command>) {
     let mut plain = Plain::new();
     if let Err(error) = watch(project, &mut events, &commands).await {
-        plain.show(Event::Line(super::event::Source::Trouble, format!("there is no live view: {error}")));
+        plain.show(Event::Line(super::event::Source::Error, format!("the live view is not available: {error}")));
     }
     plain.show_all(events).await;
 }
 
-/// The terminal, which is given back however this ends.
+/// The terminal, which is restored when dropped.
 struct Screen(DefaultTerminal);
 
 impl Screen {
     fn open() -> io::Result<Self> {
-        // Also gives it back when something panics.
+        // Also restores it on panic.
         ratatui::try_init().map(Self)
     }
 }
@@ -85,12 +85,12 @@ async fn watch(
             key = keys.next() => match key {
                 Some(Ok(key)) => {
                     if let Some(command) = Key::of(&key).and_then(|key| state.key(key)) {
-                        // A few are enough: who asks twice is as well served.
+                        // The channel may be full; repeated commands can be dropped.
                         let _ = commands.try_send(command);
                     }
                 }
                 Some(Err(error)) => return Err(error),
-                // Nobody can ask for the end any more.
+                // The terminal is gone, and with it any way to stop the run.
                 None => {
                     let _ = commands.try_send(Command::Quit);
                     return Ok(());

@@ -1,7 +1,7 @@
 //! `windlass up --background`: a plane that outlives the terminal.
 //!
-//! This program starts itself again with a hidden flag. The second process leaves the session of the terminal, writes
-//! to `DIR/windlass.log` and announces itself in the data folder; the first waits for that.
+//! The program starts itself again with a hidden flag. The second process leaves the terminal's session, logs to
+//! `DIR/windlass.log` and announces itself in the data directory; the first waits for that.
 
 use std::{
     env, fs,
@@ -15,33 +15,33 @@ use std::{
 use anyhow::Context as _;
 
 use crate::{
-    failure::Advised,
+    failure::ErrorWithHint,
     running::{self, Presence, Running},
     version,
 };
 
-/// The flag that the second process is started with.
+/// Flag of the second process.
 pub(super) const DETACHED: &str = "--detached";
-/// How many bytes of the log are looked at, and how many lines of them are shown, when a start fails.
+/// Bytes to read from the end of the log, and lines to show, if the start fails.
 const TAIL: (u64, usize) = (8192, 12);
 
-/// The log of the plane of a folder.
+/// Log file of a data directory.
 pub(crate) fn log(folder: &Path) -> PathBuf {
     folder.join("windlass.log")
 }
 
-/// Starts a plane and waits until it serves. One that serves already is as well.
+/// Starts a plane and waits until it is serving. A plane that is already serving is fine.
 pub(super) fn start(folder: &Path, option: &str, patience: Duration) -> anyhow::Result<()> {
     match Presence::of(folder)? {
         Presence::Serving(Running { pid, url, .. }) => {
-            eprintln!("a plane runs in {} already: {url} (process {pid})", folder.display());
+            eprintln!("a control plane is already running in {}: {url} (process {pid})", folder.display());
         }
         Presence::Busy { pid } => return Err(busy(folder, pid, option)),
         Presence::Nobody => {
             let log = log(folder);
             let child = spawn(folder, &log)?;
             let running = wait(child, folder, &log, patience)?;
-            eprintln!("windlass serves Kubernetes {} on {}", version::KUBERNETES, running.url);
+            eprintln!("Windlass serves Kubernetes {} at {}", version::KUBERNETES, running.url);
             eprintln!("process {}, log in {}; `windlass down{option}` stops it", running.pid, log.display());
         }
     }
@@ -49,47 +49,47 @@ pub(super) fn start(folder: &Path, option: &str, patience: Duration) -> anyhow::
     Ok(())
 }
 
-/// What is said when somebody has the folder.
+/// The error if a plane is already running in the directory.
 pub(super) fn taken(folder: &Path, running: &Running, option: &str) -> anyhow::Error {
     let Running { pid, url, .. } = running;
-    Advised {
-        message: format!("a plane runs in {} already: {url} (process {pid})", folder.display()),
+    ErrorWithHint {
+        message: format!("a control plane is already running in {}: {url} (process {pid})", folder.display()),
         hint: format!(
-            "`windlass down{option}` stops it, `windlass kubectl-env{option}` says how to use it; --data-dir chooses \
-             another folder"
+            "stop it with `windlass down{option}`, use it with `windlass kubectl-env{option}`, or choose another \
+             --data-dir"
         )
         .into(),
     }
     .into()
 }
 
-/// What is said when somebody is about to have the folder, or to leave it.
+/// The error if a plane is starting or stopping in the directory.
 pub(super) fn busy(folder: &Path, pid: Option<u32>, option: &str) -> anyhow::Error {
     let process = pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
-    Advised {
+    ErrorWithHint {
         message: format!("another windlass is starting or stopping in {}{process}", folder.display()),
-        hint: format!("try again in a moment; `windlass status{option}` tells what became of it").into(),
+        hint: format!("try again in a moment, or check with `windlass status{option}`").into(),
     }
     .into()
 }
 
-/// Becomes a process that the terminal does not take along when it goes.
+/// Detaches the process from the terminal.
 pub(super) fn leave_terminal(folder: &Path) -> anyhow::Result<()> {
-    rustix::process::setsid().context("cannot leave the session of the terminal")?;
-    // No folder is kept in use that the plane has nothing to do with. All paths are absolute by now.
-    env::set_current_dir(folder).with_context(|| format!("cannot enter {}", folder.display()))
+    rustix::process::setsid().context("failed to detach from the terminal")?;
+    // Does not keep an unrelated directory in use. All paths are absolute by now.
+    env::set_current_dir(folder).with_context(|| format!("failed to change to directory {}", folder.display()))
 }
 
-/// The second process.
+/// Starts the second process.
 fn spawn(folder: &Path, log: &Path) -> anyhow::Result<Child> {
-    let program = env::current_exe().context("cannot find this program")?;
+    let program = env::current_exe().context("failed to find the path of this program")?;
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(folder)
         .map_err(|source| windlass_plane::PlaneError::DataDir { path: folder.to_owned(), source })?;
     let file = fresh(log).with_context(|| format!("cannot write {}", log.display()))?;
-    let errors = file.try_clone().context("cannot share the log")?;
+    let errors = file.try_clone().context("failed to share the log file")?;
     Command::new(program)
         .args(env::args_os().skip(1))
         .arg(DETACHED)
@@ -97,10 +97,10 @@ fn spawn(folder: &Path, log: &Path) -> anyhow::Result<Child> {
         .stdout(file)
         .stderr(errors)
         .spawn()
-        .context("cannot start the plane")
+        .context("failed to start the control plane")
 }
 
-/// A new log. That of the start before stays as `windlass.log.1`, so that a crash can be looked into.
+/// Creates a new log. The previous one is kept as `windlass.log.1`, so that a crash can be investigated.
 fn fresh(log: &Path) -> io::Result<fs::File> {
     let mut older = log.as_os_str().to_owned();
     older.push(".1");
@@ -119,31 +119,31 @@ fn wait(mut child: Child, folder: &Path, log: &Path, patience: Duration) -> anyh
         {
             return Ok(Some(Ok(running)));
         }
-        Ok(child.try_wait().context("cannot look after the plane")?.map(Err))
+        Ok(child.try_wait().context("failed to wait for the control plane")?.map(Err))
     })?;
     let message = match found {
         Some(Ok(running)) => return Ok(running),
-        Some(Err(exit)) => format!("the plane ended before it served ({exit})"),
+        Some(Err(exit)) => format!("the control plane exited before it was serving ({exit})"),
         None => {
-            // What does not serve by now is not left behind. It may have ended by itself, which is as well.
+            // A plane that is not serving by now is killed. It may have exited by itself.
             let _ = child.kill();
             let _ = child.wait();
-            format!("the plane did not serve within {} seconds", patience.as_secs())
+            format!("the control plane was not serving within {} seconds", patience.as_secs())
         }
     };
     let tail = tail(log).unwrap_or_default();
     let said =
         tail.iter().filter(|line| !line.starts_with("hint: ")).map(|line| format!("\n  {line}")).collect::<String>();
-    Err(Advised { message: format!("{message}{said}"), hint: hint(&tail, log).into() }.into())
+    Err(ErrorWithHint { message: format!("{message}{said}"), hint: hint(&tail, log).into() }.into())
 }
 
-/// What the plane itself advised, or where there is more to read.
+/// The hint of the plane itself, or where to read more.
 fn hint(tail: &[String], log: &Path) -> String {
     let advised = tail.iter().rev().find_map(|line| line.strip_prefix("hint: "));
-    advised.map_or_else(|| format!("the whole log is in {}", log.display()), str::to_owned)
+    advised.map_or_else(|| format!("see the full log in {}", log.display()), str::to_owned)
 }
 
-/// The last lines of the log.
+/// Last lines of the log.
 fn tail(log: &Path) -> io::Result<Vec<String>> {
     let (bytes, lines) = TAIL;
     let mut file = fs::File::open(log)?;
@@ -182,6 +182,6 @@ mod tests {
         assert_eq!(last.len(), TAIL.1);
         assert_eq!(last[TAIL.1 - 3..], ["line 4999", "error: it is broken", "hint: repair it"]);
         assert_eq!(hint(&last, &log), "repair it");
-        assert_eq!(hint(&last[..2], &log), format!("the whole log is in {}", log.display()));
+        assert_eq!(hint(&last[..2], &log), format!("see the full log in {}", log.display()));
     }
 }

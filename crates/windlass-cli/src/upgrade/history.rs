@@ -1,4 +1,4 @@
-//! What was generated, from the history of version control.
+//! Generated files in the git history.
 
 use std::{
     path::Path,
@@ -7,10 +7,10 @@ use std::{
 
 use windlass_scaffold::fingerprint;
 
-/// How far back it is looked.
+/// How many commits are searched.
 const COMMITS: &str = "--max-count=500";
 
-/// The text of a file with a fingerprint, if it was ever committed to git.
+/// Returns the content of a file with a fingerprint, if it was ever committed.
 pub(super) fn find(root: &Path, path: &str, known: &str) -> Option<String> {
     let commits = git(root, &["log", COMMITS, "--format=%H", "--", path])?;
     // `./`, as the project need not be the root of the repository.
@@ -18,7 +18,7 @@ pub(super) fn find(root: &Path, path: &str, known: &str) -> Option<String> {
     texts.into_iter().find(|text| fingerprint(text) == known)
 }
 
-/// What git says; nothing if there is none, or no repository.
+/// Returns the output of git; `None` without git or a repository.
 fn git(root: &Path, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new("git");
     command.args(arguments).current_dir(root).stdin(Stdio::null()).stderr(Stdio::null());

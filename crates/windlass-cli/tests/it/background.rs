@@ -124,7 +124,7 @@ fn a_plane_is_started_looked_at_and_stopped() {
     let (code, status) = folder.status();
     assert_eq!((code, status["state"].as_str()), (Some(1), Some("Stopped")));
     let (_, said) = folder.succeeds(&["down"]);
-    assert_eq!(said, format!("no plane runs in {}\n", folder.path.display()));
+    assert_eq!(said, format!("no control plane is running in {}\n", folder.path.display()));
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn data_is_removed_only_if_one_insists() {
     let folder = Folder::new();
     folder.start();
     let said = folder.fails(&["down", "--delete-data"]);
-    assert!(said.ends_with("hint: --force removes it without asking\n"), "{said}");
+    assert!(said.ends_with("hint: use --force to delete it without asking\n"), "{said}");
     assert_eq!(folder.status().0, Some(0), "nothing was stopped");
     fs::write(folder.path.join("images.yaml"), "mine").unwrap();
     folder.succeeds(&["down", "--delete-data", "--force"]);

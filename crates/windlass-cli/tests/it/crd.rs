@@ -150,7 +150,7 @@ fn a_minimal_definition_gets_a_version_and_a_schema() {
         format!(
             "{name}: spec.version v1 is now the only entry of spec.versions, served and stored\n\
              {name}: version v1 had no schema: it now has one that allows any field\n\
-             upgraded one definition\n"
+             converted 1 CustomResourceDefinition\n"
         )
     );
 }
@@ -215,7 +215,10 @@ fn files_are_replaced_together_and_other_documents_stay() {
     let result = upgrade(&[first, second, "--output", new.to_str().unwrap()], "");
     assert_eq!((result.status.code(), result.stdout.is_empty()), (Some(0), true));
     let account = String::from_utf8(result.stderr).unwrap();
-    assert!(account.contains(&format!("{second}: ConfigMap x is no definition and was left as it is\n")), "{account}");
+    assert!(
+        account.contains(&format!("{second}: ConfigMap x: not a CustomResourceDefinition, unchanged\n")),
+        "{account}"
+    );
     assert!(account.ends_with("upgraded 2 definitions\n"), "{account}");
 
     assert_eq!(upgrade(&["--in-place", first, second], "").status.code(), Some(0));
@@ -259,10 +262,10 @@ fn wrong_input_is_told_with_what_to_do() {
     };
     let template = said(&["-"], "a: 1\n---\n{{ if .Values.crd }}\n", 1);
     assert!(template.starts_with("error: standard input: document 2: yaml: "), "{template}");
-    assert!(template.ends_with("hint: give plain YAML or JSON; render templates first\n"), "{template}");
+    assert!(template.ends_with("hint: use plain YAML or JSON; render templates first\n"), "{template}");
     assert!(said(&["/nowhere/x.yaml"], "", 1).starts_with("error: cannot read /nowhere/x.yaml: "));
     assert!(said(&["--in-place", "-"], "", 1).contains("standard input cannot be replaced"));
-    assert!(said(&["-", "-"], "", 1).contains("standard input can be read only once"));
+    assert!(said(&["-", "-"], "", 1).contains("standard input can only be read once"));
     assert!(said(&["--in-place", "--output", "x", "y"], "", 2).contains("cannot be used with"));
     let nothing = output(windlass().args(["crd", "upgrade"]));
     assert_eq!(nothing.status.code(), Some(2));

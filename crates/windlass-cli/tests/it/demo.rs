@@ -55,7 +55,7 @@ const TOLD: &[&str] = &[
     "service/visitors ",
     "✓ all of it is gone",
     "$ kubectl get deployments,replicasets,pods,services",
-    "━━ What was broken is whole again",
+    "━━ Everything has recovered",
 ];
 
 fn demo(temporary: &Path) -> Command {

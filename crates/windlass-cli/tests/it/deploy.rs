@@ -90,7 +90,7 @@ async fn an_operator_is_deployed_changed_and_taken_away() {
         "{}",
         said.err
     );
-    assert!(said.err.contains("hint: --force-conflicts takes these fields over"), "{}", said.err);
+    assert!(said.err.contains("hint: use --force-conflicts to take ownership of these fields"), "{}", said.err);
     assert_eq!(run(&["deploy", "--force-conflicts"]).code, Some(0));
 
     make_guestbook_without_webhooks(&client).await;
@@ -117,7 +117,7 @@ fn a_cluster_that_is_not_there_is_told_with_what_to_do() {
     let golden = Golden::new();
     let said = golden.run(&["install", "--kubeconfig", "/nowhere/at/all"]);
     assert_eq!(said.code, Some(1));
-    assert!(said.err.contains("cannot use the kubeconfig /nowhere/at/all"), "{}", said.err);
+    assert!(said.err.contains("cannot resolve the path of the kubeconfig /nowhere/at/all"), "{}", said.err);
     let kubeconfig = golden.beside("kubeconfig");
     let text = "apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\n\
                 contexts: [{name: a, context: {cluster: a, user: a}}]\nusers: [{name: a, user: {}}]\n";

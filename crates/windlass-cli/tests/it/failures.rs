@@ -153,7 +153,7 @@ fn nobody_who_listens_is_no_panic_and_a_full_disk_is_an_error() {
         let failed = windlass().args(arguments).stdout(full).stderr(Stdio::piped()).output().unwrap();
         let err = String::from_utf8(failed.stderr).unwrap();
         assert_eq!(failed.status.code(), Some(1), "{arguments:?}: {err}");
-        assert!(err.starts_with("error: cannot write to standard output: "), "{err}");
+        assert!(err.starts_with("error: failed to write to standard output: "), "{err}");
     }
     let deaf = windlass().args(["status", "--data-dir", "/nothing/there"]).stderr(gone()).output().unwrap();
     assert_eq!(deaf.status.code(), Some(1));

@@ -46,7 +46,7 @@ fn types_become_part_of_a_project_and_stay_the_users() {
     assert!(!read("src/operator.rs").contains("define::<api::certificate"), "the definition is somebody else's");
     assert!(read("tests/it/main.rs").contains(".with_crd::<api::certificate::Certificate>()"));
     let (code, _, err) = run(&root, &import);
-    assert_eq!((code, err.as_str()), (Some(0), "there was nothing to do\n"));
+    assert_eq!((code, err.as_str()), (Some(0), "nothing to do\n"));
 
     // Other commands leave them alone, and another import asks.
     fs::write(root.join("src/api/certificate/v1.rs"), "// mine\n").unwrap();

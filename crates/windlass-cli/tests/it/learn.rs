@@ -87,7 +87,7 @@ fn an_operator_is_granted_what_it_uses() {
     fs::write(&granted, to_yaml(manifests.iter().filter(|manifest| manifest.part == Part::Rbac))).unwrap();
     let (code, out, err) = learn(folder.path(), &["-o", "table", "--compare", granted.to_str().unwrap()]);
     assert_eq!(code, Some(0), "{err}\n{out}");
-    assert!(err.contains("everything that was used is granted"), "{err}");
+    assert!(err.contains("all used permissions are granted"), "{err}");
     // Whether it looks before it applies depends on what its caches have by then.
     let out = out.replace("get,list", "list");
     let rules: Vec<String> =
@@ -202,7 +202,7 @@ fn a_command_that_fails_is_told() {
     let failed = output(windlass().args(["rbac", "learn", "--", "false"]));
     let err = String::from_utf8(failed.stderr).unwrap();
     assert_eq!(failed.status.code(), Some(1));
-    assert!(failed.stdout.is_empty() && err.contains("nothing has to be allowed"), "{err}");
+    assert!(failed.stdout.is_empty() && err.contains("no permissions are needed"), "{err}");
     assert!(err.contains("error: false ended with exit status: 1\nhint: "), "{err}");
     let nothing = output(windlass().args(["rbac", "learn", "--", "/nothing/there"]));
     assert!(String::from_utf8_lossy(&nothing.stderr).contains("error: cannot run /nothing/there"));

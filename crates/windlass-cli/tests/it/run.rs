@@ -230,7 +230,7 @@ async fn an_operator_is_run_again_after_each_change_that_can_be_built() {
     assert!(webhooks.get_opt("shop-run").await.unwrap().is_none());
     answer_probe(&first.probes);
     run.until_said("windlass | Book default/book-example: created");
-    run.until_said("windlass | the samples are in place");
+    run.until_said("windlass | samples applied");
     let webhook = webhooks.get("shop-run").await.unwrap().webhooks.unwrap().remove(0);
     let url = format!("https://127.0.0.1:{}/validate", first.webhook_port);
     assert_eq!(webhook.client_config.url, Some(url));
@@ -239,7 +239,7 @@ async fn an_operator_is_run_again_after_each_change_that_can_be_built() {
     // A build that fails leaves it alone.
     project.append("src/lib.rs", "// BROKEN\n");
     run.until_said("cargo | error: it is broken");
-    run.until_said("windlass | the build ended with code 101");
+    run.until_said("windlass | the build exited with code 101");
     assert!(is_alive(&first.process));
     let lib = fs::read_to_string(project.root().join("src/lib.rs")).unwrap();
     fs::write(project.root().join("src/lib.rs"), lib.replace("// BROKEN\n", "")).unwrap();
@@ -266,9 +266,7 @@ fn a_build_that_fails_and_that_nobody_will_mend_is_a_failure() {
     let err = String::from_utf8(said.stderr).unwrap();
     assert_eq!(said.status.code(), Some(1), "{err}");
     assert!(err.contains("   cargo | error: it is broken\n"), "{err}");
-    assert!(
-        err.ends_with("error: the build ended with code 101\nhint: mend what the compiler names, and run it again\n")
-    );
+    assert!(err.ends_with("error: the build exited with code 101\nhint: fix the compiler errors and run it again\n"));
 }
 
 #[test]

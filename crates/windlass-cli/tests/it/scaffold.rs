@@ -93,7 +93,7 @@ fn a_project_is_made_once() {
     let before = project.everything();
     let again = run(project.folder.path(), &["init", "shop", "--domain", "example.com"]);
     assert_eq!(again.code, Some(1));
-    assert!(again.err.contains("shop is a project already\nhint: "), "{}", again.err);
+    assert!(again.err.contains("shop is already a project\nhint: "), "{}", again.err);
     assert_eq!(project.everything(), before);
 }
 
@@ -102,7 +102,7 @@ fn names_are_refused_with_a_better_one() {
     let folder = tempfile::tempdir().unwrap();
     let said = run(folder.path(), &["init", "My_Shop", "--domain", "example.com"]);
     assert_eq!(said.code, Some(1));
-    assert!(said.err.starts_with("error: the project's name \"My_Shop\" must be lower case"), "{}", said.err);
+    assert!(said.err.starts_with("error: the project's name \"My_Shop\" must consist of lower-case"), "{}", said.err);
     assert!(said.err.ends_with("hint: try \"my-shop\"\n"), "{}", said.err);
     for (arguments, hint) in [
         (&["build"][..], "try \"build-operator\""),
@@ -176,7 +176,7 @@ fn what_finds_no_place_is_told_with_file_and_line() {
 fn what_was_edited_is_removed_only_with_force_and_with_its_folders() {
     let project = Project::with_book();
     let pristine = project.everything();
-    project.edit("src/controller/book.rs", "all is as it should be", "it is mine");
+    project.edit("src/controller/book.rs", "all resources are up to date", "it is mine");
     let before = project.everything();
     let said = project.run(&["delete", "api", "--kind", "Book"]);
     assert_eq!(said.code, Some(1));
@@ -210,7 +210,7 @@ fn files_of_others_are_not_overwritten() {
     let said = project.run(PEN);
     assert_eq!(said.code, Some(1));
     assert!(
-        said.err.contains("src/controller/pen.rs: it is there already, and windlass did not make it"),
+        said.err.contains("src/controller/pen.rs: it already exists and was not created by windlass"),
         "{}",
         said.err
     );

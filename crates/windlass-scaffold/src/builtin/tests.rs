@@ -4,7 +4,7 @@ use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope, Resource};
 
 use super::*;
 
-/// Whether objects of a scope are in namespaces.
+/// Whether objects of a scope are namespaced.
 trait Scope {
     const NAMESPACED: bool;
 }
@@ -35,7 +35,7 @@ macro_rules! described {
     }};
 }
 
-/// The types are there, and are what is said of them.
+/// Every type exists in k8s-openapi and has the listed group, version, kind and scope.
 #[rustfmt::skip]
 #[test]
 fn kinds_are_those_of_k8s_openapi() {
@@ -79,7 +79,7 @@ fn kinds_are_those_of_k8s_openapi() {
         format!("{} {} {} {} {} {}", one.group, one.version, one.kind, one.plural, one.namespaced, one.path())
     };
     assert_eq!(BUILTINS.iter().map(known).collect::<BTreeSet<_>>(), types);
-    assert_eq!(BUILTINS.len(), types.len(), "none is there twice");
+    assert_eq!(BUILTINS.len(), types.len(), "a kind is listed twice");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn all_that_a_server_has_and_can_be_watched_is_known() {
             true => {
                 let found = found.unwrap_or_else(|| panic!("{place} is not known"));
                 assert_eq!((found.plural, found.namespaced), (&*resource.plural, resource.namespaced), "{place}");
-                // Whoever says only the kind gets a stable one.
+                // Naming only the kind selects a stable version.
                 let first = Builtin::of_kind(Some(found.group), None, found.kind).unwrap();
                 assert!(!first.version.contains("alpha") && !first.version.contains("beta"), "{place}");
             }
@@ -105,12 +105,12 @@ fn all_that_a_server_has_and_can_be_watched_is_known() {
 #[test]
 fn what_is_said_of_others_is_true() {
     for (group, version, kind, why, hint) in [
-        (None, None, "Book", "Book is neither a kind of this project nor one of Kubernetes", "otherwise"),
+        (None, None, "Book", "Book is neither a kind of this project nor a built-in kind", "otherwise"),
         (None, None, "pod", "pod is neither", "Kubernetes has Pod of core/v1"),
         (Some("apps"), Some("v1beta1"), "Deployment", "Deployment of apps/v1beta1 is neither", "Deployment of apps/v1"),
         (Some("batch"), None, "Deployment", "Deployment of batch is neither", "Deployment of apps/v1"),
         (Some("example.com"), None, "Deployment", "Deployment of example.com is neither", "otherwise"),
-        (None, None, "TokenReview", "objects of TokenReview are not stored", "choose another kind"),
+        (None, None, "TokenReview", "TokenReview objects are not stored", "choose another kind"),
     ] {
         let error = Builtin::unknown(group, version, kind, "otherwise");
         assert!(error.to_string().starts_with(why), "{error}");

@@ -38,13 +38,13 @@ fn refused(result: Result<(), ScaffoldError>, message: &str, hint: &str) {
 fn a_kind_is_made_once_and_its_plural_too() {
     let mut project = with_book();
     let again = ApiOptions::new("shop", "v1", "Book");
-    refused(project.create_api(again), "Book of shop.example.com is there already", "windlass edit");
+    refused(project.create_api(again), "Book of shop.example.com already exists", "windlass edit");
     let later = ApiOptions::new("shop", "v2", "Book");
-    refused(project.create_api(later), "is there already", "windlass create version");
+    refused(project.create_api(later), "already exists", "windlass create version");
     let same = ApiOptions { plural: Some("books".to_owned()), ..ApiOptions::new("shop", "v1", "Tome") };
     refused(project.create_api(same), "the plural books in shop.example.com", "--plural");
     let twice = ApiOptions::new("shop", "v1", "Pen").field("a:int").unwrap().field("a:string").unwrap();
-    refused(project.create_api(twice), "the field a is there already", "another name");
+    refused(project.create_api(twice), "the field a already exists", "another name");
 }
 
 #[test]
@@ -73,10 +73,14 @@ fn another_version_begins_as_the_stored_one_and_is_converted() {
     assert_eq!(book.versions.iter().map(|version| version.name.as_str()).collect::<Vec<_>>(), ["v1beta1", "v1"]);
     assert_eq!((book.storage_version.as_str(), book.webhooks.conversion), ("v1", true));
     assert_eq!(book.versions[0].fields.len(), 2);
-    refused(project.create_version(VersionOptions::new("v1", "Book")), "Book v1 is there already", "--version");
+    refused(project.create_version(VersionOptions::new("v1", "Book")), "Book v1 already exists", "--version");
     let from = VersionOptions { from: Some("v3".to_owned()), ..VersionOptions::new("v2", "Book") };
-    refused(project.create_version(from), "there is no Book v3", "there are v1beta1, v1");
-    refused(project.delete_api(None, "Book", Some("v1")), "Book is stored as v1", "store another first");
+    refused(project.create_version(from), "Book v3 does not exist", "versions: v1beta1, v1");
+    refused(
+        project.delete_api(None, "Book", Some("v1")),
+        "v1 is the storage version of Book",
+        "change the storage version first",
+    );
     project.set_storage(None, "Book", "v1beta1").unwrap();
     project.delete_api(None, "Book", Some("v1")).unwrap();
     assert!(!project.resources[0].webhooks.conversion);
@@ -87,19 +91,19 @@ fn another_version_begins_as_the_stored_one_and_is_converted() {
 #[test]
 fn webhooks_are_added_to_what_is_there_and_to_kinds_of_kubernetes() {
     let mut project = with_book();
-    refused(project.create_webhook(webhook("Book", false, false)), "has to do something", "--defaulting");
+    refused(project.create_webhook(webhook("Book", false, false)), "no webhook is selected", "--defaulting");
     refused(project.create_webhook(webhook("Book", false, true)), "one version", "create version");
     project.create_webhook(webhook("Book", true, false)).unwrap();
-    refused(project.create_webhook(webhook("Book", true, false)), "is there already", "nothing to do");
+    refused(project.create_webhook(webhook("Book", true, false)), "already exists", "nothing to do");
     project.create_webhook(webhook("Pod", true, false)).unwrap();
     assert_eq!((project.resources[1].origin, project.resources[1].controller), (Origin::Builtin, false));
-    refused(project.create_webhook(webhook("Moon", true, false)), "nor one of Kubernetes", "there are Book");
+    refused(project.create_webhook(webhook("Moon", true, false)), "nor a built-in kind", "kinds of this project: Book");
 }
 
 #[test]
 fn controllers_are_of_kinds_of_the_project_of_kubernetes_and_of_others() {
     let mut project = with_book();
-    refused(project.create_controller(controller(None, None, "Book")), "is there already", "edit it");
+    refused(project.create_controller(controller(None, None, "Book")), "already exists", "edit it");
     let api = ApiOptions { controller: false, ..ApiOptions::new("shop", "v1", "Pen") };
     project.create_api(api).unwrap();
     project.create_controller(controller(None, None, "Pen")).unwrap();
@@ -126,5 +130,5 @@ fn fields_are_added_changed_and_removed() {
     assert_eq!(texts, ["pages:int64", "isbn:string"]);
     project.edit_fields(None, "Book", Some("v1"), Vec::new(), &["pages".to_owned()]).unwrap();
     let missing = project.edit_fields(None, "Book", None, Vec::new(), &["pages".to_owned()]);
-    refused(missing, "there is no field pages of Book", "isbn");
+    refused(missing, "field pages of Book does not exist", "isbn");
 }

@@ -1,4 +1,4 @@
-//! Reading a field.
+//! Parsing of fields.
 
 use std::str::FromStr;
 
@@ -16,9 +16,9 @@ impl FromStr for Field {
         let wrong =
             |why: String, hint: &str| ScaffoldError::Field { text: text.to_owned(), why, hint: hint.to_owned() };
         let Some((name, rest)) = text.split_once(':') else {
-            return Err(wrong("it has no type".to_owned(), "write it as name:type, as replicas:int32"));
+            return Err(wrong("it has no type".to_owned(), "write it as name:type, for example replicas:int32"));
         };
-        // `name?:type` is as good as `name:type?`.
+        // `name?:type` is accepted like `name:type?`.
         let (name, optional_name) = optional(name.trim());
         names::check_field(name)?;
         let (kind, rest) = split_type(rest.trim()).map_err(|why| wrong(why, TYPES))?;
@@ -37,11 +37,11 @@ impl FromStr for Field {
             example: None,
             doc: None,
         };
-        let hint = "what follows the type is =MIN..MAX, or ,default=..., ,pattern=..., ,example=..., ,doc=...";
+        let hint = "after the type, write =MIN..MAX, ,default=..., ,pattern=..., ,example=... or ,doc=...";
         let (range, settings) = split_settings(rest).map_err(|why| wrong(why, hint))?;
         if let Some(range) = range {
             let Some((min, max)) = range.split_once("..") else {
-                return Err(wrong(format!("{range:?} is no range"), "write a range as 1..10, 1.. or ..10"));
+                return Err(wrong(format!("{range:?} is not a range"), "write a range as 1..10, 1.. or ..10"));
             };
             field.min = (!min.is_empty()).then_some(min).map(number).transpose().map_err(|why| wrong(why, hint))?;
             field.max = (!max.is_empty()).then_some(max).map(number).transpose().map_err(|why| wrong(why, hint))?;
@@ -68,13 +68,13 @@ fn optional(text: &str) -> (&str, bool) {
     }
 }
 
-/// The type and what follows it.
+/// Splits the type from the text that follows it.
 fn split_type(text: &str) -> Result<(FieldType, &str), String> {
     if let Some(inner) = text.strip_prefix("[]") {
         let (kind, rest) = split_type(inner)?;
         return match kind {
             FieldType::List(_) | FieldType::Map | FieldType::Quantity | FieldType::Time => {
-                Err(format!("lists of {kind} are not for the command line"))
+                Err(format!("lists of {kind} are not supported on the command line"))
             }
             kind => Ok((FieldType::List(Box::new(kind)), rest)),
         };
@@ -97,44 +97,44 @@ fn split_type(text: &str) -> Result<(FieldType, &str), String> {
         "quantity" => FieldType::Quantity,
         "time" => FieldType::Time,
         "map" => FieldType::Map,
-        other => return Err(format!("there is no type {other:?}")),
+        other => return Err(format!("unknown type {other:?}")),
     };
     Ok((kind, rest))
 }
 
-/// Words of an enumeration have to be different as variants, too.
+/// The values of an enum must also differ as Rust variants.
 fn check_words(words: &[String]) -> Result<(), String> {
     let variants = names::variants(words);
     for (place, word) in words.iter().enumerate() {
         if word.is_empty() {
-            return Err("one of the words of the enumeration is empty".to_owned());
+            return Err("an enum value is empty".to_owned());
         }
         if word.chars().any(|letter| letter.is_control() || letter == '"' || letter == '\\') {
-            return Err(format!("{word:?} has a quote, a backslash or a line break in it"));
+            return Err(format!("{word:?} contains a quote, a backslash or a line break"));
         }
         let before = &words[..place];
         if before.contains(word) {
-            return Err(format!("{word:?} is there twice"));
+            return Err(format!("{word:?} occurs twice"));
         }
         if let Some(other) = before.iter().zip(&variants).find(|(_, variant)| **variant == variants[place]) {
-            return Err(format!("{word:?} is too much like {:?}: both are {} in Rust", other.0, other.1));
+            return Err(format!("{word:?} is too similar to {:?}: both become {} in Rust", other.0, other.1));
         }
     }
     Ok(())
 }
 
-/// A value of a setting, by its key.
+/// Key and value of a setting.
 type Setting<'a> = (&'a str, &'a str);
 
-/// The range and the settings that follow the type. A comma begins a setting only if a key follows: patterns and
-/// sentences may have some.
+/// Splits the range and the settings that follow the type. A comma starts a setting only if a key follows: patterns and
+/// descriptions may contain commas.
 fn split_settings(text: &str) -> Result<(Option<&str>, Vec<Setting<'_>>), String> {
     let starts: Vec<usize> =
         text.match_indices(',').map(|(place, _)| place).filter(|place| key_at(text, *place)).collect();
     let first = starts.first().copied().unwrap_or(text.len());
     let range = match text[..first].trim() {
         "" => None,
-        range => Some(range.strip_prefix('=').ok_or_else(|| format!("{range:?} is not understood"))?),
+        range => Some(range.strip_prefix('=').ok_or_else(|| format!("cannot parse {range:?}"))?),
     };
     let mut settings = Vec::new();
     for (index, start) in starts.iter().enumerate() {
@@ -156,6 +156,6 @@ fn key_at(text: &str, comma: usize) -> bool {
 
 fn number(text: &str) -> Result<Number, String> {
     let value: Option<f64> = text.trim().parse().ok().filter(|value: &f64| value.is_finite());
-    let value = value.ok_or_else(|| format!("{text:?} is no number"))?;
+    let value = value.ok_or_else(|| format!("{text:?} is not a number"))?;
     Ok(Number { text: text.trim().to_owned(), value })
 }

@@ -36,45 +36,45 @@ fn what_is_written_is_read_again() {
 #[test]
 fn what_does_not_fit_is_refused_with_a_reason() {
     refused("size", "it has no type");
-    refused("Size:int", "must be letters and digits in camelCase");
-    refused("size:integer", "there is no type \"integer\"");
-    refused("size:int=3", "\"3\" is no range");
-    refused("size:int=a..b", "\"a\" is no number");
-    refused("size:int=1.5..2", "1.5 is no whole number");
-    refused("size:int32=1..3000000000", "3000000000 is no whole number");
-    refused("size:int=5..1", "nothing is between 5 and 1");
-    refused("size:int=1..3,default=7", "\"7\" is not within its range");
-    refused("on:bool,default=maybe", "\"maybe\" is no bool");
-    refused("on:bool=0..1", "a bool has no range");
-    refused("colour:enum(red|Red)", "\"Red\" is too much like \"red\": both are Red in Rust");
-    refused("colour:enum(red|red)", "\"red\" is there twice");
-    refused("colour:enum()", "one of the words of the enumeration is empty");
-    refused("colour:enum(a\\|b)", "has a quote, a backslash or a line break in it");
+    refused("Size:int", "must consist of letters and digits in camelCase");
+    refused("size:integer", "unknown type \"integer\"");
+    refused("size:int=3", "\"3\" is not a range");
+    refused("size:int=a..b", "\"a\" is not a number");
+    refused("size:int=1.5..2", "1.5 is not an integer");
+    refused("size:int32=1..3000000000", "3000000000 is not an integer");
+    refused("size:int=5..1", "the range from 5 to 1 is empty");
+    refused("size:int=1..3,default=7", "\"7\" is out of range");
+    refused("on:bool,default=maybe", "\"maybe\" is not a valid bool");
+    refused("on:bool=0..1", "a bool cannot have a range");
+    refused("colour:enum(red|Red)", "\"Red\" is too similar to \"red\": both become Red in Rust");
+    refused("colour:enum(red|red)", "\"red\" occurs twice");
+    refused("colour:enum()", "an enum value is empty");
+    refused("colour:enum(a\\|b)", "contains a quote, a backslash or a line break");
     refused("colour:enum(red", "enum( has no )");
-    refused("colour:enum(red),default=blue", "\"blue\" is no enum(red)");
+    refused("colour:enum(red),default=blue", "\"blue\" is not a valid enum(red)");
     refused("all:[][]string", "lists of []string");
-    refused("code:string,pattern=^a+$", "its pattern cannot be turned into a value");
-    refused("tags:[]string,default=a", "has no default here");
-    refused("wait:duration,default=1hour", "is no duration");
+    refused("code:string,pattern=^a+$", "cannot derive a sample value");
+    refused("tags:[]string,default=a", "cannot have a default here");
+    refused("wait:duration,default=1hour", "is not a valid duration");
     refused("size:int,default=1,default=2", "default is given twice");
     refused("size:int,doc=one\ntwo", "line break");
-    refused("size:[]int=50..", "too much to ask");
-    refused("size:int!", "there is no type \"int!\"");
+    refused("size:[]int=50..", "too large");
+    refused("size:int!", "unknown type \"int!\"");
 }
 
 #[test]
 fn patterns_are_those_of_the_server_and_values_match_them() {
-    refused("a:string?,pattern=[", "no server takes its pattern: error parsing regexp: missing closing ]: `[`");
+    refused("a:string?,pattern=[", "the API server rejects the pattern: error parsing regexp: missing closing ]: `[`");
     refused("a:string?,pattern=*", "missing argument to repetition operator: `*`");
     for pattern in ["^(?!x).*$", "^(?=x).*$", "(?<=a)b", "(?<!a)b", r"(a)\1"] {
         let error = format!("a:string?,pattern={pattern}").parse::<Field>().unwrap_err();
-        assert!(error.to_string().contains("no server takes its pattern"), "{error}");
+        assert!(error.to_string().contains("the API server rejects the pattern"), "{error}");
         assert!(error.hint().contains("CEL"), "{}", error.hint());
     }
-    refused("a:string,pattern=^[a-z]+$,default=A", "its default \"A\" does not match its pattern ^[a-z]+$");
-    refused("a:string,pattern=^[a-z]+$,example=1", "its example \"1\" does not match");
-    refused("a:string,pattern=^[a-z]+$,default=a,example=1", "its example \"1\" does not match");
-    // As Go reads it: digits are those of ASCII, and a match may be anywhere.
+    refused("a:string,pattern=^[a-z]+$,default=A", "the default \"A\" does not match the pattern ^[a-z]+$");
+    refused("a:string,pattern=^[a-z]+$,example=1", "the example \"1\" does not match");
+    refused("a:string,pattern=^[a-z]+$,default=a,example=1", "the example \"1\" does not match");
+    // The semantics of Go: `\d` matches ASCII digits, and a match can be anywhere.
     refused("a:string,pattern=^\\d$,example=\u{664}", "does not match");
     field("a:string,pattern=b+,example=abc");
     field(r"a:string,pattern=^\d{2}\pL$,default=12ü");

@@ -1,4 +1,4 @@
-//! Values of fields: whether one fits, and one that does.
+//! Values of fields: validation and samples.
 
 use windlass_schema::go_regex;
 
@@ -7,22 +7,22 @@ use super::{Field, FieldType, Number};
 /// What is wrong, and what to do.
 type Complaint = (String, String);
 
-/// What other expressions have and those of the server have not.
+/// Syntax of other regular expression engines that Go does not support.
 const LOOKING: &[&str] = &["(?=", "(?!", "(?<=", "(?<!", "\\1", "\\2", "\\k<"];
 
-/// How lengths of time are written.
+/// Pattern of durations.
 pub(crate) const DURATION_PATTERN: &str = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$";
 
-/// How quantities are written.
+/// Pattern of quantities.
 pub(crate) const QUANTITY_PATTERN: &str =
     r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$";
 
 impl Field {
-    /// Whether what is said about the field fits its type.
+    /// Checks that the settings fit the type.
     pub(super) fn check(&self) -> Result<(), Complaint> {
         let texts = [&self.default, &self.pattern, &self.example, &self.doc];
         if texts.into_iter().flatten().any(|text| text.chars().any(char::is_control)) {
-            return Err(("it has a line break or the like in it".to_owned(), "write it on one line".to_owned()));
+            return Err(("it contains a control character".to_owned(), "write it on one line".to_owned()));
         }
         let bounds = [&self.min, &self.max].into_iter().flatten();
         match self.kind {
@@ -36,18 +36,18 @@ impl Field {
                 for bound in bounds {
                     self.check_whole(bound)?;
                     if bound.value < 0.0 {
-                        return Err((format!("{} is no length", bound.text), "use 0 or more".to_owned()));
+                        return Err((format!("{} is not a valid length", bound.text), "use 0 or more".to_owned()));
                     }
                 }
-                // Samples have at least as much.
+                // Samples have at least this length or this many items.
                 let most = if self.is_collection() { 20.0 } else { 1000.0 };
                 if let Some(min) = self.min.as_ref().filter(|min| min.value > most) {
-                    let why = format!("{} is too much to ask of the command line", min.text);
+                    let why = format!("{} is too large for the command line", min.text);
                     return Err((why, "add the constraint to the generated types".to_owned()));
                 }
             }
             _ if self.min.is_some() || self.max.is_some() => {
-                let why = format!("a {} has no range", self.kind);
+                let why = format!("a {} cannot have a range", self.kind);
                 return Err((why, "ranges are for numbers, strings, lists and maps".to_owned()));
             }
             _ => {}
@@ -55,41 +55,42 @@ impl Field {
         if let (Some(min), Some(max)) = (&self.min, &self.max)
             && min.value > max.value
         {
-            return Err((format!("nothing is between {} and {}", min.text, max.text), "exchange them".to_owned()));
+            return Err((
+                format!("the range from {} to {} is empty", min.text, max.text),
+                "swap the bounds".to_owned(),
+            ));
         }
         if self.pattern.is_some() && self.kind != FieldType::String {
-            return Err((format!("a {} has no pattern", self.kind), "patterns are for strings".to_owned()));
+            return Err((format!("a {} cannot have a pattern", self.kind), "patterns are for strings".to_owned()));
         }
         if self.is_collection() && self.default.is_some() {
-            let hint = "leave out the default and write ?: it is empty then";
-            return Err((format!("a {} has no default here", self.kind), hint.to_owned()));
+            let hint = "remove the default and make the field optional with `?`: it is then empty";
+            return Err((format!("a {} cannot have a default here", self.kind), hint.to_owned()));
         }
         for value in [&self.default, &self.example].into_iter().flatten() {
             self.check_value(value)?;
         }
         self.check_pattern()?;
         if self.pattern.is_some() && self.is_required() && self.example.is_none() {
-            let why = "its pattern cannot be turned into a value for the sample";
-            return Err((why.to_owned(), "add one that matches, as ,example=abc".to_owned()));
+            let why = "cannot derive a sample value from the pattern";
+            return Err((why.to_owned(), "add a matching value, for example ,example=abc".to_owned()));
         }
         Ok(())
     }
 
-    /// Whether the server takes the pattern, and the values by it.
+    /// Checks that the API server accepts the pattern, and that the values match it.
     fn check_pattern(&self) -> Result<(), Complaint> {
         let Some(pattern) = &self.pattern else { return Ok(()) };
         let compiled = go_regex::compile(pattern).map_err(|error| {
             let hint = match LOOKING.iter().any(|sign| pattern.contains(sign)) {
-                true => {
-                    "the server's expressions do not look ahead or behind, nor back at groups: use a CEL rule instead"
-                }
-                false => "write it as Go does: https://pkg.go.dev/regexp/syntax",
+                true => "the API server does not support lookaround and backreferences: use a CEL rule instead",
+                false => "use the syntax of Go: https://pkg.go.dev/regexp/syntax",
             };
-            (format!("no server takes its pattern: {error}"), hint.to_owned())
+            (format!("the API server rejects the pattern: {error}"), hint.to_owned())
         })?;
         for (what, value) in [("default", &self.default), ("example", &self.example)] {
             if let Some(value) = value.as_ref().filter(|value| !compiled.regex.is_match(value)) {
-                let why = format!("its {what} {value:?} does not match its pattern {pattern}");
+                let why = format!("the {what} {value:?} does not match the pattern {pattern}");
                 return Err((why, format!("give a {what} that does")));
             }
         }
@@ -103,14 +104,14 @@ impl Field {
         };
         match fits {
             true => Ok(()),
-            false => Err((format!("{} is no whole number of its size", bound.text), "use a whole number".to_owned())),
+            false => Err((format!("{} is not an integer of this size", bound.text), "use an integer".to_owned())),
         }
     }
 
     fn check_value(&self, value: &str) -> Result<(), Complaint> {
         let parsed = match &self.kind {
             FieldType::Int32 => value.parse::<i32>().ok().map(f64::from),
-            // Bounds are compared roughly: nobody has ranges that end beyond 2^53.
+            // Bounds are compared as floating-point numbers: ranges beyond 2^53 are not expected.
             #[allow(clippy::cast_precision_loss)]
             FieldType::Int64 => value.parse::<i64>().ok().map(|value| value as f64),
             FieldType::Number => value.parse::<f64>().ok().filter(|value| value.is_finite()),
@@ -125,23 +126,23 @@ impl Field {
         let hint = match &self.kind {
             FieldType::Enum(words) => format!("use one of {}", words.join(", ")),
             FieldType::Bool => "use true or false".to_owned(),
-            FieldType::Duration => "write it as 1h30m or 500ms".to_owned(),
-            FieldType::Time => "write it as 2024-01-31T12:00:00Z".to_owned(),
-            FieldType::Quantity => "write it as 500m or 2Gi".to_owned(),
-            _ => "give another value".to_owned(),
+            FieldType::Duration => "for example 1h30m or 500ms".to_owned(),
+            FieldType::Time => "for example 2024-01-31T12:00:00Z".to_owned(),
+            FieldType::Quantity => "for example 500m or 2Gi".to_owned(),
+            _ => "use another value".to_owned(),
         };
-        let size = parsed.ok_or_else(|| (format!("{value:?} is no {}", self.kind), hint.clone()))?;
+        let size = parsed.ok_or_else(|| (format!("{value:?} is not a valid {}", self.kind), hint.clone()))?;
         let is_ranged =
             matches!(self.kind, FieldType::Int32 | FieldType::Int64 | FieldType::Number | FieldType::String);
         let below = self.min.as_ref().is_some_and(|min| size < min.value);
         let above = self.max.as_ref().is_some_and(|max| size > max.value);
         match is_ranged && (below || above) {
-            true => Err((format!("{value:?} is not within its range"), hint)),
+            true => Err((format!("{value:?} is out of range"), hint)),
             false => Ok(()),
         }
     }
 
-    /// A value that the schema accepts, without quotes; nothing for what is left out of samples.
+    /// Returns a value that the schema accepts, without quotes; empty if the field is not in samples.
     pub(crate) fn sample(&self) -> String {
         if let Some(value) = self.example.as_ref().or(self.default.as_ref()) {
             return value.clone();
@@ -178,7 +179,7 @@ impl Field {
         }
     }
 
-    /// How many items the sample of a list or map has.
+    /// Number of items in the sample of a list or map.
     pub(crate) fn sample_count(&self) -> usize {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be a small count")]
         self.min.as_ref().map_or(1, |min| (min.value as usize).max(1))
@@ -192,7 +193,7 @@ impl Field {
         }
     }
 
-    /// A value of Rust that its range forbids, for a test, if there is one that can be written down.
+    /// Returns a Rust value outside of the range for a test, if one can be written.
     pub(crate) fn forbidden(&self) -> Option<String> {
         if self.is_option() {
             return None;
@@ -243,7 +244,7 @@ fn is_quantity(text: &str) -> bool {
     number.parse::<f64>().is_ok() && suffixes.contains(&suffix)
 }
 
-/// Roughly: the server knows better.
+/// An approximate check; the API server validates it.
 fn is_time(text: &str) -> bool {
     let shape: String = text.chars().map(|letter| if letter.is_ascii_digit() { '0' } else { letter }).collect();
     shape == "0000-00-00T00:00:00Z"

@@ -1,4 +1,4 @@
-//! The types of resources.
+//! Types of resources.
 
 use super::{Files, has_conversion, modules, rust_fields};
 use crate::{
@@ -10,15 +10,15 @@ const KIND: &str = include_str!("../../templates/src/kind.rs.tmpl");
 const TYPES: &str = include_str!("../../templates/src/types.rs.tmpl");
 const CONVERSION: &str = include_str!("../../templates/src/conversion.rs.tmpl");
 const BETWEEN: &str = include_str!("../../templates/src/conversion_between.rs.tmpl");
-/// Fields that are shown in tables.
+/// Maximum number of spec fields shown as printer columns.
 const MOST_COLUMNS: usize = 3;
 
-/// Where the types of a version are.
+/// Returns the path of the types of a version.
 pub fn types_path(resource: &Resource, version: &str) -> String {
     format!("src/api/{}/{}.rs", resource.module, names::version_module(version))
 }
 
-/// The types of one version as those of another: what the user has made of them is kept.
+/// Turns the types of one version into those of another, including the user's edits.
 pub fn copy_version(text: &str, kind: &str, from: &str, to: &str) -> String {
     let head = format!("//! {kind} {from}.");
     text.replacen(&head, &format!("//! {kind} {to}."), 1).replacen(
@@ -36,7 +36,7 @@ pub(super) fn add(resource: &Resource, values: &Values, files: &mut Files) {
     let kind = values.clone().with("modules", modules("pub ", names.iter().map(String::as_str)));
     files.insert(format!("src/api/{}.rs", resource.module), render(KIND, &kind));
     if resource.origin == Origin::Imported {
-        // Its types are the user's.
+        // Imported types belong to the user.
         return;
     }
     for version in &resource.versions {
@@ -65,7 +65,7 @@ fn types(resource: &Resource, version: &Version, values: &Values) -> String {
     render(TYPES, &values)
 }
 
-/// Whether the group is one of Kubernetes, which takes definitions in it only with a word about who approved them.
+/// Whether the group is reserved for Kubernetes: CRDs in it need the annotation `api-approved.kubernetes.io`.
 fn is_protected(group: &str) -> bool {
     ["k8s.io", "kubernetes.io"]
         .iter()
@@ -96,7 +96,7 @@ fn imports(fields: &[Field], own: bool) -> String {
     lines.join("\n")
 }
 
-/// What `kubectl get` shows.
+/// Columns of `kubectl get`.
 fn columns(fields: &[Field], own: bool) -> String {
     let column = |name: &str, kind: &str, path: &str| {
         format!(r##"printcolumn = r#"{{"name": "{name}", "type": "{kind}", "jsonPath": "{path}"}}"#"##)

@@ -1,4 +1,4 @@
-//! How the operator is deployed: a kustomize tree around what the program says about itself.
+//! The kustomize tree around the manifests that the operator generates itself.
 
 use super::{Files, has_webhook, rust_fields};
 use crate::{
@@ -30,7 +30,7 @@ pub(super) fn add(project: &Project, values: &Values, files: &mut Files) {
     let mut roles = vec!["rbac.yaml".to_owned()];
     roles.extend(own.iter().map(|one| format!("{}.yaml", one.module)));
     part("rbac", "Permissions of the operator, and roles for users of its resources.", &roles);
-    // With conversions alone, what there is to say is in the definitions.
+    // Conversion webhooks are configured in the CRDs.
     let configured = project.resources.iter().any(has_webhook);
     if configured {
         part("webhook", "Webhook configurations.", &["webhooks.yaml".to_owned()]);

@@ -1,4 +1,4 @@
-//! Fields of a spec as Rust.
+//! Fields of a spec as Rust code.
 
 use crate::{
     Field, FieldType, Number,
@@ -41,7 +41,7 @@ pub(super) fn items(kind: &str, field: &Field) -> String {
     text
 }
 
-/// The schemas of types that have none.
+/// Schema functions for types that do not implement `JsonSchema` as needed.
 pub(super) fn schemas(fields: &[Field]) -> String {
     let mut text = String::new();
     for (kind, schema) in [
@@ -62,7 +62,7 @@ pub(super) fn schemas(fields: &[Field]) -> String {
     text
 }
 
-/// `configMapName` as `Config map name`.
+/// Converts `configMapName` to `Config map name`.
 pub(super) fn title(name: &str) -> String {
     let words = names::snake(name).replace('_', " ");
     words[..1].to_ascii_uppercase() + &words[1..]
@@ -106,7 +106,7 @@ fn schemars(field: &Field) -> Vec<String> {
         FieldType::Int32 | FieldType::Int64 | FieldType::Number => parts.extend(range("range")),
         FieldType::String | FieldType::List(_) => parts.extend(range("length")),
         FieldType::Map => {
-            // There is no attribute for the size of maps.
+            // schemars has no attribute for the size of maps.
             for (name, number) in [("minProperties", &field.min), ("maxProperties", &field.max)] {
                 parts.extend(number.as_ref().map(|number| format!("extend(\"{name}\" = {})", number.text)));
             }
@@ -133,7 +133,7 @@ fn literal_number(field: &Field, number: &Number) -> String {
     }
 }
 
-/// A raw string, with as many signs around it as it takes.
+/// A raw string literal with as many `#` as it needs.
 fn raw(text: &str) -> String {
     let mut signs = String::new();
     while text.contains(&format!("\"{signs}")) {
@@ -162,7 +162,7 @@ fn type_name(kind: &str, field: &Field, of: &FieldType) -> String {
     }
 }
 
-/// The name of the enumeration of a field: not that of the spec or the status.
+/// Name of the enum of a field; must not collide with the spec or status type.
 pub(super) fn enum_name(kind: &str, field: &Field) -> String {
     let name = names::upper_camel(&names::snake(&field.name));
     match name.as_str() {
@@ -205,7 +205,7 @@ fn schema_function(field: &Field) -> String {
     if field.is_option() { format!("optional_{kind}_schema") } else { format!("{kind}_schema") }
 }
 
-/// A value as an expression. `path` comes before the names of enumerations.
+/// A value as a Rust expression. `enumeration` is the path of the enum type.
 fn literal(field: &Field, of: &FieldType, value: &str, enumeration: &str) -> String {
     match of {
         FieldType::String | FieldType::Duration => format!("{value:?}.to_owned()"),
@@ -213,7 +213,7 @@ fn literal(field: &Field, of: &FieldType, value: &str, enumeration: &str) -> Str
         FieldType::Number if value.contains('.') => value.to_owned(),
         FieldType::Number => format!("{value}.0"),
         FieldType::Quantity => format!("Quantity({value:?}.to_owned())"),
-        FieldType::Time => format!("Time({value:?}.parse().expect(\"a time must be one\"))"),
+        FieldType::Time => format!("Time({value:?}.parse().expect(\"the default must be a valid time\"))"),
         FieldType::Enum(words) => format!("{enumeration}::{}", variant(words, value)),
         FieldType::Map => {
             let entry = |key: String| format!("(\"{key}\".to_owned(), \"example\".to_owned())");
@@ -232,7 +232,7 @@ fn map_keys(field: &Field) -> impl Iterator<Item = String> {
         .map(|number| if number == 1 { "example".to_owned() } else { format!("example-{number}") })
 }
 
-/// A value of the field for an example, as an expression.
+/// An example value of the field as a Rust expression.
 pub(super) fn example(kind: &str, field: &Field) -> String {
     if !field.is_required() && field.example.is_none() && field.default.is_none() {
         return if field.is_option() { "None".to_owned() } else { "Default::default()".to_owned() };
@@ -241,7 +241,7 @@ pub(super) fn example(kind: &str, field: &Field) -> String {
     if field.is_option() { format!("Some({value})") } else { value }
 }
 
-/// Whether an example has a value of the enumeration, which then has to be imported.
+/// Whether the example uses the enum, which then has to be imported.
 pub(super) fn names_enum(field: &Field) -> bool {
     let is_enum = match &field.kind {
         FieldType::Enum(_) => true,
@@ -259,7 +259,7 @@ pub(super) fn yaml(field: &Field) -> Option<String> {
     let name = &field.name;
     let scalar = |kind: &FieldType, value: &str| match kind {
         FieldType::Int32 | FieldType::Int64 | FieldType::Number | FieldType::Bool => value.to_owned(),
-        // JSON's strings are YAML's.
+        // JSON strings are valid YAML.
         _ if is_plain(value) => value.to_owned(),
         _ => format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")),
     };
@@ -276,7 +276,7 @@ pub(super) fn yaml(field: &Field) -> Option<String> {
     })
 }
 
-/// Whether a text is the same without quotes, whoever reads it.
+/// Whether a string needs no quotes in YAML 1.1 and 1.2.
 fn is_plain(value: &str) -> bool {
     let words = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
     value.starts_with(|letter: char| letter.is_ascii_alphabetic())

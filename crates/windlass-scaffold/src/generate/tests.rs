@@ -42,7 +42,7 @@ fn controller(project: &mut Project, group: &str, version: &str, kind: &str, nam
     project.create_controller(options).unwrap();
 }
 
-/// Every template, and every branch of it.
+/// A project that uses every template and every branch of it.
 fn everything() -> Project {
     let mut project = Project::new(ProjectOptions::new("book-shop", "example.com")).unwrap();
     let mut book = ApiOptions::new("shop", "v1", "Book");
@@ -148,7 +148,7 @@ fn types_of_others_may_be_called_otherwise_than_their_kinds() {
         ("tests/it/main.rs", ".with_crd::<api::operator::OperatorObject>()"),
         ("tests/it/operator.rs", "fn example() -> OperatorObject {"),
         ("tests/it/operator.rs", "Api::<OperatorObject>::all(plane.client())"),
-        // Tests have a module with the types already.
+        // Test modules that share the name of the types' module get a prefix.
         ("src/api/install_api.rs", "pub mod type_;\n\n"),
         ("src/api/install_api.rs", "pub use type_::*;"),
         ("src/api/install_api/type_.rs", "    version = \"type\",\n    kind = \"api\",\n    root = \"ApiObject\",\n"),
@@ -164,7 +164,7 @@ fn types_of_others_may_be_called_otherwise_than_their_kinds() {
 fn a_project_without_resources_has_none_of_their_files() {
     let files = generate(&Project::new(ProjectOptions::new("empty", "example.com")).unwrap());
     assert!(files.keys().all(|path| !path.contains("api") && !path.contains("crd")), "{:?}", files.keys());
-    assert_eq!(files["src/lib.rs"], "//! The operator empty.\n\npub mod operator;\n");
+    assert_eq!(files["src/lib.rs"], "//! The empty operator.\n\npub mod operator;\n");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The tests of a project.
+//! Tests of a project.
 
 use super::{Files, has_conversion, has_webhook, modules, rust_fields};
 use crate::{
@@ -13,19 +13,19 @@ const CONVERSION: &str = include_str!("../../templates/tests/conversion.rs.tmpl"
 
 pub(super) fn add(project: &Project, values: &Values, files: &mut Files) {
     let tested = project.resources.iter().filter(|one| is_tested(one)).map(|one| one.module.as_str());
-    // Resources of others are defined too: somebody has to.
+    // The tests also install the CRDs of foreign kinds.
     let defined = project.resources.iter().filter(|one| one.origin != Origin::Builtin);
     let definitions: Vec<String> =
         defined.map(|one| format!(".with_crd::<api::{}::{}>()", one.module, one.type_name())).collect();
     let definitions = match &definitions[..] {
-        // As rustfmt has it.
+        // Formatted as rustfmt does.
         [one] => one.clone(),
         all => {
             all.iter().map(|one| format!("\n        {one}")).collect::<String>()
                 + if all.is_empty() { "" } else { "\n        " }
         }
     };
-    // A module of the tests may be called as the crate is.
+    // A test module may have the same name as the crate.
     let crate_name = project.crate_name();
     let is_module = project.resources.iter().any(|one| one.module == crate_name);
     let values = values
@@ -37,8 +37,7 @@ pub(super) fn add(project: &Project, values: &Values, files: &mut Files) {
     files.insert("tests/it/manifests.rs".to_owned(), render(MANIFESTS, &values));
 }
 
-/// Whether there is something to test: objects of Kubernetes and of others that cannot be made out of nothing are left to
-/// the user.
+/// Whether tests are scaffolded: not for imported types or built-in kinds whose objects cannot be created from nothing.
 fn is_tested(resource: &Resource) -> bool {
     match resource.builtin() {
         _ if resource.origin == Origin::Imported => false,
@@ -93,7 +92,7 @@ pub(super) fn add_resource(project: &Project, resource: &Resource, values: &Valu
     files.insert(format!("tests/it/{}.rs", resource.module), render(KIND, &values));
 }
 
-/// What a file of tests uses.
+/// Imports of a test file.
 struct Imports<'a> {
     project: &'a Project,
     resource: &'a Resource,
@@ -163,7 +162,7 @@ impl Imports<'_> {
         text
     }
 
-    /// The types of the resource that a test names.
+    /// Types of the resource that a test uses.
     fn types(&self) -> String {
         let kind = &self.resource.type_name();
         let mut names = vec![kind.clone(), format!("{kind}Spec")];
@@ -173,14 +172,14 @@ impl Imports<'_> {
             let spokes = self.resource.versions.iter().filter(|one| one.name != self.resource.storage_version);
             names.extend(spokes.map(|version| version.name.clone()));
         }
-        // As rustfmt sorts: types first, then modules.
+        // The order of rustfmt: types first, then modules.
         names.sort_by_key(|name| (name.starts_with(|letter: char| letter.is_ascii_lowercase()), name.clone()));
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         super::braced(&names)
     }
 }
 
-/// An expression that makes an object.
+/// Expression that creates an example object.
 fn example(resource: &Resource, fields: &[Field]) -> String {
     let kind = &resource.type_name();
     if let Some(builtin) = resource.builtin() {

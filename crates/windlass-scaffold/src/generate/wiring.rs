@@ -1,4 +1,4 @@
-//! The library and what is wired in it: modules, the operator, controllers and webhooks.
+//! The library crate: modules, the operator, controllers and webhooks.
 
 use super::{Files, braced, has_conversion, has_webhook, modules};
 use crate::{

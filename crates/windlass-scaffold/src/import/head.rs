@@ -1,4 +1,4 @@
-//! What stands before the types: how the resource is called and served.
+//! The `#[kube(...)]` attribute: names, scope and subresources of the resource.
 
 use serde_json::Value;
 
@@ -13,18 +13,18 @@ use crate::names;
 /// Fields that every object has.
 const OF_ALL: &[&str] = &["apiVersion", "kind", "metadata"];
 
-/// How an object is laid out.
+/// Layout of an object.
 pub(super) struct Shape {
-    /// Whether its fields stand at its top instead of under `spec`.
+    /// Whether the fields are at the top level instead of under `spec`.
     no_spec: bool,
-    /// The type of its status.
+    /// Type of the status.
     status: Option<String>,
 }
 
-/// Makes the structs of spec and status.
+/// Creates the structs of spec and status.
 pub(super) fn shape(model: &mut Model, version: &Object, root: &Object) -> Shape {
     let kind = model.kind.clone();
-    let (spec_name, status_name) = (model.take(&format!("{kind}Spec")), model.take(&format!("{kind}Status")));
+    let (spec_name, status_name) = (model.reserve(&format!("{kind}Spec")), model.reserve(&format!("{kind}Status")));
     let empty = Object::new();
     let properties = root.get("properties").and_then(Value::as_object).unwrap_or(&empty);
     let others = properties.keys().any(|name| !OF_ALL.contains(&name.as_str()) && name != "spec" && name != "status");
@@ -33,15 +33,15 @@ pub(super) fn shape(model: &mut Model, version: &Object, root: &Object) -> Shape
     match spec {
         Some(spec) => {
             model.structure(&spec_name, &kind, spec);
-            // All fields could stand at the top, with the others, but few objects have any, and all would pay for it.
+            // Flattening the rest into the object would make every object pay for the few that have such fields.
             if open {
-                let note = "the object: may have fields beside spec and status, which are not in the types: patch such \
-                            objects, do not replace them";
+                let note = "the object: may have fields other than spec and status, which the types do not contain: patch \
+                            such objects instead of replacing them";
                 model.notes.push(note.to_owned());
             }
             let required = root.get("required").and_then(Value::as_array).into_iter().flatten();
             if !required.into_iter().any(|name| name == "spec") {
-                model.notes.push("spec: may be left out by the definition, but not by the types".to_owned());
+                model.notes.push("spec: optional in the CRD, but required in the types".to_owned());
             }
         }
         None => {
@@ -56,7 +56,7 @@ pub(super) fn shape(model: &mut Model, version: &Object, root: &Object) -> Shape
     let status = match properties.get("status").and_then(Value::as_object) {
         Some(status) => {
             if !served {
-                model.notes.push("status: becomes a subresource, which it was not".to_owned());
+                model.notes.push("status: becomes a subresource, unlike in the CRD".to_owned());
             }
             match is_struct(status) {
                 true => model.structure(&status_name, &status_name, status),
@@ -72,29 +72,29 @@ pub(super) fn shape(model: &mut Model, version: &Object, root: &Object) -> Shape
         }
         None => None,
     };
-    left_out(root, properties, &mut model.notes);
+    note_dropped(root, properties, &mut model.notes);
     Shape { no_spec: spec.is_none(), status }
 }
 
-/// Says what of the root cannot be said by types.
-fn left_out(root: &Object, properties: &Object, notes: &mut Vec<String>) {
+/// Notes constraints of the root schema that the types cannot express.
+fn note_dropped(root: &Object, properties: &Object, notes: &mut Vec<String>) {
     let said = ["type", "properties", "required", "description", "x-kubernetes-validations", PRESERVE];
     for keyword in root.keys().filter(|keyword| !said.contains(&keyword.as_str())) {
-        notes.push(format!("the object: {keyword} is left out"));
+        notes.push(format!("the object: {keyword} is dropped"));
     }
     if properties.get("metadata").is_some_and(|metadata| metadata.get("properties").is_some()) {
-        notes.push("metadata: what is asked of it is left out".to_owned());
+        notes.push("metadata: its constraints are dropped".to_owned());
     }
 }
 
-/// Whether a schema is that of an object with fields, or of one about which nothing is known.
+/// Whether a schema describes an object with fields, or an object without a schema.
 fn is_struct(schema: &Object) -> bool {
     text_of(schema, "type") == "object"
         && !schema.contains_key("additionalProperties")
         && !is_set(schema, "x-kubernetes-embedded-resource")
 }
 
-/// The lines of the attribute.
+/// Lines of the attribute.
 pub(super) fn head(
     definition: &Definition,
     version: &Object,
@@ -124,7 +124,7 @@ pub(super) fn head(
     }
     let list_kind = text_of(&definition.names, "listKind");
     if !list_kind.is_empty() && list_kind != format!("{kind}List") {
-        notes.push(format!("names: the kind of lists is {kind}List, not {list_kind}"));
+        notes.push(format!("names: the list kind is {kind}List, not {list_kind}"));
     }
     lines.extend(texts(&definition.names, "shortNames").map(|name| is("shortname", name)));
     lines.extend(texts(&definition.names, "categories").map(|name| is("category", name)));
@@ -166,7 +166,7 @@ fn texts<'a>(object: &'a Object, name: &str) -> impl Iterator<Item = &'a str> + 
     object.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// A rule about the whole object.
+/// A validation rule of the whole object.
 fn rule(rule: &Object) -> String {
     let mut text = format!("validation = Rule::new({})", literal::text(text_of(rule, "rule")));
     match (text_of(rule, "message"), text_of(rule, "messageExpression")) {

@@ -1,10 +1,10 @@
-//! Names in Rust for names in definitions, which may be anything.
+//! Rust identifiers for names in CRDs, which can be any string.
 
 use std::collections::BTreeSet;
 
 use crate::names;
 
-/// Types that a module imports, or that every module has.
+/// Type names that the module imports or that are in the prelude.
 const TAKEN: &[&str] = &[
     "BTreeMap",
     "Box",
@@ -29,17 +29,17 @@ const TAKEN: &[&str] = &[
     "Vec",
 ];
 
-/// Names of which none is given twice.
+/// A set of unique identifiers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Idents(BTreeSet<String>);
 
 impl Idents {
-    /// For the types of a module.
+    /// Identifiers for the types of a module.
     pub(super) fn of_types() -> Self {
         Self(TAKEN.iter().map(|name| (*name).to_owned()).collect())
     }
 
-    /// The name itself, or one with a number.
+    /// Returns the name, with a number appended if it is in use.
     pub(super) fn unique(&mut self, name: &str, between: &str) -> String {
         let numbered = (2..).map(|number| format!("{name}{between}{number}"));
         let mut candidates = std::iter::once(name.to_owned()).chain(numbered);
@@ -48,12 +48,12 @@ impl Idents {
         free
     }
 
-    /// The name of a field, without the sign of raw identifiers.
+    /// Returns the identifier of a field, without the `r#` prefix.
     pub(super) fn field(&mut self, name: &str) -> String {
         let snake = names::snake(name);
         let word = match snake.as_str() {
             "" => "field".to_owned(),
-            // These cannot be written as raw identifiers.
+            // These cannot be raw identifiers.
             "self" | "super" | "crate" => snake + "_",
             word if word.starts_with(|letter: char| letter.is_ascii_digit()) => format!("n{word}"),
             word => word.to_owned(),
@@ -62,7 +62,7 @@ impl Idents {
         self.unique(&word, between)
     }
 
-    /// The name of a variant.
+    /// Returns the identifier of a variant.
     pub(super) fn variant(&mut self, value: &str) -> String {
         let camel = camel(value);
         let word = match camel.as_str() {
@@ -75,17 +75,17 @@ impl Idents {
     }
 }
 
-/// A name as part of the name of a type.
+/// Converts a name for use in a type name.
 pub(super) fn camel(name: &str) -> String {
     names::upper_camel(&names::snake(name))
 }
 
-/// As it is written: words of Rust are raw identifiers.
+/// Writes an identifier; keywords become raw identifiers.
 pub(super) fn written(ident: &str) -> String {
     if names::is_keyword(ident) { format!("r#{ident}") } else { ident.to_owned() }
 }
 
-/// Whether serde, which is told to use camelCase, finds the name by itself.
+/// Whether serde's `rename_all = "camelCase"` maps the identifier to the name.
 pub(super) fn is_found(ident: &str, name: &str) -> bool {
     names::lower_camel(ident) == name
 }

@@ -1,10 +1,10 @@
-//! JSON and text as Rust.
+//! JSON values and strings as Rust literals.
 
 use serde_json::{Number, Value};
 
 use super::Object;
 
-/// A text as a literal: a raw one, where that is easier to read.
+/// A string literal; raw if that is easier to read.
 pub(super) fn text(text: &str) -> String {
     let plain = text.chars().all(|letter| !letter.is_control() && !is_hidden(letter));
     if !plain || !text.contains(['"', '\\']) {
@@ -17,12 +17,12 @@ pub(super) fn text(text: &str) -> String {
     format!("r{signs}\"{text}\"{signs}")
 }
 
-/// Letters that change the direction of text, which rustc refuses.
+/// Characters that change the direction of text, which rustc rejects.
 fn is_hidden(letter: char) -> bool {
     matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A value as the macro `json!` reads it.
+/// A value in the syntax of `json!`.
 pub(super) fn json(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
@@ -38,7 +38,7 @@ fn entries(values: &Object) -> Vec<String> {
     values.iter().map(|(key, value)| format!("{}: {}", text(key), json(value))).collect()
 }
 
-/// A number, whatever its size.
+/// A number of any size.
 pub(super) fn number(value: &Number) -> String {
     match (value.as_i64(), value.as_u64()) {
         (Some(whole), _) if i32::try_from(whole).is_ok() => whole.to_string(),

@@ -1,4 +1,4 @@
-//! The types that a schema asks for.
+//! Rust types derived from a schema.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,19 +12,19 @@ use super::{
     text_of,
 };
 
-/// JSON of any sort.
+/// Any JSON value.
 const ANY: &str = "serde_json::Value";
 
-/// Fields that kube-derive puts at the top of an object by itself.
+/// Fields that kube-derive adds to the top level of an object itself.
 const OF_TOP: &[&str] = &["apiVersion", "kind", "metadata", "status"];
 
-/// All that is in a module.
+/// Contents of a module.
 #[derive(Debug)]
 pub(super) struct Model {
     pub(super) kind: String,
     pub(super) items: Vec<Item>,
     pub(super) functions: Vec<Function>,
-    /// Types that have to be imported.
+    /// Types to import.
     pub(super) uses: BTreeSet<&'static str>,
     pub(super) notes: Vec<String>,
     types: Idents,
@@ -36,46 +36,46 @@ pub(super) struct Model {
 pub(super) struct Item {
     pub(super) name: String,
     pub(super) doc: String,
-    /// Keywords of its schema that the type does not imply.
+    /// Schema keywords that the type does not imply.
     pub(super) keywords: Object,
     pub(super) body: Body,
 }
 
 #[derive(Debug)]
 pub(super) enum Body {
-    /// Fields, and the one with those that have no names, if there may be any.
-    Fields(Vec<FieldOf>, Option<Rest>),
-    /// Names and values.
+    /// Named fields, and the flattened rest if unknown fields are preserved.
+    Fields(Vec<ModelField>, Option<Rest>),
+    /// Identifiers and values.
     Variants(Vec<(String, String)>),
-    /// Nothing that has names.
+    /// Any JSON value.
     Json,
 }
 
-/// The field with those that have no names.
+/// The flattened field for unknown fields.
 #[derive(Debug)]
 pub(super) struct Rest {
     pub(super) ident: String,
-    /// Whether it is of the whole object, of which some fields have another place.
+    /// Whether it belongs to the top-level object, where some fields are handled by kube-derive.
     pub(super) of_top: bool,
 }
 
 /// A field of a struct.
 #[derive(Debug)]
-pub(super) struct FieldOf {
+pub(super) struct ModelField {
     pub(super) name: String,
     pub(super) ident: String,
     pub(super) doc: String,
     pub(super) rust: String,
-    /// Whether it may be left out, and is nothing then.
+    /// Whether the field is an `Option`.
     pub(super) optional: bool,
-    /// The function that makes it when it is left out.
+    /// Function that returns the default.
     pub(super) default: Option<String>,
-    /// The type whose schema it has, if it is not its own.
+    /// Type that provides the schema, if it is not the type of the field.
     pub(super) with: Option<String>,
     pub(super) keywords: Object,
 }
 
-/// A function that makes a default.
+/// A function that returns a default.
 #[derive(Debug)]
 pub(super) struct Function {
     pub(super) name: String,
@@ -83,12 +83,12 @@ pub(super) struct Function {
     pub(super) value: String,
 }
 
-/// What a schema is in Rust.
+/// Rust representation of a schema.
 struct Typed {
     rust: String,
-    /// The type whose schema it has.
+    /// Type that provides the schema.
     schema: String,
-    /// Keywords that this does not imply.
+    /// Keywords that the type does not imply.
     keywords: Object,
 }
 
@@ -113,22 +113,22 @@ impl Model {
         Self { kind, items, functions, uses, notes, types, function_names: Idents::default() }
     }
 
-    /// Takes the name of a type.
-    pub(super) fn take(&mut self, name: &str) -> String {
+    /// Reserves a unique type name.
+    pub(super) fn reserve(&mut self, name: &str) -> String {
         self.types.unique(name, "")
     }
 
-    /// Makes a struct of an object, even if nothing is known of its fields. Types within are named after `base`.
+    /// Adds a struct for an object, even if its fields are unknown. Nested types are named after `base`.
     pub(super) fn structure(&mut self, name: &str, base: &str, schema: &Object) {
         self.fields(name, base, schema, false);
     }
 
-    /// Makes the struct of the fields that stand at the top of an object, beside those that every object has.
+    /// Adds the struct of fields at the top level of an object, next to those that every object has.
     pub(super) fn top(&mut self, name: &str, base: &str, schema: &Object) {
         self.fields(name, base, schema, true);
     }
 
-    /// Makes a struct around JSON of any sort.
+    /// Adds a struct that wraps any JSON value.
     pub(super) fn json(&mut self, name: &str, schema: &Object) {
         let doc = text_of(schema, "description").to_owned();
         self.items.push(Item { name: name.to_owned(), doc, keywords: keywords(schema, &[]), body: Body::Json });
@@ -140,7 +140,7 @@ impl Model {
         let doc = text_of(schema, "description").to_owned();
         let keywords = keywords(schema, &["type", "properties", "required"]);
         let body = Body::Fields(Vec::new(), None);
-        // Before those that are within it.
+        // Before its nested types.
         self.items.push(Item { name: name.to_owned(), doc, keywords, body });
         let required: BTreeSet<&str> =
             schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
@@ -152,7 +152,7 @@ impl Model {
         for name in without {
             idents.field(name);
         }
-        // Those that are as serde would have them come first to what they are called.
+        // Names that serde maps without a rename get their identifier first.
         let (plain, odd): (Vec<&String>, Vec<&String>) =
             names.iter().partition(|name| is_found(&crate::names::snake(name), name));
         let named: BTreeMap<&String, String> =
@@ -171,14 +171,14 @@ impl Model {
         self.items[place].body = Body::Fields(fields, open.then(|| Rest { ident: idents.field("rest"), of_top }));
     }
 
-    fn field(&mut self, name: &str, ident: String, base: &str, schema: &Object, required: bool) -> FieldOf {
+    fn field(&mut self, name: &str, ident: String, base: &str, schema: &Object, required: bool) -> ModelField {
         let part = match camel(name) {
             part if part.is_empty() => "Field".to_owned(),
             part => part,
         };
         let Typed { rust, schema: of, mut keywords } = self.typed(&format!("{base}{part}"), schema);
         let nullable = is_set(schema, "nullable");
-        let mut field = FieldOf {
+        let mut field = ModelField {
             name: name.to_owned(),
             doc: text_of(schema, "description").to_owned(),
             with: (of != rust).then(|| of.clone()),
@@ -202,8 +202,8 @@ impl Model {
         field
     }
 
-    /// The function that makes the default of a field, if there is an expression for it.
-    fn default(&mut self, base: &str, field: &FieldOf, value: &Value) -> Option<String> {
+    /// Adds a function that returns the default of a field, if there is an expression for it.
+    fn default(&mut self, base: &str, field: &ModelField, value: &Value) -> Option<String> {
         let value = match (field.rust.as_str(), value) {
             ("String", Value::String(value)) => format!("{}.to_owned()", literal::text(value)),
             ("bool", Value::Bool(value)) => value.to_string(),
@@ -262,13 +262,13 @@ impl Model {
     }
 
     fn structured(&mut self, name: &str, schema: &Object) -> Typed {
-        let name = self.take(name);
+        let name = self.reserve(name);
         self.structure(&name, &name, schema);
-        // All of it is with the type.
+        // The type carries all keywords itself.
         Typed { schema: name.clone(), rust: name, keywords: Object::new() }
     }
 
-    /// A list or a map. What its items say beyond their type is said here.
+    /// A list or map. Keywords of its items that their type does not imply are added here.
     fn container(&mut self, begin: &str, keyword: &str, name: &str, schema: &Object) -> Typed {
         let empty = Object::new();
         let inner = schema.get(keyword).and_then(Value::as_object).unwrap_or(&empty);
@@ -284,7 +284,7 @@ impl Model {
         let values = schema.get("enum").and_then(Value::as_array);
         let words: Option<Vec<&str>> = values.and_then(|values| values.iter().map(Value::as_str).collect());
         if let Some(words) = words.filter(|words| !words.is_empty()) {
-            let name = self.take(name);
+            let name = self.reserve(name);
             let mut idents = Idents::default();
             let mut seen = BTreeSet::new();
             let variants: Vec<(String, String)> = words
@@ -313,7 +313,7 @@ impl Model {
     }
 }
 
-/// The keywords of a schema that are not implied, without words.
+/// Keywords of a schema that are not implied, without descriptions.
 fn keywords(schema: &Object, implied: &[&str]) -> Object {
     let Value::Object(bare) = without_words(&Value::Object(schema.clone())) else { return Object::new() };
     let is_said = |keyword: &str, value: &Value| {

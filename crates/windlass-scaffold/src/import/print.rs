@@ -1,4 +1,4 @@
-//! Types as text.
+//! Types as source code.
 
 use std::fmt::Write as _;
 
@@ -6,15 +6,15 @@ use super::{
     Object,
     idents::{is_found, written},
     literal,
-    model::{Body, FieldOf, Item, Model},
+    model::{Body, Item, Model, ModelField},
 };
 
-/// Where lines of comments are broken.
+/// Width of comments.
 const WIDTH: usize = 112;
-/// Longer lines of attributes are broken.
+/// Maximum width of attributes on one line.
 const LONGEST: usize = 120;
 
-/// Reads what is not named of an object. Its kind is written by kube-derive, and would be there twice.
+/// Deserializes the unknown fields of an object. kube-derive writes the kind itself, so it must not appear twice.
 const REST: &str = r#"
 fn rest_of_object<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
@@ -28,7 +28,7 @@ fn rest_of_object<'de, D: serde::Deserializer<'de>>(
 /// The whole module.
 pub(super) fn module(kind: &str, version: &str, group: &str, head: &[String], model: &Model) -> String {
     let mut text = format!(
-        "//! {kind} {version}.\n//!\n//! Imported from the definition of `{group}`, whose words and names these are.\n\n\
+        "//! {kind} {version}.\n//!\n//! Imported from the CustomResourceDefinition of `{group}`, including names and descriptions.\n\n\
          #![allow(clippy::all, rustdoc::all)]\n\n"
     );
     let (std, others): (Vec<&str>, Vec<&str>) = model.uses.iter().partition(|path| path.starts_with("std::"));
@@ -61,7 +61,7 @@ fn print_item(text: &mut String, item: &Item, head: Option<&[String]>) {
     let mut derives = vec!["Clone", "Debug"];
     match &item.body {
         Body::Variants(_) => derives.insert(1, "Copy"),
-        // Without anything that must be there, nothing is a good value.
+        // If all fields are optional, the struct has a meaningful default.
         Body::Fields(fields, _) if fields.iter().all(|field| field.optional) => derives.push("Default"),
         Body::Json => derives.push("Default"),
         Body::Fields(..) => {}
@@ -110,7 +110,7 @@ fn print_item(text: &mut String, item: &Item, head: Option<&[String]>) {
                 let without = if rest.of_top { ", deserialize_with = \"rest_of_object\"" } else { "" };
                 let _ = write!(
                     text,
-                    "    /// Fields that the definition does not name.\n    #[serde(flatten{without})]\n    \
+                    "    /// Fields that the schema does not specify.\n    #[serde(flatten{without})]\n    \
                      #[schemars(skip)]\n    pub {}: BTreeMap<String, serde_json::Value>,\n",
                     written(&rest.ident)
                 );
@@ -120,7 +120,7 @@ fn print_item(text: &mut String, item: &Item, head: Option<&[String]>) {
     }
 }
 
-fn print_field(text: &mut String, field: &FieldOf) {
+fn print_field(text: &mut String, field: &ModelField) {
     doc(text, "    ", &field.doc);
     let mut serde = Vec::new();
     if !is_found(&field.ident, &field.name) {
@@ -138,7 +138,7 @@ fn print_field(text: &mut String, field: &FieldOf) {
     let _ = writeln!(text, "    pub {}: {},", written(&field.ident), field.rust);
 }
 
-/// The type whose schema it is, and keywords of its schema, as schemars takes them.
+/// The `#[schemars(...)]` attribute with the schema type and keywords.
 fn attribute(text: &mut String, indentation: &str, with: Option<&str>, keywords: &Object) {
     let with = with.map(|with| format!("with = \"{with}\""));
     let keywords: Vec<String> = keywords
@@ -157,14 +157,14 @@ fn attribute(text: &mut String, indentation: &str, with: Option<&str>, keywords:
         let _ = writeln!(text, "{line}");
         return;
     }
-    // rustfmt leaves such attributes as they are.
+    // rustfmt does not reformat such attributes.
     let deeper = format!("\n{indentation}        ");
     let extend = extend(&deeper, &format!(",{deeper}"), &format!("\n{indentation}    "));
     let parts: Vec<String> = with.into_iter().chain(extend).map(|part| format!("{indentation}    {part}")).collect();
     let _ = write!(text, "{indentation}#[schemars(\n{}\n{indentation})]\n", parts.join(",\n"));
 }
 
-/// Words as a comment. Nothing in them is code, which would be compiled as an example.
+/// A description as a doc comment. Code in it is escaped, so that it is not compiled as a doctest.
 fn doc(text: &mut String, indentation: &str, words: &str) {
     let mut within_code = false;
     for line in words.trim().lines() {
@@ -186,7 +186,7 @@ fn doc(text: &mut String, indentation: &str, words: &str) {
 fn wrap(line: &str, width: usize, as_it_is: bool) -> Vec<String> {
     let mut parts = vec![String::new()];
     for word in line.split(' ') {
-        let part = parts.last_mut().expect("there must be a part");
+        let part = parts.last_mut().expect("parts is never empty");
         if !as_it_is && !part.is_empty() && part.chars().count() + 1 + word.chars().count() > width {
             parts.push(word.to_owned());
         } else {

@@ -1,21 +1,21 @@
-//! An imported definition in a project.
+//! Imported CRDs in a project.
 
 use super::Definition;
 use crate::{ApiOptions, Origin, Project, ScaffoldError, Version, names};
 
-/// What `import crd` makes.
+/// Options of `import crd`.
 #[derive(Clone, Debug)]
 pub struct ImportOptions<'a> {
-    /// The definition.
+    /// The CustomResourceDefinition.
     pub definition: &'a Definition,
-    /// The versions whose types are wanted.
+    /// Versions to generate types for.
     pub versions: Vec<String>,
-    /// Whether there is a controller.
+    /// Whether to scaffold a controller.
     pub controller: bool,
 }
 
 impl Project {
-    /// Adds a resource of somebody else whose types are imported, or takes in another state of its definition.
+    /// Adds a foreign resource with imported types, or updates it from a newer CRD.
     pub fn import(&mut self, options: ImportOptions<'_>) -> Result<(), ScaffoldError> {
         let ImportOptions { definition, mut versions, controller } = options;
         versions.sort_by_key(|version| names::version_order(version));
@@ -23,7 +23,7 @@ impl Project {
         let storage = versions.iter().find(|version| *version == stored).or(versions.last()).cloned();
         let Some(storage) = storage else {
             let what = format!("version of {} to import", definition.name());
-            return Err(ScaffoldError::Missing { what, hint: "choose others with --version".to_owned() });
+            return Err(ScaffoldError::Missing { what, hint: "choose versions with --version".to_owned() });
         };
         let found = |one: &&mut crate::Resource| one.group == definition.group && one.kind == definition.kind;
         let versions = versions.into_iter().map(|name| Version { name, fields: Vec::new() }).collect();

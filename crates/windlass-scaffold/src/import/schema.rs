@@ -1,19 +1,19 @@
-//! Schemas before types are made of them.
+//! Preparation of schemas before types are derived from them.
 
 use serde_json::Value;
 
 use super::Object;
 
-/// The keyword by which fields stay that a schema does not name.
+/// Keyword that preserves fields that the schema does not specify.
 pub(super) const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 /// Keywords whose value is a schema, or a list or map of schemas.
 const ONE: &[&str] = &["items", "additionalProperties", "not"];
 const SEVERAL: &[&str] = &["allOf", "anyOf", "oneOf"];
 
-/// How deep schemas may nest, as for the server.
+/// Maximum nesting depth, as in the API server.
 const MAX_DEPTH: usize = 200;
 
-/// Finds what no server takes in a schema, and where it is.
+/// Finds the first part of a schema that no API server accepts, with its path.
 pub(super) fn check(schema: &Object) -> Result<(), (String, String)> {
     check_at(schema, "", 0)
 }
@@ -27,7 +27,7 @@ fn check_at(schema: &Object, path: &str, depth: usize) -> Result<(), (String, St
         return refused("$ref refers to another schema");
     }
     if schema.get("required").is_some_and(|names| !is_list_of_texts(names)) {
-        return refused("required is no list of names");
+        return refused("required is not a list of names");
     }
     if schema.get("items").is_some_and(Value::is_array) {
         return refused("items is a list of schemas");
@@ -48,10 +48,10 @@ fn is_list_of_texts(value: &Value) -> bool {
     value.is_null() || value.as_array().is_some_and(|all| all.iter().all(Value::is_string))
 }
 
-/// Takes out of a schema what kube-derive would misread, and says so where it matters.
+/// Removes parts of a schema that kube-derive would misread, and notes those that matter.
 pub(super) fn prepare(schema: &mut Object, path: &str, notes: &mut Vec<String>) {
     if is_int_or_string(schema) {
-        // These only repeat it.
+        // The branches only repeat it.
         if schema.get("anyOf").is_some_and(is_integer_or_string) {
             schema.remove("anyOf");
         }
@@ -61,23 +61,26 @@ pub(super) fn prepare(schema: &mut Object, path: &str, notes: &mut Vec<String>) 
                 schema.remove("allOf");
             }
         }
-        // kube-derive lets it be null unless it is told not to.
+        // kube-derive makes the field nullable unless told otherwise.
         schema.entry("nullable").or_insert(Value::Bool(false));
     }
     for keyword in ["anyOf", "oneOf"] {
         let branches = schema.get(keyword).and_then(Value::as_array).into_iter().flatten();
-        // kube-derive takes these for Rust's enumerations and puts what is in them together.
+        // kube-derive mistakes these for Rust enums and merges their branches.
         let misread = branches.filter_map(Value::as_object).any(|branch| {
             ["properties", "enum", "additionalProperties"].iter().any(|keyword| branch.contains_key(*keyword))
         });
         if misread {
             schema.remove(keyword);
-            notes.push(format!("{}: {keyword} over fields is left out: say it with a CEL rule", place(path)));
+            notes.push(format!("{}: {keyword} over fields is dropped: use a CEL rule instead", place(path)));
         }
     }
     if schema.get("additionalProperties").is_some() && schema.contains_key("properties") {
         schema.remove("additionalProperties");
-        notes.push(format!("{}: has fields and other ones; only the fields are there", place(path)));
+        notes.push(format!(
+            "{}: has both properties and additionalProperties; only the properties are kept",
+            place(path)
+        ));
     }
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         for (name, property) in properties {
@@ -107,7 +110,7 @@ fn place(path: &str) -> &str {
     if path.is_empty() { "the object" } else { path.trim_start_matches('.') }
 }
 
-/// Whether a keyword is set.
+/// Whether a keyword is set to true.
 pub(super) fn is_set(schema: &Object, keyword: &str) -> bool {
     schema.get(keyword) == Some(&Value::Bool(true))
 }
@@ -122,7 +125,7 @@ fn is_integer_or_string(branches: &Value) -> bool {
     types.eq([Some("integer"), Some("string")])
 }
 
-/// The schema without its words, which are in comments.
+/// The schema without descriptions, which become comments.
 pub(super) fn without_words(schema: &Value) -> Value {
     let Value::Object(schema) = schema else { return schema.clone() };
     let mut bare = Object::new();

@@ -21,7 +21,7 @@ fn definition(spec: Value) -> Value {
     })
 }
 
-/// The module of a spec, which must be Rust. Names of types and fields must be unique.
+/// Generates the module of a spec. It must be valid Rust with unique names of types and fields.
 fn module(spec: &Value) -> String {
     let types = Definition::read(&definition(spec.clone())).unwrap().types("v1").unwrap();
     let file = syn::parse_file(&types.text).unwrap_or_else(|error| panic!("{error}\n{}", types.text));
@@ -57,9 +57,9 @@ fn what_types_cannot_say_is_told() {
     assert_eq!(
         types.notes,
         [
-            "spec: oneOf over fields is left out: say it with a CEL rule",
-            "spec: may be left out by the definition, but not by the types",
-            "status: becomes a subresource, which it was not",
+            "spec: oneOf over fields is dropped: use a CEL rule instead",
+            "spec: optional in the CRD, but required in the types",
+            "status: becomes a subresource, unlike in the CRD",
         ]
     );
 }
@@ -71,10 +71,10 @@ fn what_is_no_definition_is_refused() {
         refused(json!({"kind": "Pod", "apiVersion": "v1"})),
         "this is Pod of \"v1\", not a CustomResourceDefinition"
     );
-    assert!(refused(json!(null)).starts_with("this is something without a kind"));
+    assert!(refused(json!(null)).starts_with("this is an object without a kind"));
     let mut crd = definition(json!({}));
     crd["spec"]["versions"][0].as_object_mut().unwrap().remove("schema");
-    assert_eq!(refused(crd), "there is no schema of version v1 in the definition");
+    assert_eq!(refused(crd), "schema of version v1 of the CustomResourceDefinition does not exist");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn an_open_object_with_a_spec_has_it_where_everybody_looks_for_it() {
     root["x-kubernetes-preserve-unknown-fields"] = true.into();
     let types = Definition::read(&open).unwrap().types("v1").unwrap();
     assert!(!types.text.contains("no_spec") && types.text.contains("pub size: Option<i64>"), "{}", types.text);
-    assert!(types.notes.iter().any(|note| note.contains("beside spec and status")), "{:?}", types.notes);
+    assert!(types.notes.iter().any(|note| note.contains("other than spec and status")), "{:?}", types.notes);
 }
 
 #[test]
@@ -96,16 +96,16 @@ fn schemas_that_no_server_takes_are_refused_with_their_place() {
     }
     for (spec, why) in [
         (object(json!({"$ref": "#/definitions/b"})), "v1: spec.a: $ref refers to another schema"),
-        (object(json!({"required": [true]})), "v1: spec.a: required is no list of names"),
-        (json!({"allOf": [{"required": "b"}]}), "v1: spec: required is no list of names"),
+        (object(json!({"required": [true]})), "v1: spec.a: required is not a list of names"),
+        (json!({"allOf": [{"required": "b"}]}), "v1: spec: required is not a list of names"),
         (object(json!([{"type": "string"}])), "v1: spec.a: items is a list of schemas"),
         (deep, "v1: the object: it nests deeper than 200 levels"),
     ] {
         let error = Definition::read(&definition(spec)).unwrap_err();
         assert_eq!(error.to_string(), why);
-        assert!(error.hint().starts_with("no server takes"));
+        assert!(error.hint().starts_with("no API server accepts"));
     }
-    // A field may be called so.
+    // A field may be named `$ref`.
     module(&json!({"type": "object", "required": null, "properties": {"$ref": {"type": "string"}}}));
 }
 

@@ -27,7 +27,7 @@ fn names_of_projects_are_labels_and_crates() {
     }
     for length in [55, 64, 300] {
         let error = check_project(&"a".repeat(length)).unwrap_err().to_string();
-        assert!(error.ends_with("must be no more than 54 characters: services and a namespace are named after it"));
+        assert!(error.ends_with("must be no more than 54 characters: Services and a namespace are named after it"));
     }
 }
 
@@ -91,7 +91,7 @@ fn plurals_are_labels() {
     assert!(error.to_string().ends_with("must be no more than 63 characters"), "{error}");
     assert_eq!(error.hint(), format!("try {:?}", "a".repeat(40)));
     let error = check_plural("Books").unwrap_err();
-    assert!(error.to_string().contains("must be lower case letters"), "{error}");
+    assert!(error.to_string().contains("must consist of lower-case letters"), "{error}");
 }
 
 #[test]

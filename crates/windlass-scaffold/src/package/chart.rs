@@ -1,14 +1,14 @@
 //! A Helm chart.
 //!
-//! Workloads and services are templates around values. Definitions, rights and webhook configurations come from the
-//! program; where they name the operator, its namespace or its Service, what the release is called takes the place.
-//! Webhook configurations keep the operator's name: it writes into those of its own name whom to trust.
+//! Workloads and Services are templates with values. CRDs, RBAC rules and webhook configurations come from the
+//! operator; the names of the operator, its namespace and its Service are replaced by those of the release. Webhook
+//! configurations keep the operator's name: it writes the CA bundle into the configurations of that name.
 
 mod objects;
 
 use serde_json::Value;
 
-use super::{MARK, Package, Packaged, yaml};
+use super::{MARK, Package, PackageFile, yaml};
 use crate::template::{Values, render};
 
 const CHART: &str = include_str!("../../templates/chart/Chart.yaml.tmpl");
@@ -27,36 +27,36 @@ const ALWAYS: &[(&str, &str)] = &[
     ("serviceaccount.yaml", include_str!("../../templates/chart/serviceaccount.yaml")),
 ];
 
-/// Templates of those that the API server calls.
+/// Templates of charts for operators with webhooks.
 const WITH_WEBHOOKS: &[(&str, &str)] = &[
     ("certificate.yaml", include_str!("../../templates/chart/certificate.yaml")),
     ("webhook-service.yaml", include_str!("../../templates/chart/webhook-service.yaml")),
 ];
 
-/// Arguments and variables that templates have themselves.
+/// Arguments and environment variables that the templates already contain.
 const KNOWN_ARGUMENTS: &[&str] =
     &["--leader-elect", "--shards", "--metrics-bind-address", "--health-probe-bind-address", "--webhook-"];
 const KNOWN_VARIABLES: &[&str] = &["POD_NAME", "POD_NAMESPACE"];
 
-pub(super) fn files(package: &Package<'_>) -> Vec<Packaged> {
+pub(super) fn files(package: &Package<'_>) -> Vec<PackageFile> {
     let values = values(package);
     let mut files = vec![
-        Packaged::begun("dist/chart/.helmignore", IGNORE.to_owned(), &[]),
-        Packaged::begun("dist/chart/Chart.yaml", render(CHART, &values), &["version:", "appVersion:"]),
-        Packaged::begun("dist/chart/values.yaml", render(VALUES, &values), &[]),
-        Packaged::begun("dist/chart/templates/NOTES.txt", render(NOTES, &values), &[]),
-        Packaged::generated("dist/chart/values.schema.json", render(SCHEMA, &values)),
+        PackageFile::created_once("dist/chart/.helmignore", IGNORE.to_owned(), &[]),
+        PackageFile::created_once("dist/chart/Chart.yaml", render(CHART, &values), &["version:", "appVersion:"]),
+        PackageFile::created_once("dist/chart/values.yaml", render(VALUES, &values), &[]),
+        PackageFile::created_once("dist/chart/templates/NOTES.txt", render(NOTES, &values), &[]),
+        PackageFile::generated("dist/chart/values.schema.json", render(SCHEMA, &values)),
     ];
     let webhooks = if package.has_webhooks() { WITH_WEBHOOKS } else { &[] };
     let templates = ALWAYS.iter().chain(webhooks).map(|(name, text)| ((*name).to_owned(), render(text, &values)));
     let templates = templates.chain(objects::templates(package));
-    files.extend(templates.map(|(name, text)| Packaged::generated(format!("dist/chart/templates/{name}"), text)));
+    files.extend(templates.map(|(name, text)| PackageFile::generated(format!("dist/chart/templates/{name}"), text)));
     files
 }
 
-/// The first lines of a template. The second makes sure that nothing is in front of what follows.
+/// First line of a template. It trims the whitespace before the text that follows.
 fn header() -> String {
-    format!("{{{{- /* {MARK}: edits are lost. What is to be different is said in values. */ -}}}}")
+    format!("{{{{- /* {MARK}. DO NOT EDIT: customize values.yaml instead. */ -}}}}")
 }
 
 fn values(package: &Package<'_>) -> Values {
@@ -74,7 +74,7 @@ fn values(package: &Package<'_>) -> Values {
         .with("description", package.project.description.trim_end_matches('.').to_owned())
         .with("version", package.version.to_owned())
         .with("repository", image.repository.clone())
-        // What floats is no good default for others.
+        // A moving tag such as `latest` is not a good default.
         .with("tag", image.tag.clone().filter(|tag| tag != "latest").unwrap_or_default())
         .with("digest", image.digest.clone().unwrap_or_default())
         .with("header", header())
@@ -111,7 +111,7 @@ fn literal_list(items: &[&Value]) -> String {
     }
 }
 
-/// A text in which nothing is a template.
+/// Escapes a text so that Helm does not interpret it as a template.
 fn literal(text: &str) -> String {
     text.replace("{{", "{{ \"{{\" }}")
 }

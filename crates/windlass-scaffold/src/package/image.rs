@@ -1,17 +1,17 @@
-//! References of images.
+//! Image references.
 
 use std::{fmt, str::FromStr};
 
 use crate::ScaffoldError;
 
-/// An image: `registry.example.com/shop:v1`, with a digest or both.
+/// An image reference with a tag, a digest or both: `registry.example.com/shop:v1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// Everything in front of the tag.
+    /// Repository, including the registry.
     pub repository: String,
-    /// The tag.
+    /// Tag.
     pub tag: Option<String>,
-    /// The digest, as `sha256:...`.
+    /// Digest, for example `sha256:...`.
     pub digest: Option<String>,
 }
 
@@ -23,7 +23,7 @@ impl FromStr for Image {
             Some((rest, digest)) => (rest, Some(digest.to_owned())),
             None => (text, None),
         };
-        // A colon in front of a slash is that of a port.
+        // A colon before a slash belongs to a port.
         let (repository, tag) = match rest.rsplit_once(':') {
             Some((repository, tag)) if !tag.contains('/') => (repository, Some(tag.to_owned())),
             _ => (rest, None),
@@ -39,8 +39,8 @@ impl FromStr for Image {
         };
         let is_lower = !repository.rsplit('/').next().unwrap_or_default().bytes().any(|byte| byte.is_ascii_uppercase());
         if !is_name(repository) || !is_lower || !tag.iter().all(is_tag) || !digest.iter().all(is_digest) {
-            let why = format!("{text:?} is no name of an image");
-            let hint = "it should look like registry.example.com/name:v1".to_owned();
+            let why = format!("{text:?} is not an image reference");
+            let hint = "for example registry.example.com/name:v1".to_owned();
             return Err(ScaffoldError::Contradiction { why, hint });
         }
         Ok(Self { repository: repository.to_owned(), tag, digest })

@@ -1,34 +1,34 @@
-//! What `deploy/default/kustomization.yaml` says: which namespace and image, and which parts.
+//! `deploy/default/kustomization.yaml`: the namespace, the image and the deployed parts.
 
 use serde_json::Value;
 
 use super::Image;
 use crate::ScaffoldError;
 
-/// The root of the tree.
+/// Root of the kustomize tree.
 pub const KUSTOMIZATION: &str = "deploy/default/kustomization.yaml";
 
-/// Fields that are understood here.
+/// Supported fields.
 const KNOWN: &[&str] = &["apiVersion", "kind", "metadata", "namespace", "resources", "images"];
 
-/// Parts of the tree that come from the program.
+/// Parts of the tree that the operator generates.
 const PARTS: &[&str] = &["../crd", "../manager", "../metrics", "../network-policy", "../rbac", "../webhook"];
 
-/// What is deployed, and where.
+/// The parts to deploy, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kustomization {
-    /// The namespace of the operator.
+    /// Namespace of the operator.
     pub namespace: String,
-    /// Its image.
+    /// Image of the operator.
     pub image: Image,
-    /// The parts that are deployed, as `../crd`.
+    /// Deployed parts, for example `../crd`.
     pub parts: Vec<String>,
-    /// What only kustomize can do: patches, resources of others.
+    /// Entries that only kustomize can process: patches and foreign resources.
     pub foreign: Vec<String>,
 }
 
 impl Kustomization {
-    /// What a new project says.
+    /// The kustomization of a new project.
     pub fn new(project: &str) -> Self {
         Self {
             namespace: format!("{project}-system"),
@@ -42,12 +42,12 @@ impl Kustomization {
     pub fn read(project: &str, text: &str) -> Result<Self, ScaffoldError> {
         let broken = |why: String| ScaffoldError::Contradiction {
             why: format!("{KUSTOMIZATION}: {why}"),
-            hint: "repair the file by hand, or take it from version control".to_owned(),
+            hint: "fix the file by hand, or restore it from version control".to_owned(),
         };
         let value: Value = serde_saphyr::from_str(text).map_err(|error| {
             broken(error.without_snippet().to_string().lines().next().unwrap_or_default().to_owned())
         })?;
-        let Some(fields) = value.as_object() else { return Err(broken("it is no mapping".to_owned())) };
+        let Some(fields) = value.as_object() else { return Err(broken("it is not a mapping".to_owned())) };
         let mut read = Self { parts: Vec::new(), ..Self::new(project) };
         read.foreign.extend(fields.keys().filter(|name| !KNOWN.contains(&name.as_str())).cloned());
         if let Some(namespace) = value["namespace"].as_str() {
@@ -83,7 +83,7 @@ impl Kustomization {
     }
 }
 
-/// The file with another image; nothing if it has no place for it.
+/// Returns the file with another image, or `None` if it has no place for it.
 pub fn set_image(project: &str, text: &str, image: &Image) -> Option<String> {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let images = lines.iter().position(|line| line.trim_end() == "images:")?;
@@ -99,7 +99,7 @@ pub fn set_image(project: &str, text: &str, image: &Image) -> Option<String> {
     let ours = ["newName:", "newTag:", "digest:"];
     let fields = [
         Some(("newName", image.repository.clone())),
-        // A tag of digits would be a number.
+        // A tag of digits would be parsed as a number.
         image.tag.as_ref().map(|tag| ("newTag", format!("{tag:?}"))),
         image.digest.as_ref().map(|digest| ("digest", digest.clone())),
     ];
@@ -114,7 +114,7 @@ pub fn set_image(project: &str, text: &str, image: &Image) -> Option<String> {
     Some(new)
 }
 
-/// The file with another namespace; nothing if it has no place for it.
+/// Returns the file with another namespace, or `None` if it has no place for it.
 pub fn set_namespace(text: &str, namespace: &str) -> Option<String> {
     let has = text.lines().any(|line| line.starts_with("namespace:"));
     let line = |line: &str| match line.starts_with("namespace:") {

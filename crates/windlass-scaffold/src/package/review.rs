@@ -1,30 +1,30 @@
-//! What there is to do, so that files are as they should be.
+//! Comparison of packages with the files on disk.
 
 use std::collections::BTreeSet;
 
-use super::{MARK, Ownership, Packaged};
+use super::{MARK, Ownership, PackageFile};
 use crate::{Change, Files};
 
-/// Compares what was made with what is there, in the places where it belongs.
+/// Compares generated packages with the files on disk, and returns the necessary changes.
 ///
-/// Files that were begun are left alone but for the lines that are kept in step. What was made earlier and is not made
-/// any more goes; files without the mark of generated ones never do.
-pub fn review(made: &[Packaged], there: &Files) -> Vec<Change> {
+/// In files that were created once, only the lines kept up to date are changed. Generated files that are no longer part
+/// of a package are deleted; files without the mark of generated ones never are.
+pub fn review(generated: &[PackageFile], existing: &Files) -> Vec<Change> {
     let mut changes = Vec::new();
-    for Packaged { path, text, ownership } in made {
-        let old = there.get(path);
+    for PackageFile { path, text, ownership } in generated {
+        let old = existing.get(path);
         let new = match (ownership, old) {
-            (Ownership::Begun(in_step), Some(old)) => in_step_with(old, text, in_step),
+            (Ownership::CreatedOnce(kept_lines), Some(old)) => update_lines(old, text, kept_lines),
             _ => text.clone(),
         };
         if old != Some(&new) {
-            let merged = old.is_some() && matches!(ownership, Ownership::Begun(_));
+            let merged = old.is_some() && matches!(ownership, Ownership::CreatedOnce(_));
             changes.push(Change { path: path.clone(), old: old.cloned(), new: Some(new), merged });
         }
     }
-    let paths: BTreeSet<&String> = made.iter().map(|file| &file.path).collect();
-    let is_made = |text: &str| text.lines().next().is_some_and(|line| line.contains(MARK));
-    let stale = there.iter().filter(|(path, text)| !paths.contains(path) && is_made(text));
+    let paths: BTreeSet<&String> = generated.iter().map(|file| &file.path).collect();
+    let is_generated = |text: &str| text.lines().next().is_some_and(|line| line.contains(MARK));
+    let stale = existing.iter().filter(|(path, text)| !paths.contains(path) && is_generated(text));
     changes.extend(stale.map(|(path, text)| Change {
         path: path.clone(),
         old: Some(text.clone()),
@@ -35,11 +35,11 @@ pub fn review(made: &[Packaged], there: &Files) -> Vec<Change> {
     changes
 }
 
-/// The old text with some lines of the new one.
-fn in_step_with(old: &str, new: &str, begins: &[&str]) -> String {
+/// Returns the old text with the up-to-date lines of the new one.
+fn update_lines(old: &str, new: &str, prefixes: &[&str]) -> String {
     let kept = |line: &str| {
-        let begin = begins.iter().find(|begin| line.starts_with(**begin))?;
-        new.split_inclusive('\n').find(|line| line.starts_with(begin))
+        let prefix = prefixes.iter().find(|prefix| line.starts_with(**prefix))?;
+        new.split_inclusive('\n').find(|line| line.starts_with(prefix))
     };
     old.split_inclusive('\n').map(|line| kept(line).unwrap_or(line)).collect()
 }
@@ -48,21 +48,21 @@ fn in_step_with(old: &str, new: &str, begins: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    fn file(path: &str, text: &str, ownership: Ownership) -> Packaged {
-        Packaged { path: path.to_owned(), text: text.to_owned(), ownership }
+    fn file(path: &str, text: &str, ownership: Ownership) -> PackageFile {
+        PackageFile { path: path.to_owned(), text: text.to_owned(), ownership }
     }
 
     #[test]
-    fn what_is_generated_is_replaced_and_what_was_begun_is_not() {
-        let made = [
+    fn generated_files_are_replaced_and_files_created_once_are_kept() {
+        let generated = [
             file("a", "new", Ownership::Generated),
-            file("b", "version: 2\nname: x\n", Ownership::Begun(&["version:"])),
-            file("c", "c", Ownership::Begun(&[])),
-            file("d", "d", Ownership::Begun(&[])),
+            file("b", "version: 2\nname: x\n", Ownership::CreatedOnce(&["version:"])),
+            file("c", "c", Ownership::CreatedOnce(&[])),
+            file("d", "d", Ownership::CreatedOnce(&[])),
             file("e", "same", Ownership::Generated),
         ];
-        let old = format!("# {MARK}: edits are lost.\n");
-        let there: Files = [
+        let old = format!("# {MARK}. DO NOT EDIT.\n");
+        let existing: Files = [
             ("a", "old"),
             ("b", "# mine\nversion: 1\nname: y\n"),
             ("c", "mine"),
@@ -74,7 +74,7 @@ mod tests {
         .map(|(path, text)| (path.to_owned(), text.to_owned()))
         .collect();
         let changes: Vec<(String, Option<String>)> =
-            review(&made, &there).into_iter().map(|change| (change.path, change.new)).collect();
+            review(&generated, &existing).into_iter().map(|change| (change.path, change.new)).collect();
         let expected =
             [("a", Some("new")), ("b", Some("# mine\nversion: 2\nname: y\n")), ("d", Some("d")), ("left", None)];
         assert_eq!(changes, expected.map(|(path, new)| (path.to_owned(), new.map(str::to_owned))));

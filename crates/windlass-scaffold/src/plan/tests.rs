@@ -4,13 +4,13 @@ fn files(files: &[(&str, &str)]) -> Files {
     files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect()
 }
 
-fn planned(before: &[(&str, &str)], after: &[(&str, &str)], there: &[(&str, &str)]) -> Plan {
+fn planned(before: &[(&str, &str)], after: &[(&str, &str)], there: &[(&str, &str)]) -> FilePlan {
     let (before, there) = (files(before), files(there));
     let recorded = before.iter().map(|(path, text)| (path.clone(), fingerprint(text))).collect();
-    plan(&recorded, &before, &files(after), &|path| there.get(path).cloned(), Conflicts::ByHand)
+    plan(&recorded, &before, &files(after), &|path| there.get(path).cloned(), Conflicts::Report)
 }
 
-fn new<'a>(plan: &'a Plan, path: &str) -> Option<&'a str> {
+fn new<'a>(plan: &'a FilePlan, path: &str) -> Option<&'a str> {
     plan.changes.iter().find(|change| change.path == path).and_then(|change| change.new.as_deref())
 }
 
@@ -18,13 +18,13 @@ fn new<'a>(plan: &'a Plan, path: &str) -> Option<&'a str> {
 fn new_files_are_made_and_those_that_nobody_edited_replaced() {
     let plan = planned(&[("a", "1\n")], &[("a", "2\n"), ("b", "3\n")], &[("a", "1\n")]);
     assert_eq!((new(&plan, "a"), new(&plan, "b")), (Some("2\n"), Some("3\n")));
-    assert!(plan.questions.is_empty() && plan.by_hand.is_empty());
+    assert!(plan.questions.is_empty() && plan.manual_edits.is_empty());
 }
 
 #[test]
 fn what_stays_the_same_is_not_looked_at() {
-    assert_eq!(planned(&[("a", "1\n")], &[("a", "1\n")], &[("a", "edited\n")]), Plan::default());
-    assert_eq!(planned(&[("a", "1\n")], &[("a", "2\n")], &[("a", "2\n")]), Plan::default());
+    assert_eq!(planned(&[("a", "1\n")], &[("a", "1\n")], &[("a", "edited\n")]), FilePlan::default());
+    assert_eq!(planned(&[("a", "1\n")], &[("a", "2\n")], &[("a", "2\n")]), FilePlan::default());
 }
 
 #[test]
@@ -38,8 +38,8 @@ fn edited_files_are_merged() {
 fn what_cannot_be_merged_is_told_line_by_line_and_the_file_left_alone() {
     let plan = planned(&[("a", "one\n")], &[("a", "one\ntwo\n")], &[("a", "all is different\n")]);
     assert!(plan.changes.is_empty());
-    let expected = ByHand { path: "a".into(), line: 1, remove: vec![], add: vec!["two\n".into()] };
-    assert_eq!(plan.by_hand, [expected]);
+    let expected = ManualEdit { path: "a".into(), line: 1, remove: vec![], add: vec!["two\n".into()] };
+    assert_eq!(plan.manual_edits, [expected]);
 }
 
 #[test]
@@ -57,9 +57,9 @@ fn nothing_of_the_user_is_overwritten_or_removed_without_asking() {
     let mut plan = planned(&[("gone", "1\n")], &[("new", "2\n")], &[("gone", "edited\n"), ("new", "mine\n")]);
     assert!(plan.changes.is_empty());
     assert_eq!(plan.questions.len(), 2);
-    assert_eq!(plan.questions[1].why, "it is there already, and windlass did not make it");
+    assert_eq!(plan.questions[1].why, "it already exists and was not created by windlass");
     for question in std::mem::take(&mut plan.questions) {
-        plan.agree(question);
+        plan.accept(question);
     }
     assert_eq!(new(&plan, "new"), Some("2\n"));
     assert_eq!(plan.changes[0].new, None);
@@ -69,14 +69,14 @@ fn nothing_of_the_user_is_overwritten_or_removed_without_asking() {
 fn files_that_nobody_edited_go_when_they_are_no_longer_generated() {
     let plan = planned(&[("a", "1\n")], &[], &[("a", "1\n")]);
     assert_eq!((plan.changes.len(), plan.changes[0].new.as_ref()), (1, None));
-    assert_eq!(planned(&[("a", "1\n")], &[], &[]), Plan::default());
+    assert_eq!(planned(&[("a", "1\n")], &[], &[]), FilePlan::default());
 }
 
 #[test]
 fn a_file_that_the_user_removed_is_not_made_again() {
     let plan = planned(&[("a", "one\n")], &[("a", "one\ntwo\n")], &[]);
     assert!(plan.changes.is_empty());
-    assert_eq!(plan.by_hand[0].add, ["two\n"]);
+    assert_eq!(plan.manual_edits[0].add, ["two\n"]);
 }
 
 #[test]

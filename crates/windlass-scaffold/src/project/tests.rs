@@ -16,7 +16,7 @@ fn it_is_written_in_the_manner_of_kubebuilder_and_read_again() {
     let text = project.write();
     expect![[r##"
         # What windlass generated, and from what. Commands of windlass keep it; edit it with `windlass edit`.
-        scaffold: 2
+        scaffold: 3
         projectName: bookshop
         domain: example.com
         description: The operator bookshop
@@ -50,11 +50,11 @@ fn what_is_wrong_is_said_with_its_line() {
     let text = project().write();
     for (from, to, expected) in [
         ("domain: example.com", "domain: example.com\nmoon: full", "PROJECT:5: "),
-        ("pages:int32", "pages:integer", "there is no type \"integer\""),
-        ("kind: Book", "kind: ../../Book", "must be letters and digits in CamelCase"),
-        ("module: book", "module: ../book", "is no name of a module"),
+        ("pages:int32", "pages:integer", "unknown type \"integer\""),
+        ("kind: Book", "kind: ../../Book", "must consist of letters and digits in CamelCase"),
+        ("module: book", "module: ../book", "is not a module name"),
         ("storageVersion: v1", "storageVersion: v2", "Book has no version v2"),
-        ("scaffold: 2", "scaffold: 99", "this windlass makes scaffold"),
+        ("scaffold: 3", "scaffold: 99", "this windlass uses scaffold"),
     ] {
         assert!(text.contains(from), "{from} in {text}");
         let error = Project::read(&text.replace(from, to)).unwrap_err();
@@ -82,9 +82,9 @@ fn resources_are_found_by_kind_and_group() {
     let mut project = project();
     assert_eq!(project.resource(None, "Book").unwrap().group, "shop.example.com");
     assert_eq!(project.resource(Some("shop"), "Book").unwrap().plural, "books");
-    assert_eq!(project.resource(None, "Shelf").unwrap_err().hint(), "there are Book (shop.example.com)");
+    assert_eq!(project.resource(None, "Shelf").unwrap_err().hint(), "kinds of this project: Book (shop.example.com)");
     project.create_api(ApiOptions::new("library", "v1", "Book")).unwrap();
-    assert_eq!(project.resource(None, "Book").unwrap_err().to_string(), "several groups have a Book");
+    assert_eq!(project.resource(None, "Book").unwrap_err().to_string(), "several groups have the kind Book");
     assert_eq!(project.resource(Some("library"), "Book").unwrap().module, "library_book");
     let version = VersionOptions { group: Some("shop".to_owned()), ..VersionOptions::new("v2", "Book") };
     project.create_version(version).unwrap();

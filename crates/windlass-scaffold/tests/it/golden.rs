@@ -1,6 +1,6 @@
-//! A project that is checked in: `windlass init`, `create api`, `create webhook`.
+//! The golden project: `windlass init`, `create api`, `create webhook`.
 //!
-//! `UPDATE=1 cargo test -p windlass-scaffold` writes it anew; `cargo xtask scaffold` compiles it and runs its tests.
+//! `UPDATE=1 cargo test -p windlass-scaffold` rewrites it; `cargo xtask scaffold` compiles it and runs its tests.
 
 use std::{
     collections::BTreeMap,
@@ -12,15 +12,17 @@ use windlass_scaffold::{
     ApiOptions, Files, Project, ProjectOptions, WebhookOptions, Webhooks, difference, fingerprint, generate,
 };
 
-/// The project, with all its files.
+/// The project with all its files.
 pub(crate) fn project() -> (Project, Files) {
     let mut options = ProjectOptions::new("guestbook", "example.com");
     options.description = Some("Runs guestbooks".to_owned());
     let mut project = Project::new(options).unwrap();
     let guestbook = ApiOptions::new("webapp", "v1", "Guestbook")
-        .field("size:int32=1..10,default=1,doc=How many pods serve it.")
-        .and_then(|options| options.field("configMapName:string=1..63,doc=The ConfigMap with its settings."))
-        .and_then(|options| options.field("type:enum(Phone|Address|Name),default=Phone,doc=What guests leave."));
+        .field("size:int32=1..10,default=1,doc=Number of replicas.")
+        .and_then(|options| options.field("configMapName:string=1..63,doc=Name of the ConfigMap with the settings."))
+        .and_then(|options| {
+            options.field("type:enum(Phone|Address|Name),default=Phone,doc=Kind of entry that guests leave.")
+        });
     project.create_api(guestbook.unwrap()).unwrap();
     let webhooks = Webhooks { defaulting: true, validating: true, conversion: false };
     project.create_webhook(WebhookOptions { group: None, kind: "Guestbook".to_owned(), webhooks }).unwrap();
@@ -30,7 +32,7 @@ pub(crate) fn project() -> (Project, Files) {
     (project, files)
 }
 
-/// A folder of golden files.
+/// A directory of golden files.
 pub(crate) fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(name)
 }
@@ -53,7 +55,7 @@ fn the_golden_project_is_what_is_generated() {
     check("guestbook", &project().1);
 }
 
-/// Compares a folder with what should be in it, or writes it.
+/// Compares a directory with the expected files, or rewrites it.
 #[track_caller]
 pub(crate) fn check(name: &str, wanted: &Files) {
     let folder = folder(name);
@@ -75,5 +77,5 @@ pub(crate) fn check(name: &str, wanted: &Files) {
     let differences: String = different
         .map(|path| difference(path, there.get(path).map(String::as_str), wanted.get(path).map(String::as_str)))
         .collect();
-    assert!(differences.is_empty(), "{differences}\n`UPDATE=1 cargo test -p windlass-scaffold` writes it anew");
+    assert!(differences.is_empty(), "{differences}\nrewrite the files with `UPDATE=1 cargo test -p windlass-scaffold`");
 }

@@ -1,4 +1,4 @@
-//! `UPDATE=1` writes the checked-in types anew.
+//! Imported types. `UPDATE=1` rewrites the golden files.
 
 use std::{env, fs, path::PathBuf};
 
@@ -47,15 +47,15 @@ fn manifest(name: &str) -> Value {
     serde_saphyr::from_str(&text).unwrap()
 }
 
-/// The types are those that are checked in, and their definition is the one that was imported.
+/// Compares the types with the golden file, and their CRD with the imported one.
 #[track_caller]
 fn check<K: CustomResourceExt>(name: &str, version: &str) {
     let imported = manifest(name);
     let types = Definition::read(&imported).unwrap().types(version).unwrap();
-    assert_eq!(types.notes, Vec::<String>::new(), "nothing is lost");
+    assert_eq!(types.notes, Vec::<String>::new(), "no schema keyword may be dropped");
     update(name, version, &types.text);
 
-    // Both as Kubernetes reads them.
+    // Both as parsed by Kubernetes types.
     let imported: CustomResourceDefinition = serde_json::from_value(imported).unwrap();
     let mut imported = serde_json::to_value(imported).unwrap();
     let mut derived = serde_json::to_value(K::crd()).unwrap();
@@ -67,7 +67,7 @@ fn check<K: CustomResourceExt>(name: &str, version: &str) {
         names.entry("singular").or_insert_with(|| kind.into());
         let version = &mut definition["spec"]["versions"][0];
         let root = &mut version["schema"]["openAPIV3Schema"];
-        // These are the server's business. The status is an Option in kube-derive, which may be null.
+        // The API server handles these. kube-derive makes the status an `Option`, which is nullable.
         for name in ["apiVersion", "kind", "metadata"] {
             root.get_mut("properties").and_then(Value::as_object_mut).map(|properties| properties.remove(name));
         }
@@ -84,17 +84,17 @@ fn check<K: CustomResourceExt>(name: &str, version: &str) {
     assert_eq!(derived["metadata"]["name"], imported["metadata"]["name"]);
 }
 
-/// Compares types with those that are checked in, or writes them.
+/// Compares types with the golden file, or rewrites it.
 #[track_caller]
 fn update(name: &str, version: &str, text: &str) {
     let file = folder().join(format!("{name}_{version}.rs"));
     if env::var_os("UPDATE").is_some_and(|value| !value.is_empty()) {
         fs::write(&file, text).unwrap();
     }
-    assert_eq!(text, fs::read_to_string(&file).unwrap(), "{} is stale: UPDATE=1 writes it", file.display());
+    assert_eq!(text, fs::read_to_string(&file).unwrap(), "{} is out of date: rewrite it with UPDATE=1", file.display());
 }
 
-/// Takes away what makes no difference to anybody who is served.
+/// Removes differences that do not matter to clients.
 fn normalize(schema: &mut Value) {
     let Some(object) = schema.as_object_mut() else { return };
     object.remove("description");
@@ -160,10 +160,10 @@ fn kinds_are_what_they_were_whatever_their_types_are_called() {
 fn objects_of_which_nothing_is_known_are_what_they_were() {
     check::<heap_v1::Heap>("heap", "v1");
     let told = Definition::read(&manifest("heap")).unwrap().types("v2").unwrap();
-    assert_eq!(told.notes, ["status: becomes a subresource, which it was not"]);
+    assert_eq!(told.notes, ["status: becomes a subresource, unlike in the CRD"]);
     update("heap", "v2", &told.text);
     update("heap", "v3", &Definition::read(&manifest("heap")).unwrap().types("v3").unwrap().text);
-    // The server is told to keep all that the types keep.
+    // The schema preserves all fields that the types preserve.
     let told =
         |crd: CustomResourceDefinition| serde_json::to_value(crd).unwrap()["spec"]["versions"][0]["schema"].take();
     for schema in [told(heap_v2::Heap::crd()), told(heap_v3::Heap::crd())] {
@@ -173,7 +173,7 @@ fn objects_of_which_nothing_is_known_are_what_they_were() {
     }
 }
 
-/// As text: what is written twice would not be seen in a value.
+/// Compares text: duplicate keys would not be visible in a parsed value.
 #[track_caller]
 fn survives<K: serde::Serialize + serde::de::DeserializeOwned>(object: &Value) {
     let read: K = serde_json::from_str(&object.to_string()).unwrap();
@@ -206,7 +206,7 @@ fn objects_of_which_nothing_is_known_survive_the_types() {
     survives::<heap_v3::Heap>(&heap);
 }
 
-/// What one server has, another gets back.
+/// Objects round-trip through the types.
 #[test]
 fn objects_survive_the_types() {
     let workflow = json!({

@@ -1,23 +1,10 @@
-use super::{comments, is_blank, join, split, upgrade};
+use super::{comments, join, upgrade};
 
 const OLD: &str = "apiVersion: apiextensions.k8s.io/v1beta1\nkind: CustomResourceDefinition\nmetadata: {name: as.b.c}\n\
     spec: {group: b.c, version: v1, scope: Cluster, names: {plural: as, kind: A}}\n";
 
 #[test]
-fn documents_are_split_at_three_dashes_that_stand_alone() {
-    for (text, count) in [
-        ("a: 1", 1),
-        ("---\na: 1\n", 2),
-        ("a: 1\n--- # two\nb: 2\n---", 3),
-        ("a: |\n  ---\n  b\n", 1),
-        ("a: ---\n----\n", 1),
-        ("a: 1\r\n---\r\nb: 2\r\n", 2),
-    ] {
-        let documents = split(text);
-        assert_eq!(documents.len(), count, "{text:?}");
-        assert_eq!(documents.join("---"), text);
-    }
-    assert!(is_blank("\n# only\n%YAML 1.1\n"));
+fn comments_are_found_and_texts_are_joined() {
     assert_eq!(comments(" # x\n\n# y\na: 1\n# z\n"), " # x\n\n# y\n");
     assert_eq!(join(["a: 1", "", "---\nb: 2\n", "c: 3\n"]), "a: 1\n---\nb: 2\n---\nc: 3\n");
 }
@@ -33,12 +20,12 @@ fn other_documents_and_comments_stay() {
         manifest.text
     );
     assert!(manifest.text.ends_with(&format!("---\n{other}")), "{}", manifest.text);
-    assert_eq!(manifest.account.last().unwrap(), "ConfigMap x is no definition and was left as it is");
+    assert_eq!(manifest.account.last().unwrap(), "ConfigMap x: not a CustomResourceDefinition, unchanged");
     let same = upgrade(other).unwrap();
     assert_eq!((same.upgraded, same.text.as_str()), (0, other));
     let again = upgrade(&manifest.text).unwrap();
     assert_eq!((again.upgraded, again.text.as_str()), (0, manifest.text.as_str()));
-    assert_eq!(again.account[0], "as.b.c: is of apiextensions.k8s.io/v1 and was left as it is");
+    assert_eq!(again.account[0], "as.b.c: already apiextensions.k8s.io/v1, unchanged");
 }
 
 #[test]

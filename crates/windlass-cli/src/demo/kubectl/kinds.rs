@@ -1,4 +1,4 @@
-//! The kinds that the story is about.
+//! Kinds used in the story.
 
 use super::Selection;
 
@@ -12,7 +12,7 @@ pub(in super::super) struct Kind {
     pub(in super::super) plural: &'static str,
     singular: &'static str,
     short: &'static str,
-    /// Whether its objects are in namespaces.
+    /// Whether its objects are namespaced.
     pub(in super::super) namespaced: bool,
 }
 
@@ -57,7 +57,7 @@ const fn of(
     Kind { group, version: "v1", kind, plural, singular, short, namespaced }
 }
 
-/// The kind with a name, in any of its forms.
+/// Returns a kind by any of its names.
 pub(in super::super) fn kind(name: &str) -> Option<&'static Kind> {
     let names = |kind: &&Kind| {
         [kind.kind, kind.plural, kind.singular].contains(&name) || (!name.is_empty() && name == kind.short)
@@ -66,7 +66,7 @@ pub(in super::super) fn kind(name: &str) -> Option<&'static Kind> {
 }
 
 impl Kind {
-    /// As kubectl prints it before names: `deployment.apps`.
+    /// The name that kubectl prints before object names: `deployment.apps`.
     pub(in super::super) fn printed(&self) -> String {
         match self.group {
             "" => self.singular.to_owned(),
@@ -74,7 +74,7 @@ impl Kind {
         }
     }
 
-    /// The path of its objects, in the default namespace if they are in namespaces.
+    /// Path of the collection, in the default namespace if namespaced.
     pub(in super::super) fn collection(&self, selection: &Selection) -> String {
         let selectors = [("labelSelector", &selection.labels), ("fieldSelector", &selection.fields)];
         let query: Vec<String> = selectors
@@ -85,7 +85,7 @@ impl Kind {
         format!("{}{query}", self.path())
     }
 
-    /// The path of one of them.
+    /// Path of an object.
     pub(in super::super) fn object(&self, name: &str) -> String {
         format!("{}/{name}", self.path())
     }
@@ -98,7 +98,7 @@ impl Kind {
     }
 }
 
-/// A selector within a query.
+/// Escapes a selector in a query.
 fn escape(selector: &str) -> String {
     selector.replace('%', "%25").replace('=', "%3D").replace(',', "%2C").replace('/', "%2F")
 }

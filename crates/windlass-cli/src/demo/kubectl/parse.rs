@@ -1,10 +1,10 @@
-//! From a line to what it means.
+//! Parsing of commands.
 
 use anyhow::{Context as _, bail};
 
 use super::{Kind, kind};
 
-/// A line that is understood.
+/// A parsed command.
 #[derive(Debug, PartialEq, Eq)]
 pub(in super::super) enum Line {
     Get(Selection, Output),
@@ -14,7 +14,7 @@ pub(in super::super) enum Line {
     Taint { node: String, taint: Taint },
 }
 
-/// Which objects.
+/// Selection of objects.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Selection {
     pub(in super::super) kinds: Vec<&'static Kind>,
@@ -23,18 +23,18 @@ pub(in super::super) struct Selection {
     pub(in super::super) fields: Option<String>,
 }
 
-/// How they are shown.
+/// Output format.
 #[derive(Debug, PartialEq, Eq)]
 pub(in super::super) enum Output {
-    /// With the columns of the server.
+    /// The server's columns.
     Table,
-    /// With these: a heading and a path each.
+    /// Custom columns: headings and paths.
     Columns(Vec<(String, String)>),
     /// One field of an object.
     Field(String),
 }
 
-/// What becomes of the taints of a node.
+/// Change of a node's taints.
 #[derive(Debug, PartialEq, Eq)]
 pub(in super::super) enum Taint {
     Add { key: String, value: String, effect: String },
@@ -42,7 +42,7 @@ pub(in super::super) enum Taint {
 }
 
 impl Line {
-    /// Understands a line.
+    /// Parses a command.
     pub(in super::super) fn parse(line: &str) -> anyhow::Result<Self> {
         Self::understand(line).with_context(|| format!("cannot understand: {line}"))
     }
@@ -53,7 +53,7 @@ impl Line {
         let line = match verb.as_str() {
             "get" => {
                 let output = words.option("-o")?;
-                // The story itself watches until something is true.
+                // The story itself watches until its condition is met.
                 words.flag("-w");
                 Self::Get(words.selection()?, output.map_or(Ok(Output::Table), |text| shown(&text))?)
             }
@@ -105,7 +105,7 @@ fn taint(text: &str) -> anyhow::Result<Taint> {
     Ok(Taint::Add { key: key.to_owned(), value: value.to_owned(), effect: effect.to_owned() })
 }
 
-/// What is left of a line.
+/// Remaining words of a command.
 struct Words(Vec<String>);
 
 impl Words {
@@ -121,7 +121,7 @@ impl Words {
         self.0.retain(|word| word != name);
     }
 
-    /// Takes `NAME VALUE` or `NAME=VALUE`.
+    /// Removes and returns `NAME VALUE` or `NAME=VALUE`.
     fn option(&mut self, name: &str) -> anyhow::Result<Option<String>> {
         if let Some(at) = self.0.iter().position(|word| word == name) {
             self.0.remove(at);

@@ -1,4 +1,4 @@
-//! Tables, as kubectl prints them.
+//! Tables in kubectl's format.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -14,16 +14,16 @@ pub(in super::super) struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// A table that the server sent.
+/// A table from the server.
 #[derive(Debug)]
 pub(in super::super) struct Rows {
     headings: Vec<String>,
-    /// By name: the version of the object, and its cells.
+    /// Name, resource version and cells of each object.
     rows: Vec<(String, String, Vec<String>)>,
 }
 
 impl Rows {
-    /// Reads a `Table` of `meta.k8s.io`, with the columns that are always shown.
+    /// Reads a `Table` of `meta.k8s.io`, with the columns of priority 0.
     pub(in super::super) fn read(answer: &Value) -> Option<Self> {
         let columns = answer["columnDefinitions"].as_array()?;
         let shown: Vec<usize> =
@@ -39,7 +39,7 @@ impl Rows {
         Some(Self { headings: shown.iter().map(heading).collect(), rows })
     }
 
-    /// All of them; with a prefix before names, if there are several kinds.
+    /// All rows; with a prefix before names if there are several kinds.
     pub(in super::super) fn table(self, prefix: Option<&str>) -> Table {
         let named = |(_, _, mut cells): (String, String, Vec<String>)| {
             if let (Some(prefix), Some(name)) = (prefix, cells.first_mut()) {
@@ -50,7 +50,7 @@ impl Rows {
         Table { headings: self.headings, rows: self.rows.into_iter().map(named).collect() }
     }
 
-    /// Those whose objects are not as they were when somebody last looked, which is remembered.
+    /// Rows whose objects have changed since the last call; records the new versions.
     pub(in super::super) fn news(self, seen: &mut BTreeMap<String, String>) -> Table {
         let changed =
             |row: &(String, String, Vec<String>)| seen.insert(row.0.clone(), row.1.clone()).as_ref() != Some(&row.1);
@@ -60,7 +60,7 @@ impl Rows {
 }
 
 impl Table {
-    /// Columns of one's own: a heading and the path of a field each.
+    /// Custom columns: headings and field paths.
     pub(in super::super) fn custom(columns: &[(String, String)], objects: &[Value]) -> Self {
         let headings = columns.iter().map(|(heading, _)| heading.clone()).collect();
         let row = |object: &Value| {
@@ -75,18 +75,18 @@ impl Table {
         Self { headings, rows: objects.iter().map(row).collect() }
     }
 
-    /// Whether there is no row.
+    /// Whether there are no rows.
     pub(in super::super) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The rows alone, as wide as others that were printed before; which may become wider.
+    /// Formats the rows with the given column widths, widening them if needed.
     pub(in super::super) fn lines(&self, widths: &mut Vec<usize>) -> Vec<String> {
         self.widen(widths);
         self.rows.iter().map(|row| line(row, widths)).collect()
     }
 
-    /// The headings alone.
+    /// Formats the headings.
     pub(in super::super) fn head(&self, widths: &mut Vec<usize>) -> String {
         self.widen(widths);
         line(&self.headings, widths)
@@ -110,7 +110,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// The field with a path such as `.status.conditions[0].message`.
+/// Returns the field at a path such as `.status.conditions[0].message`.
 pub(super) fn field<'a>(object: &'a Value, path: &str) -> &'a Value {
     path.split(['.', '[', ']']).filter(|name| !name.is_empty()).fold(object, |at, name| match name.parse::<usize>() {
         Ok(index) if at.is_array() => &at[index],
@@ -131,7 +131,7 @@ fn line(cells: &[String], widths: &[usize]) -> String {
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => "<none>".to_owned(),
-        // What has several lines is shown as one.
+        // Of several lines, the first is shown.
         Value::String(text) => text.lines().next().unwrap_or_default().to_owned(),
         other => other.to_string(),
     }

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use super::*;
 
-/// A machine on which all is well.
+/// A machine without problems.
 fn well() -> Facts {
     let said = |text: &str| Some(text.to_owned());
     Facts {
@@ -37,7 +37,7 @@ fn well() -> Facts {
     }
 }
 
-/// What is not well after a change.
+/// Findings that are not ok after a change.
 fn findings(change: impl FnOnce(&mut Facts)) -> Vec<(&'static str, Level, String)> {
     let mut facts = well();
     change(&mut facts);
@@ -65,7 +65,7 @@ fn a_machine_on_which_all_is_well_has_only_good_findings() {
     assert_eq!(findings(|facts| facts.cluster = Cluster::default()), []);
     assert_eq!(findings(|facts| facts.machine.port = Port::Ours), []);
     assert_eq!(findings(|facts| facts.terminal = Terminal::default()), []);
-    // What cannot be found out is not told.
+    // Unknown facts are not reported.
     assert_eq!(findings(|facts| facts.machine.free = None), []);
     assert_eq!(findings(|facts| facts.machine.inotify_watches = None), []);
 }
@@ -77,7 +77,7 @@ fn rust_is_needed_in_projects_and_good_to_have_elsewhere() {
     let outside = |facts: &mut Facts| (facts.project, facts.tools.rustc) = (None, None);
     check(outside, "rust", Level::Warning, "projects cannot be built");
     let old = |facts: &mut Facts| facts.tools.rustc = Some("rustc 1.70.0 (old)".to_owned());
-    check(old, "rust", Level::Problem, "rustc 1.70.0 (old), which is older than 1.");
+    check(old, "rust", Level::Problem, "rustc 1.70.0 (old) is older than 1.");
 }
 
 #[test]
@@ -98,11 +98,11 @@ fn other_tools_are_good_to_have() {
 fn the_machine_must_have_room_time_and_a_port() {
     use Level::{Problem, Warning};
     check(|facts| facts.machine.free = Some(1_000_000_000), "disk", Warning, "1.0 GB free");
-    check(|facts| facts.machine.free = Some(5_000_000), "disk", Problem, "make room");
+    check(|facts| facts.machine.free = Some(5_000_000), "disk", Problem, "free up disk space");
     check(|facts| facts.machine.inotify_watches = Some(100), "inotify", Warning, "max_user_watches=");
     check(|facts| facts.machine.inotify_instances = Some(8), "inotify", Warning, "max_user_instances=");
     check(|facts| facts.machine.port = Port::Taken, "port", Warning, "--port 0");
-    check(|facts| facts.machine.port = Port::Unusable("no".into()), "port", Warning, "cannot be listened on: no");
+    check(|facts| facts.machine.port = Port::Unusable("no".into()), "port", Warning, "cannot listen on 6443: no");
     check(|facts| facts.machine.now = 0, "clock", Problem, "years behind");
     let ahead = |facts: &mut Facts| facts.cluster.answer = Some(Ok(("v1.36.0".into(), Some(120))));
     check(ahead, "clock", Warning, "120 s ahead");
@@ -124,7 +124,7 @@ fn keys_are_for_nobody_else() {
 #[test]
 fn a_cluster_that_does_not_answer_is_no_problem_of_this_machine() {
     use Level::Warning;
-    check(|facts| facts.cluster.answer = Some(Err("refused".into())), "cluster", Warning, "does not answer: refused");
+    check(|facts| facts.cluster.answer = Some(Err("refused".into())), "cluster", Warning, "does not respond: refused");
     let old = |facts: &mut Facts| facts.cluster.answer = Some(Ok(("v1.28.3+k3s1".into(), None)));
     check(old, "cluster", Warning, "v1.28.3+k3s1");
 }

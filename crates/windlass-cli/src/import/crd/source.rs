@@ -1,4 +1,4 @@
-//! Where definitions are from: manifests and clusters.
+//! Sources of CRDs: manifests and clusters.
 
 use std::{
     fs,
@@ -13,25 +13,25 @@ use windlass_schema::yaml;
 
 use crate::{
     cluster::{ClusterArgs, documents},
-    failure::Advised,
+    failure::ErrorWithHint,
     threads,
 };
 
-/// Where a server has its definitions.
+/// Path of CRDs on an API server.
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// The name of a definition, or what can be said instead.
+/// Name of a CRD, or a substitute.
 pub(super) fn name_of(object: &Value) -> String {
     object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("without a name").to_owned()
 }
 
-/// The definitions of a manifest, as v1. Whatever else is in it is passed over.
+/// Reads the CRDs of a manifest as v1. Other objects are skipped.
 pub(super) fn from_file(file: &Path) -> anyhow::Result<Vec<Value>> {
     let address = file.to_str().filter(|text| ["http://", "https://"].iter().any(|begin| text.starts_with(begin)));
     if let Some(address) = address {
-        let hint = format!("get it with another program: curl -sSfL {address} | windlass import crd -");
-        let message = format!("{address} is not fetched: windlass reads files and clusters");
-        return Err(Advised { message, hint: hint.into() }.into());
+        let hint = format!("download it first: curl -sSfL {address} | windlass import crd -");
+        let message = format!("cannot read {address}: only files and clusters are supported");
+        return Err(ErrorWithHint { message, hint: hint.into() }.into());
     }
     let (name, text) = match file == Path::new("-") {
         true => {
@@ -60,12 +60,13 @@ pub(super) fn from_file(file: &Path) -> anyhow::Result<Vec<Value>> {
     Ok(definitions)
 }
 
-/// A definition of a cluster.
+/// Reads a CRD from a cluster.
 pub(super) fn from_cluster(cluster: &ClusterArgs, name: &str) -> anyhow::Result<Value> {
     threads::block_on(async {
         let cluster = cluster.connect().await?;
         let ask = async |path: String| {
-            let request = http::Request::get(path).body(Vec::new()).context("the name cannot be asked for")?;
+            let request =
+                http::Request::get(path).body(Vec::new()).context("invalid name of a CustomResourceDefinition")?;
             parse(&cluster.client.request_text(request).await?)
         };
         if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte)) {
@@ -73,13 +74,13 @@ pub(super) fn from_cluster(cluster: &ClusterArgs, name: &str) -> anyhow::Result<
         }
         match ask(format!("{DEFINITIONS}/{name}")).await {
             Err(error) if is_not_found(&error) => {
-                let all = ask(DEFINITIONS.to_owned()).await.context("cannot list the definitions")?;
+                let all = ask(DEFINITIONS.to_owned()).await.context("failed to list CustomResourceDefinitions")?;
                 let items = all.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
                 Err(unknown(name, &items).into())
             }
             found => {
                 let mut found = found.with_context(|| format!("cannot get {name} from {}", cluster.url))?;
-                // Items of lists may come without.
+                // Items of lists may lack these.
                 found["apiVersion"] = "apiextensions.k8s.io/v1".into();
                 found["kind"] = "CustomResourceDefinition".into();
                 Ok(found)
@@ -88,17 +89,19 @@ pub(super) fn from_cluster(cluster: &ClusterArgs, name: &str) -> anyhow::Result<
     })
 }
 
-/// What a server answered. Definitions may nest deeper than serde_json goes; whoever reads YAML reads JSON.
+/// Parses a response. CRDs may nest deeper than serde_json allows; the YAML parser reads JSON, too.
 fn parse(text: &str) -> anyhow::Result<Value> {
-    serde_json::from_str(text).or_else(|_| yaml::to_json_value(text)).context("cannot read what the server answered")
+    serde_json::from_str(text)
+        .or_else(|_| yaml::to_json_value(text))
+        .context("failed to parse the response of the server")
 }
 
 fn is_not_found(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref::<kube::Error>(), Some(kube::Error::Api(status)) if status.code == 404)
 }
 
-/// Says which names are like the one that is not there.
-fn unknown(name: &str, items: &[Value]) -> Advised {
+/// The error for an unknown name, with similar names.
+fn unknown(name: &str, items: &[Value]) -> ErrorWithHint {
     let word = name.split('.').next().unwrap_or_default().to_ascii_lowercase();
     let is_like = |item: &&Value| {
         let names = ["/spec/names/plural", "/spec/names/singular", "/spec/names/kind"];
@@ -109,10 +112,10 @@ fn unknown(name: &str, items: &[Value]) -> Advised {
     };
     let like: Vec<String> = items.iter().filter(is_like).map(name_of).collect();
     let hint = match like.is_empty() {
-        true => "give PLURAL.GROUP, as `kubectl get crds` lists them".to_owned(),
+        true => "use PLURAL.GROUP as listed by `kubectl get crds`".to_owned(),
         false => format!("there is {}", like.join(", ")),
     };
-    Advised { message: format!("the cluster has no definition {name:?}"), hint: hint.into() }
+    ErrorWithHint { message: format!("the cluster has no CustomResourceDefinition {name:?}"), hint: hint.into() }
 }
 
 #[cfg(test)]
@@ -132,7 +135,7 @@ mod tests {
         let error = from_file(Path::new("https://example.com/crds.yaml")).unwrap_err();
         assert_eq!(
             crate::failure::hint(&error).unwrap(),
-            "get it with another program: curl -sSfL https://example.com/crds.yaml | windlass import crd -"
+            "download it first: curl -sSfL https://example.com/crds.yaml | windlass import crd -"
         );
     }
 }

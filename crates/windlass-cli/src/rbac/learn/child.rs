@@ -1,4 +1,4 @@
-//! The command that is watched.
+//! The recorded command.
 
 use std::{
     io,
@@ -12,12 +12,12 @@ use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 
-use crate::{failure::Advised, signals::Signals};
+use crate::{failure::ErrorWithHint, signals::Signals};
 
-/// How long a command that is told to end may take.
+/// How long a command may take to stop.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Runs a command until it ends; until it is told to, by a signal or after a time, it answers with nothing.
+/// Runs a command until it exits; returns `None` if it was stopped by a signal or after a time.
 pub(super) async fn run(
     program: &str,
     arguments: &[String],
@@ -25,19 +25,19 @@ pub(super) async fn run(
     time: Option<Duration>,
     signals: &mut Signals,
 ) -> anyhow::Result<Option<ExitStatus>> {
-    // What is printed on standard output is the roles.
-    let stderr = io::stderr().as_fd().try_clone_to_owned().context("cannot share standard error")?;
+    // Standard output is reserved for the roles.
+    let stderr = io::stderr().as_fd().try_clone_to_owned().context("failed to share standard error")?;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::from(stderr)).process_group(0).kill_on_drop(true);
-    // Within a pod, its account would count more than a kubeconfig.
+    // In a pod, its service account would take precedence over a kubeconfig.
     command.env_remove("KUBERNETES_SERVICE_HOST").envs(variables.iter().copied());
-    let mut child = command.spawn().map_err(|error| Advised {
+    let mut child = command.spawn().map_err(|error| ErrorWithHint {
         message: format!("cannot run {program}: {error}"),
-        hint: "give a program after --, with its arguments".into(),
+        hint: "give a program with its arguments after --".into(),
     })?;
     let group = Group(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
     let signal = tokio::select! {
-        status = child.wait() => return Ok(Some(status.with_context(|| format!("cannot wait for {program}"))?)),
+        status = child.wait() => return Ok(Some(status.with_context(|| format!("failed to wait for {program}"))?)),
         () = signals.first() => Signal::INT,
         () = super::after(time) => Signal::TERM,
     };
@@ -45,12 +45,12 @@ pub(super) async fn run(
     Ok(None)
 }
 
-/// The command and all that it has started; ended when dropped.
+/// The command's process group; killed when dropped.
 struct Group(Option<Pid>);
 
 impl Group {
     fn signal(&self, signal: Signal) {
-        // Who has ended already needs no signal.
+        // A process that has exited needs no signal.
         let _ = self.0.map(|group| kill_process_group(group, signal));
     }
 }
@@ -65,7 +65,7 @@ async fn end(child: &mut Child, group: &Group, signal: Signal, signals: &mut Sig
     group.signal(signal);
     tokio::select! {
         _ = child.wait() => {}
-        () = tokio::time::sleep(PATIENCE) => eprintln!("it does not end, and is killed"),
+        () = tokio::time::sleep(PATIENCE) => eprintln!("killing the command: it did not stop in time"),
         () = signals.first() => {}
     }
 }

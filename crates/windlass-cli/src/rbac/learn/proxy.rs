@@ -1,4 +1,4 @@
-//! A server in front of another that passes everything on, and writes down what was asked.
+//! A proxy that forwards requests to an API server and records them.
 
 use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
@@ -19,28 +19,28 @@ use tokio_rustls::TlsAcceptor;
 use super::records::Records;
 use crate::rbac::needs::Recorded;
 
-/// More than any server takes in a request.
+/// More than any API server accepts in a request.
 const LONGEST_BODY: usize = 64 << 20;
-/// How long a client may take for its handshake.
+/// Timeout for TLS handshakes.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Headers that are about a connection, and who a client is to the proxy.
+/// Headers that concern the connection, or authenticate the client to the proxy.
 const OF_CONNECTION: &[&str] = &["authorization", "host", "keep-alive", "proxy-connection", "te", "transfer-encoding"];
 
-/// What is passed on, and how.
+/// A recording proxy.
 #[derive(Clone)]
 pub(super) struct Proxy {
-    /// The server behind.
+    /// Client of the upstream server.
     pub(super) upstream: Client,
-    /// Whether the server is in this process, and takes over connections itself.
+    /// Whether the server is in this process and handles upgrades itself.
     pub(super) within: bool,
-    /// Only requests of clients whose names begin so are written down.
+    /// User agent prefix of the clients to record.
     pub(super) agent: Option<String>,
-    /// Where it is written down.
+    /// Recorded requests.
     pub(super) records: Records,
 }
 
 impl Proxy {
-    /// Serves clients that show a certificate, until it is dropped.
+    /// Serves clients with a certificate until it is dropped.
     pub(super) async fn serve(self, listener: TcpListener, tls: Arc<rustls::ServerConfig>) -> io::Result<()> {
         let acceptor = TlsAcceptor::from(tls);
         let mut connections = JoinSet::new();
@@ -68,13 +68,13 @@ impl Proxy {
             async move {
                 Ok::<_, Infallible>(match known {
                     true => proxy.pass(request).await,
-                    false => answer(StatusCode::UNAUTHORIZED, "use the kubeconfig that was made for this"),
+                    false => answer(StatusCode::UNAUTHORIZED, "use the printed kubeconfig"),
                 })
             }
         });
         let builder = auto::Builder::new(TokioExecutor::new());
         if let Err(error) = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).await {
-            tracing::debug!(%error, "connection ended");
+            tracing::debug!(%error, "connection closed");
         }
     }
 
@@ -89,7 +89,7 @@ impl Proxy {
         answer
     }
 
-    /// The request, if it is one of those that are written down.
+    /// Returns the record of a request, if it is to be recorded.
     fn record(&self, request: &Request<Incoming>) -> Option<Recorded> {
         let agent = request.headers().get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
         let counts = self.agent.as_ref().is_none_or(|begin| agent.starts_with(begin.as_str()));
@@ -108,7 +108,7 @@ impl Proxy {
         let client = if self.within { None } else { parts.extensions.remove::<OnUpgrade>() };
         let body = match Limited::new(body, LONGEST_BODY).collect().await {
             Ok(body) => body.to_bytes(),
-            Err(error) => anyhow::bail!("cannot read the request: {error}"),
+            Err(error) => anyhow::bail!("failed to read the request: {error}"),
         };
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let mut passed = Request::builder().method(parts.method.clone()).uri(path).body(Body::from(body))?;
@@ -132,7 +132,7 @@ impl Proxy {
     }
 }
 
-/// The headers that are passed on.
+/// Headers to forward.
 fn headers(from: &HeaderMap, upgrades: bool) -> HeaderMap {
     let mut headers = from.clone();
     for name in OF_CONNECTION {
@@ -141,26 +141,26 @@ fn headers(from: &HeaderMap, upgrades: bool) -> HeaderMap {
     if !upgrades {
         headers.remove(header::CONNECTION);
     }
-    // The body is passed on as a whole.
+    // The body is forwarded as a whole.
     headers.remove(header::CONTENT_LENGTH);
     headers
 }
 
-/// Carries bytes between two connections that speak something else from now on.
+/// Copies bytes between two upgraded connections.
 async fn join(client: OnUpgrade, server: OnUpgrade) {
     let (Ok(client), Ok(server)) = tokio::join!(client, server) else { return };
     let (mut client, mut server) = (TokioIo::new(client), TokioIo::new(server));
     if let Err(error) = tokio::io::copy_bidirectional(&mut client, &mut server).await {
-        tracing::debug!(%error, "an upgraded connection ended");
+        tracing::debug!(%error, "an upgraded connection was closed");
     }
 }
 
 fn answer_failed(error: &anyhow::Error) -> Response<Body> {
-    tracing::warn!("cannot pass a request on: {error:#}");
-    answer(StatusCode::BAD_GATEWAY, &format!("the server behind cannot be reached: {error:#}"))
+    tracing::warn!("failed to forward a request: {error:#}");
+    answer(StatusCode::BAD_GATEWAY, &format!("failed to reach the upstream server: {error:#}"))
 }
 
-/// A status as Kubernetes has it.
+/// A response with a Kubernetes Status.
 fn answer(status: StatusCode, message: &str) -> Response<Body> {
     let text = serde_json::json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message,

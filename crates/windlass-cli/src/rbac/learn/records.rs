@@ -1,4 +1,4 @@
-//! What was asked so far.
+//! Recorded requests.
 
 use std::{
     collections::BTreeSet,
@@ -9,10 +9,10 @@ use std::{
 
 use crate::rbac::needs::Recorded;
 
-/// Parameters of a query that say what is asked; others only say how.
+/// Query parameters that affect permissions.
 const TELLING: &[&str] = &["fieldSelector", "watch"];
 
-/// Requests, each kept once, however often it is made.
+/// Requests, each stored once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Records(Arc<Mutex<BTreeSet<Recorded>>>);
 
@@ -22,7 +22,7 @@ impl Records {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(recorded);
     }
 
-    /// Adds what tests have written into a file, if they have.
+    /// Adds the requests recorded in a file by tests, if it exists.
     pub(super) fn add_file(&self, file: &Path) -> io::Result<()> {
         match fs::read_to_string(file) {
             Ok(text) => text.lines().filter_map(Recorded::read).for_each(|recorded| self.add(recorded)),
@@ -32,7 +32,7 @@ impl Records {
         Ok(())
     }
 
-    /// All of them.
+    /// Returns all requests.
     pub(super) fn all(&self) -> Vec<Recorded> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }

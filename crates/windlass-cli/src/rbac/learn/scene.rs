@@ -1,4 +1,4 @@
-//! Where a program is watched: a server, and the proxy in front of it.
+//! The environment of a recording: a server and the proxy in front of it.
 
 use std::{
     fs, io,
@@ -20,34 +20,35 @@ use windlass_plane::{NodeOptions, Pki, Plane, PlaneOptions, StoreKind, kubeconfi
 use super::{proxy::Proxy, records::Records};
 use crate::cluster::{ApplyOptions, Cluster, ClusterArgs, documents};
 
-/// A server and a proxy at work.
+/// A running server and proxy.
 pub(super) struct Scene {
     kubeconfig: PathBuf,
-    /// The server, past the proxy.
+    /// Client of the server that bypasses the proxy.
     server: Client,
     proxy: JoinHandle<io::Result<()>>,
     plane: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
-    // The last, as the others use it.
+    // Dropped last, as the others use it.
     folder: TempDir,
 }
 
 impl Scene {
-    /// In front of a cluster, or of a plane of its own.
+    /// Starts a proxy in front of a cluster, or of its own plane.
     pub(super) async fn open(
         cluster: Option<&ClusterArgs>,
         apply: &[PathBuf],
         agent: Option<String>,
         records: &Records,
     ) -> anyhow::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("windlass-learn-").tempdir().context("cannot make a folder")?;
+        let folder =
+            tempfile::Builder::new().prefix("windlass-learn-").tempdir().context("failed to create a directory")?;
         let (upstream, url, plane) = match cluster {
             Some(args) => {
                 let (mut config, _) = args.configuration().await?;
-                // Watches may be silent for long.
+                // Watches may be idle for long.
                 config.read_timeout = None;
                 let url = config.cluster_url.to_string();
-                // HTTP/1.1, as connections are taken over for exec and the like.
-                let client = Client::try_from(config).context("cannot use the kubeconfig")?;
+                // HTTP/1.1, since connections are upgraded for exec and similar requests.
+                let client = Client::try_from(config).context("cannot resolve the path of the kubeconfig")?;
                 (client, url, None)
             }
             None => {
@@ -62,7 +63,7 @@ impl Scene {
                         let _ = stopped.await;
                     };
                     if let Err(error) = plane.run(stopped).await {
-                        tracing::error!(%error, "the plane has ended");
+                        tracing::error!(%error, "the plane has stopped");
                     }
                 });
                 (client, url, Some((stop, running)))
@@ -70,8 +71,8 @@ impl Scene {
         };
         prepare(&upstream, &url, apply).await?;
 
-        let pki = Pki::load_or_create(&folder.path().join("pki"), &[]).context("cannot make certificates")?;
-        let tls = Arc::new(pki.server_config().context("cannot use the certificates")?);
+        let pki = Pki::load_or_create(&folder.path().join("pki"), &[]).context("failed to create certificates")?;
+        let tls = Arc::new(pki.server_config().context("failed to use the certificates")?);
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("cannot listen")?;
         let address = listener.local_addr().context("cannot listen")?;
         let path = folder.path().join("kubeconfig");
@@ -82,29 +83,29 @@ impl Scene {
         Ok(Self { kubeconfig: path, server, proxy: tokio::spawn(proxy.serve(listener, tls)), plane, folder })
     }
 
-    /// The kubeconfig that leads to the proxy.
+    /// The kubeconfig of the proxy.
     pub(super) fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// Whether there is a namespace. A plane of its own gets it; nothing is made in a cluster of somebody.
+    /// Whether a namespace exists. It is created on an own plane, but not in a user's cluster.
     pub(super) async fn has_namespace(&self, name: &str) -> bool {
         let namespaces: Api<Namespace> = Api::all(self.server.clone());
         if self.plane.is_some() {
             let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
             let namespace = Namespace { metadata, ..Namespace::default() };
-            // It may be among what was applied.
+            // It may be among the applied objects.
             let _ = namespaces.create(&PostParams::default(), &namespace).await;
         }
         namespaces.get_opt(name).await.is_ok_and(|found| found.is_some())
     }
 
-    /// A folder that is gone afterwards.
+    /// A directory that is deleted afterwards.
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Ends all of it.
+    /// Stops everything.
     pub(super) async fn close(mut self) {
         self.proxy.abort();
         if let Some((stop, running)) = self.plane.take() {
@@ -120,7 +121,7 @@ impl Drop for Scene {
     }
 }
 
-/// Applies manifests, past the proxy.
+/// Applies manifests, bypassing the proxy.
 async fn prepare(client: &Client, url: &str, files: &[PathBuf]) -> anyhow::Result<()> {
     let mut objects = Vec::new();
     for file in files {
@@ -134,7 +135,7 @@ async fn prepare(client: &Client, url: &str, files: &[PathBuf]) -> anyhow::Resul
         client: client.clone(),
         url: url.to_owned(),
         namespace: client.default_namespace().to_owned(),
-        origin: "the server that is watched".to_owned(),
+        origin: "the recorded server".to_owned(),
     };
     cluster.apply(&objects, ApplyOptions::default(), &mut |applied| eprintln!("{applied}")).await?;
     Ok(())

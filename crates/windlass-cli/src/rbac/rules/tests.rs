@@ -9,7 +9,7 @@ fn needs(requests: &[&str]) -> Needs {
         .map(|request| {
             let (method, uri) = request.split_once(' ').unwrap();
             let (method, uri) = (method.to_owned(), uri.to_owned());
-            // The namespace of a test stands for any.
+            // The namespace of a test stands for any namespace.
             Recorded { method, uri, status: 200, any_namespace: Some("test".to_owned()), own_namespace: None }
         })
         .collect();
@@ -127,7 +127,7 @@ fn what_is_in_the_programs_own_namespace_is_allowed_there_only() {
     ];
     check(&own, USUAL, &["system : secrets create", "system : secrets (certificates) get,update"]);
     let others = ["GET /api/v1/namespaces/test/secrets/one", "PATCH /api/v1/namespaces/default/secrets/one"];
-    // What is allowed everywhere is not allowed there once more.
+    // Permissions that are granted cluster-wide are not repeated there.
     let expected = ["* : secrets get,patch", "system : secrets create", "system : secrets (certificates) update"];
     check(&[&own[..], &others].concat(), USUAL, &expected);
 }
@@ -185,7 +185,7 @@ mod properties {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Everything that was asked is allowed, and nothing about a resource or a verb that was not.
+        /// Everything requested is granted, and nothing on other resources or verbs.
         #[test]
         fn all_that_is_needed_is_allowed_and_no_other_verb(
             needed in prop::collection::btree_set(any_need(), 0..30),

@@ -1,4 +1,4 @@
-//! Drawing a state. Pure: the same state at the same moment is the same picture.
+//! Drawing of a state. Pure: the same state at the same time gives the same picture.
 
 mod controllers;
 mod header;
@@ -19,12 +19,12 @@ use super::state::{Focus, Heights, Now, State};
 
 /// From this width on, objects and controllers are side by side.
 const WIDE: u16 = 120;
-/// Below this height there is room for the log alone.
+/// Below this height, only the log is shown.
 const LOW: u16 = 14;
-/// Borders above and below, and the names of columns.
+/// Borders and column headings.
 const FRAME: u16 = 3;
 
-/// Where everything is.
+/// Areas of the panels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Panels {
     header: Rect,
@@ -34,7 +34,7 @@ struct Panels {
     footer: Rect,
 }
 
-/// Draws all of it.
+/// Draws everything.
 pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, now: Now, colour: bool) {
     let area = frame.area();
     let panels = panels(area, state);
@@ -51,7 +51,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, now: Now, colour: bool)
     }
 }
 
-/// How many lines the panels have in a terminal of this size.
+/// Number of lines of each panel in a terminal of this size.
 pub(crate) fn heights(area: Rect, state: &State) -> Heights {
     let panels = panels(area, state);
     Heights {
@@ -60,7 +60,7 @@ pub(crate) fn heights(area: Rect, state: &State) -> Heights {
     }
 }
 
-/// Objects and controllers have what they need, up to a half; the log has the rest.
+/// Objects and controllers get the space they need, up to a half; the log gets the rest.
 fn panels(area: Rect, state: &State) -> Panels {
     let [header, body, footer] =
         Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)]).areas(area);
@@ -83,7 +83,7 @@ fn panels(area: Rect, state: &State) -> Panels {
     Panels { header, resources, controllers, log, footer }
 }
 
-/// How a fact is to be taken.
+/// Severity of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tone {
     Good,
@@ -112,7 +112,7 @@ impl Tone {
     }
 }
 
-/// What is there and need not be looked at.
+/// Style of secondary text.
 fn quiet() -> Style {
     Style::new().fg(Color::DarkGray)
 }
@@ -121,7 +121,7 @@ fn names() -> Style {
     Style::new().fg(Color::Gray).add_modifier(Modifier::DIM)
 }
 
-/// A frame with a title; a bright one has the arrows.
+/// A frame with a title; bright if it has the focus.
 fn panel<'a>(title: impl Into<Line<'a>>, focused: bool) -> Block<'a> {
     let style = if focused { Style::new().fg(Color::Cyan) } else { quiet() };
     Block::bordered().border_type(BorderType::Rounded).border_style(style).padding(Padding::horizontal(1)).title(title)

@@ -1,8 +1,8 @@
-//! Keys, whatever the terminal calls them.
+//! Keys, independent of the terminal.
 
 use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
 
-/// A key that the view knows.
+/// A supported key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
     Letter(char),
@@ -23,7 +23,7 @@ pub(crate) enum Key {
 }
 
 impl Key {
-    /// The key that was pressed, if one was that the view knows.
+    /// Returns the pressed key, if it is supported.
     pub(crate) fn of(event: &Event) -> Option<Self> {
         let Event::Key(key) = event else { return None };
         if key.kind == KeyEventKind::Release {

@@ -1,4 +1,4 @@
-//! The log: what everybody has printed, the newest last.
+//! The log: lines of all sources, newest last.
 
 use std::collections::VecDeque;
 
@@ -6,10 +6,10 @@ use jiff::Timestamp;
 
 use crate::run::event::Source;
 
-/// How many lines are kept.
+/// Number of lines to keep.
 const KEPT: usize = 5000;
 
-/// How bad a line is.
+/// Severity of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Trace,
@@ -19,30 +19,30 @@ pub(crate) enum Level {
     Error,
 }
 
-/// A line, taken apart.
+/// A parsed line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) source: Source,
-    /// The time of day, as `15:04:05`.
+    /// Time of day: `15:04:05`.
     pub(crate) time: String,
     pub(crate) level: Level,
-    /// What it is about: the spans of a program that traces.
+    /// Spans of a tracing log.
     pub(crate) about: String,
     pub(crate) text: String,
 }
 
-/// All lines that are kept, and which of them are seen.
+/// All lines, and which of them are visible.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     lines: VecDeque<Line>,
-    /// Only lines with this in them are seen.
+    /// Only lines that contain this are visible.
     filter: String,
-    /// How many seen lines are below the window; at 0 it follows.
+    /// Number of matching lines below the window; at 0 it follows the log.
     below: usize,
 }
 
 impl Log {
-    /// Adds a line. A window that does not follow stays where it is.
+    /// Adds a line. A window that does not follow the log stays in place.
     pub(crate) fn push(&mut self, line: Line) {
         if self.below > 0 && self.sees(&line) {
             self.below += 1;
@@ -53,29 +53,29 @@ impl Log {
         }
     }
 
-    /// Shows only lines with this in them, whatever the case of its letters.
+    /// Shows only lines that contain the text, ignoring case.
     pub(crate) fn set_filter(&mut self, filter: &str) {
         self.filter = filter.to_lowercase();
         self.below = 0;
     }
 
-    /// How many lines are seen.
+    /// Number of matching lines.
     pub(crate) fn len(&self) -> usize {
         if self.filter.is_empty() { self.lines.len() } else { self.seen().count() }
     }
 
-    /// How many lines are below the window.
+    /// Number of lines below the window.
     pub(crate) fn below(&self) -> usize {
         self.below
     }
 
-    /// Moves the window: up for a number below zero.
+    /// Moves the window; up if negative.
     pub(crate) fn scroll(&mut self, by: isize, height: usize) {
         let highest = self.len().saturating_sub(height);
         self.below = self.below.saturating_add_signed(by.saturating_neg()).min(highest);
     }
 
-    /// The lines of a window of this height, the oldest first.
+    /// Lines of a window of this height, oldest first.
     pub(crate) fn window(&self, height: usize) -> Vec<&Line> {
         let mut lines: Vec<&Line> = self.seen().rev().skip(self.below).take(height).collect();
         lines.reverse();
@@ -93,7 +93,7 @@ impl Log {
 }
 
 impl Level {
-    /// Its name, in capital letters.
+    /// Name in capital letters.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Trace => "TRACE",
@@ -110,7 +110,7 @@ impl Level {
 }
 
 impl Line {
-    /// Takes a line of output apart. What is not in the form of `tracing` is taken as it is, and happened now.
+    /// Parses a line of output. Lines that are not in the format of `tracing` are kept whole, with the current time.
     pub(crate) fn parse(source: Source, text: &str, now: Timestamp) -> Self {
         let text = plain(text);
         let whole = |level, text: &str| Self {
@@ -121,7 +121,7 @@ impl Line {
             text: text.to_owned(),
         };
         match source {
-            Source::Trouble => whole(Level::Error, &text),
+            Source::Error => whole(Level::Error, &text),
             Source::Cargo => {
                 let level = match text.trim_start() {
                     text if text.starts_with("error") => Level::Error,
@@ -153,14 +153,14 @@ impl Line {
     }
 }
 
-/// The spans, and the message without its target.
+/// Splits the spans from the message, dropping its target.
 fn spans(text: &str) -> (&str, &str) {
     let is_path = |word: &str| {
         !word.is_empty() && word.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_' || letter == ':')
     };
     for (end, _) in text.match_indices(": ") {
         let start = text[..end].rfind([' ', '}']).map_or(0, |before| before + 1);
-        // Within the braces of a span, fields may look like anything.
+        // Within the braces of a span, fields may contain anything.
         let within = text[..start].matches('{').count() > text[..start].matches('}').count();
         if !within && is_path(text[start..end].trim_start_matches(':')) {
             return (&text[..start], &text[end + 2..]);
@@ -169,14 +169,14 @@ fn spans(text: &str) -> (&str, &str) {
     ("", text)
 }
 
-/// A line without what terminals take for commands; tabs are four spaces.
+/// Removes terminal escape sequences; tabs become four spaces.
 fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut letters = text.chars();
     while let Some(letter) = letters.next() {
         match letter {
             '\u{1b}' => {
-                // A sequence ends with its first letter; others are two characters long.
+                // A control sequence ends with its first letter; other sequences have two characters.
                 if letters.next() == Some('[') {
                     letters.by_ref().find(|letter| letter.is_ascii_alphabetic());
                 }
@@ -222,7 +222,7 @@ mod tests {
             (Source::Cargo, "   Compiling shop v0.1.0", Level::Debug, "   Compiling shop v0.1.0"),
             (Source::Cargo, "warning: unused", Level::Warn, "warning: unused"),
             (Source::Windlass, "a\tb\u{7}", Level::Info, "a    b"),
-            (Source::Trouble, "\u{1b}", Level::Error, ""),
+            (Source::Error, "\u{1b}", Level::Error, ""),
         ] {
             let line = parse(source, text);
             assert_eq!((line.level, line.text.as_str(), line.time.as_str()), (level, expected, "07:08:09"), "{text}");
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn a_filter_hides_what_it_does_not_find() {
         let mut log = log(3);
-        log.push(parse(Source::Trouble, "Line of trouble"));
+        log.push(parse(Source::Error, "Line of trouble"));
         log.set_filter("LINE");
         assert_eq!(log.len(), 4);
         log.set_filter("trouble");

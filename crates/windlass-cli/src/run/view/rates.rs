@@ -1,42 +1,42 @@
-//! What becomes of counters over time: rates, and how long reconciles take.
+//! Rates and durations derived from counters.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::run::event::ControllerNumbers;
 
-/// How many seconds are looked back on.
+/// Number of seconds in the window.
 pub(crate) const WINDOW: usize = 60;
 
-/// A controller as it is shown.
+/// Statistics of a controller.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Controller {
-    /// Reconciles a second, the newest last.
+    /// Reconciles per second, newest last.
     pub(crate) rates: VecDeque<f64>,
-    /// Failures since the run began, whatever was restarted meanwhile.
+    /// Failures since the start of the run, across restarts of the operator.
     pub(crate) errors: f64,
-    /// How long ago the last failure was, in scrapes.
+    /// Scrapes since the last failure.
     pub(crate) since_error: usize,
     pub(crate) queued: f64,
     pub(crate) active: f64,
-    /// Reconciles since the run began.
+    /// Reconciles since the start of the run.
     pub(crate) reconciles: f64,
     last: ControllerNumbers,
-    /// Buckets of each of the last scrapes.
+    /// Histogram buckets of the last scrapes.
     buckets: VecDeque<Vec<(f64, f64)>>,
 }
 
-/// A time that is known as well as buckets can tell.
+/// A duration, as precise as histogram buckets allow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Took {
-    /// No longer than the least bound, in seconds.
+    /// At most the lowest bound, in seconds.
     Within(f64),
     About(f64),
-    /// Longer than the greatest.
+    /// More than the highest bound.
     Beyond(f64),
 }
 
-/// Takes the numbers of a scrape, `seconds` after the one before.
-pub(crate) fn take(controllers: &mut BTreeMap<String, Controller>, numbers: Vec<ControllerNumbers>, seconds: f64) {
+/// Records a scrape, `seconds` after the previous one.
+pub(crate) fn record(controllers: &mut BTreeMap<String, Controller>, numbers: Vec<ControllerNumbers>, seconds: f64) {
     for new in numbers {
         let is_first = !controllers.contains_key(&new.name);
         controllers.entry(new.name.clone()).or_default().take(new, seconds, is_first);
@@ -44,10 +44,10 @@ pub(crate) fn take(controllers: &mut BTreeMap<String, Controller>, numbers: Vec<
 }
 
 impl Controller {
-    fn take(&mut self, new: ControllerNumbers, seconds: f64, is_first: bool) {
-        // A process that was restarted counts from zero.
+    fn record(&mut self, new: ControllerNumbers, seconds: f64, is_first: bool) {
+        // A restarted process counts from zero.
         let restarted = new.reconciles < self.last.reconciles || new.errors < self.last.errors;
-        let before = if restarted { ControllerNumbers::default() } else { std::mem::take(&mut self.last) };
+        let before = if restarted { ControllerNumbers::default() } else { std::mem::record(&mut self.last) };
         if restarted {
             self.buckets.clear();
         }
@@ -56,7 +56,7 @@ impl Controller {
         self.reconciles += done;
         self.errors += failed;
         self.since_error = if failed > 0.0 { 0 } else { self.since_error.saturating_add(1) };
-        // How long the first ones have taken nobody knows.
+        // The duration before the first scrape is unknown.
         let rate = if is_first { done } else { done / seconds.max(0.1) };
         push(&mut self.rates, rate, WINDOW);
         push(&mut self.buckets, new.buckets.clone(), WINDOW);
@@ -64,14 +64,14 @@ impl Controller {
         self.last = new;
     }
 
-    /// Reconciles a second, over the last seconds.
+    /// Reconciles per second over the last seconds.
     pub(crate) fn rate(&self) -> f64 {
         let last = self.rates.iter().rev().take(5);
         let count = last.len();
         if count == 0 { 0.0 } else { last.sum::<f64>() / count as f64 }
     }
 
-    /// How long this part of the reconciles took at most: of those of the window if there were any, else of all.
+    /// Quantile of the reconcile duration: within the window if there were reconciles, or else of all.
     pub(crate) fn quantile(&self, part: f64) -> Option<Took> {
         let newest = self.buckets.back()?;
         let oldest = self.buckets.front().filter(|oldest| oldest.len() == newest.len());
@@ -90,7 +90,7 @@ fn push<T>(values: &mut VecDeque<T>, value: T, longest: usize) {
     }
 }
 
-/// As Prometheus does it: within a bucket, values are taken to be spread evenly.
+/// As in Prometheus: values are assumed to be evenly distributed within a bucket.
 fn quantile(buckets: &[(f64, f64)], part: f64) -> Option<Took> {
     let total = buckets.last().map(|(_, count)| *count).filter(|total| *total > 0.0)?;
     let rank = part * total;
@@ -116,7 +116,7 @@ mod tests {
     fn after(scrapes: &[(f64, f64)]) -> Controller {
         let mut controllers = BTreeMap::new();
         for (reconciles, errors) in scrapes {
-            take(&mut controllers, vec![numbers(*reconciles, *errors)], 2.0);
+            record(&mut controllers, vec![numbers(*reconciles, *errors)], 2.0);
         }
         controllers.remove("book").unwrap()
     }

@@ -1,4 +1,4 @@
-//! What the view knows: events and keys go in, what is drawn comes out. No clock, no terminal.
+//! State of the view, updated by events and keys. No clock, no terminal.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,17 +17,17 @@ use crate::run::{
     supervisor::Command,
 };
 
-/// Columns that a key moves the log sideways.
+/// Columns to scroll sideways per key.
 const SIDEWAYS: usize = 8;
 
-/// A moment: of a clock that never goes back, and of the day.
+/// A point in time: of a monotonic clock, and of the day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Now {
     pub(crate) instant: Duration,
     pub(crate) day: Timestamp,
 }
 
-/// What is shown.
+/// State of the view.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) project: String,
@@ -35,7 +35,7 @@ pub(crate) struct State {
     pub(crate) kubeconfig: Option<String>,
     pub(crate) building: Building,
     pub(crate) operator: Running,
-    /// Since when the operator is as it is.
+    /// Since when the operator has been in its state.
     pub(crate) since: Duration,
     pub(crate) builds: usize,
     pub(crate) changes: usize,
@@ -46,32 +46,32 @@ pub(crate) struct State {
     counted: Option<Duration>,
     pub(crate) log: Log,
     pub(crate) focus: Focus,
-    /// First object that is shown.
+    /// First visible object.
     pub(crate) top: usize,
-    /// Columns of the log that are left of the window.
+    /// Columns of the log scrolled out on the left.
     pub(crate) left: usize,
     pub(crate) filter: String,
-    /// The filter is being typed.
+    /// Whether the filter is being typed.
     pub(crate) typing: bool,
     pub(crate) help: bool,
-    /// How many lines the panels have.
+    /// Heights of the panels.
     pub(crate) heights: Heights,
 }
 
-/// What the build does.
+/// State of the build.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Building {
     #[default]
     Idle,
     Busy {
         since: Duration,
-        /// What cargo said last.
+        /// Last line of cargo.
         step: String,
     },
     Failed,
 }
 
-/// What the operator does.
+/// State of the operator.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Running {
     #[default]
@@ -84,7 +84,7 @@ pub(crate) enum Running {
     Failed(String),
 }
 
-/// Which panel the arrows move.
+/// Panel with the focus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Focus {
     #[default]
@@ -92,7 +92,7 @@ pub(crate) enum Focus {
     Resources,
 }
 
-/// How many lines fit.
+/// Heights in lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Heights {
     pub(crate) resources: usize,
@@ -100,12 +100,12 @@ pub(crate) struct Heights {
 }
 
 impl State {
-    /// Nothing has happened yet.
+    /// The initial state.
     pub(crate) fn new(project: String) -> Self {
         Self { project, ..Self::default() }
     }
 
-    /// Something has happened.
+    /// Updates the state with an event.
     pub(crate) fn on(&mut self, event: Event, now: Now) {
         if let Some((source, text)) = event.sentence() {
             if let (Source::Cargo, Building::Busy { step, .. }) = (source, &mut self.building) {
@@ -122,7 +122,7 @@ impl State {
             Event::Numbers(numbers) => {
                 let seconds = self.counted.map_or(1.0, |then| (now.instant.saturating_sub(then)).as_secs_f64());
                 self.counted = Some(now.instant);
-                rates::take(&mut self.controllers, numbers, seconds);
+                rates::record(&mut self.controllers, numbers, seconds);
             }
             Event::Kinds(kinds) => {
                 self.kinds = kinds.into_iter().collect();
@@ -158,7 +158,7 @@ impl State {
 
     fn operated(&mut self, operator: Operator, now: Now) {
         let next = match operator {
-            // It goes on running until the new one is there.
+            // It keeps running until the new one starts.
             Operator::Installing if self.operator == Running::Ready => return,
             Operator::Installing => Running::Installing,
             Operator::Starting { .. } => Running::Starting,
@@ -176,14 +176,14 @@ impl State {
         }
     }
 
-    /// The panels have another size.
+    /// Sets the heights of the panels.
     pub(crate) fn resize(&mut self, heights: Heights) {
         self.heights = heights;
         self.log.scroll(0, heights.log);
         self.stay_within();
     }
 
-    /// A key was pressed: what is to be done about it elsewhere.
+    /// Handles a key, and returns the resulting command.
     pub(crate) fn key(&mut self, key: Key) -> Option<Command> {
         if self.typing {
             return self.typed(key);

@@ -172,7 +172,10 @@ async fn objects_are_converted_here_during_a_run_and_as_before_after_it() {
 
     let said = run.interrupt();
     drop(converter);
-    assert!(said.contains(&format!("CustomResourceDefinition {DEFINITION}: converted as before the run")), "{said}");
+    assert!(
+        said.contains(&format!("CustomResourceDefinition {DEFINITION}: restored the conversion before the run")),
+        "{said}"
+    );
     assert_eq!(cluster.conversion().await, before, "{said}");
     cluster.assert_no_trace().await;
 }

@@ -34,10 +34,10 @@ fn at_a_terminal(project: &Project, arguments: &[&str], typed: &str) -> Said {
 #[test]
 fn a_no_stops_before_anything_is_done() {
     let project = Project::with_book();
-    project.edit("src/controller/book.rs", "all is as it should be", "it is mine");
+    project.edit("src/controller/book.rs", "all resources are up to date", "it is mine");
     let before = project.everything();
     let said = at_a_terminal(&project, &["delete", "api", "--kind", "Book"], "n\n");
-    assert!(said.err.contains("it was edited; remove it? [y/N/d for the difference]"), "{}", said.err);
+    assert!(said.err.contains("it was edited; remove it? [y/N, d for the diff]"), "{}", said.err);
     assert!(said.err.contains("nothing was done") && said.err.contains("hint: "), "{}", said.err);
     assert_eq!(said.code, Some(1));
     assert_eq!(project.everything(), before);
@@ -126,12 +126,12 @@ fn a_program_that_is_no_windlass_and_a_project_that_is_none_are_said() {
     let project = edited_since();
     let said = project.run(&["upgrade", "--from", "true"]);
     assert_eq!(said.code, Some(1));
-    assert!(said.err.contains("error: true has not written what it generates\nhint: "), "{}", said.err);
+    assert!(said.err.contains("error: true did not write the files it generates\nhint: "), "{}", said.err);
     let theirs = "domain: acme.io\nlayout:\n- go.kubebuilder.io/v4\nprojectName: shop\nversion: \"3\"\n";
     fs::write(project.root().join("PROJECT"), theirs).unwrap();
     let said = project.run(PEN);
     assert_eq!(said.code, Some(1));
-    assert!(said.err.contains("is a project of kubebuilder or Operator SDK\nhint: "), "{}", said.err);
+    assert!(said.err.contains("is a kubebuilder or Operator SDK project\nhint: "), "{}", said.err);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Templates of what comes from the program: definitions, rights and webhook configurations.
+//! Templates of objects that come from the operator: CRDs, RBAC rules and webhook configurations.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ pub(super) const CONFIGURATIONS: [&str; 2] = ["MutatingWebhookConfiguration", "V
 
 const RIGHTS: [&str; 4] = ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
 
-/// What stands in the YAML for what the release says. They are plain words, so that nothing quotes them.
+/// Placeholders for values of the release. They are plain words, so that YAML does not quote them.
 const FULL_NAME: &str = "windlassXfullname";
 const NAMESPACE: &str = "windlassXnamespace";
 const ACCOUNT: &str = "windlassXaccount";
@@ -19,7 +19,7 @@ const LABELS: &str = "windlassXlabels: here";
 const SHARDS: &str = "windlassXshards";
 const ANNOTATIONS: &str = "windlassXannotations: here";
 
-/// Names of templates, and their texts.
+/// Names and contents of the templates.
 pub(super) fn templates(package: &Package<'_>) -> Vec<(String, String)> {
     let text = Texts { package, operator: package.name(), namespace: namespace(package) };
     let mut templates = Vec::new();
@@ -37,7 +37,7 @@ pub(super) fn templates(package: &Package<'_>) -> Vec<(String, String)> {
     templates
 }
 
-/// Where the manifests say that the operator is.
+/// Namespace of the operator in the manifests.
 fn namespace<'a>(package: &Package<'a>) -> &'a str {
     let deployment = package.of_kind("Deployment").next();
     deployment.and_then(|deployment| deployment["metadata"]["namespace"].as_str()).unwrap_or_default()
@@ -65,7 +65,7 @@ impl Texts<'_, '_> {
         format!("{}\n{{{{- if .Values.crds.enabled }}}}\n{text}{{{{- end }}}}\n", header())
     }
 
-    /// Rights are fewer where others make the certificates.
+    /// The operator needs fewer permissions if cert-manager issues the certificates.
     fn rights(&self) -> String {
         let of = |manifests: &[Value]| {
             let objects = manifests.iter().filter(|object| RIGHTS.iter().any(|kind| object["kind"] == **kind));
@@ -103,7 +103,7 @@ impl Texts<'_, '_> {
             }
             let names = rule.get_mut("resourceNames").and_then(Value::as_array_mut);
             for name in names.into_iter().flatten() {
-                // The Secret of the certificates is named after the Service.
+                // The Secret with the certificates is named after the Service.
                 let rest = name.as_str().and_then(|name| name.strip_prefix(&service)).map(str::to_owned);
                 if let Some(rest) = rest {
                     *name = format!("{SERVICE}{rest}").into();
@@ -120,7 +120,7 @@ impl Texts<'_, '_> {
             let name = role["metadata"]["name"].as_str().unwrap_or_default();
             let rest = name.strip_prefix(self.operator).filter(|rest| rest.starts_with('-'));
             role["metadata"]["name"] = format!("{FULL_NAME}{}", rest.unwrap_or("-role")).into();
-            // What makes it a part of the roles that every cluster has stays.
+            // Labels that aggregate the role into the cluster's default roles are kept.
             let labels = role["metadata"]["labels"].take();
             prepare(&mut role, false);
             let kept: Map<String, Value> = match labels {
@@ -159,7 +159,7 @@ impl Texts<'_, '_> {
         }
     }
 
-    /// Lets cert-manager tell the API server whom to trust.
+    /// The annotation that makes cert-manager inject the CA bundle.
     fn authority(&self) -> String {
         let certificate =
             format!("{{{{ .Release.Namespace }}}}/{{{{ include \"{}.webhookService\" . }}}}", self.operator);
@@ -169,7 +169,7 @@ impl Texts<'_, '_> {
         )
     }
 
-    /// The YAML of an object with what the release says in its places.
+    /// The YAML of an object with the placeholders replaced.
     fn filled(&self, object: &Value, annotations: &str) -> String {
         let name = self.operator;
         let included = |what: &str| format!("{{{{ include \"{name}.{what}\" . }}}}");
@@ -178,7 +178,7 @@ impl Texts<'_, '_> {
             .replace(NAMESPACE, "{{ .Release.Namespace }}")
             .replace(ACCOUNT, &included("serviceAccountName"))
             .replace(SERVICE, &included("webhookService"));
-        // Replicas that share the work look at each other's leases.
+        // Sharded replicas watch each other's Leases.
         let shards = "{{- if eq .Values.coordination \"shards\" }}\n  - delete\n  - list\n  {{- end }}";
         text = text.replace(&format!("- {SHARDS}"), shards);
         let labels = format!("{{{{- include \"{name}.labels\" . | nindent 4 }}}}");
@@ -188,7 +188,7 @@ impl Texts<'_, '_> {
     }
 }
 
-/// Has the labels of the chart in place of those of the manifests, and a place for annotations.
+/// Replaces the labels of the manifests with those of the chart, and adds a place for annotations.
 fn prepare(object: &mut Value, annotated: bool) {
     let place = |mark: &str| mark.split(':').next().unwrap_or_default().to_owned();
     object["metadata"]["labels"] = json!({ place(LABELS): "here" });

@@ -1,4 +1,4 @@
-//! What each controller does.
+//! Activity of the controllers.
 
 use std::collections::VecDeque;
 
@@ -17,19 +17,19 @@ use super::{
 };
 
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Failures are bright for so many seconds.
+/// Seconds for which failures are highlighted.
 const RECENT: usize = 10;
 /// Widths of rate, errors, queue, p50 and p99.
 const NUMBERS: [u16; 5] = [10, 6, 5, 6, 6];
 
-/// The table.
+/// Draws the table.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State) {
     if area.is_empty() {
         return;
     }
     let block = panel(" controllers ", false);
     if state.controllers.is_empty() {
-        let text = Line::styled("no numbers yet", quiet());
+        let text = Line::styled("no metrics yet", quiet());
         frame.render_widget(Paragraph::new(text).block(block), area);
         return;
     }
@@ -39,7 +39,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let [a, b, c, d, e] = NUMBERS;
     let widths = [longest, a].map(Constraint::Length).into_iter();
     let widths = widths.chain([Constraint::Fill(1)]).chain([b, c, d, e].map(Constraint::Length));
-    // Borders, and a space between each two columns.
+    // Borders, and a space between columns.
     let graph = area.width.saturating_sub(4 + longest + NUMBERS.iter().sum::<u16>() + 6);
     let right = |text: &str| Cell::from(Line::from(text.to_owned()).right_aligned());
     let titles = Row::new([
@@ -75,7 +75,7 @@ fn errors(controller: &Controller) -> Style {
     }
 }
 
-/// A bar for each second, the newest at the right; the highest is as high as a line.
+/// One bar per second, the newest on the right, scaled to the highest.
 fn bars(rates: &VecDeque<f64>, width: usize) -> Line<'static> {
     let last: Vec<f64> = rates.iter().rev().take(width).rev().copied().collect();
     let highest = last.iter().copied().fold(1.0, f64::max);

@@ -1,4 +1,4 @@
-//! The first line, which says how it goes, and the last, which says what can be done.
+//! The header with the status, and the footer with the keys.
 
 use ratatui::{
     Frame,
@@ -13,10 +13,10 @@ use super::{
     words::{age, counted, fit},
 };
 
-/// Something turns while the compiler works.
+/// Frames of the spinner.
 const SPINNER: [&str; 8] = ["⣾", "⣽", "⣻", "⢿", "⡿", "⣟", "⣯", "⣷"];
 
-/// What can be done; the most important first.
+/// Keys, most important first.
 const KEYS: [(&str, &str); 7] = [
     ("q", "quit"),
     ("r", "restart"),
@@ -27,7 +27,7 @@ const KEYS: [(&str, &str); 7] = [
     ("?", "help"),
 ];
 
-/// The project, the state of operator and build, and the server.
+/// Draws the project, the state of the operator and build, and the server.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Now) {
     let mut spans = vec![
         Span::styled(" windlass ", Style::new().fg(Color::Black).bg(Color::Cyan)),
@@ -54,7 +54,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Now) {
     let left = Line::from(spans);
     let used = left.width();
     let width = usize::from(area.width);
-    // The server is known by now, and trouble is not.
+    // Errors take precedence over the server's URL.
     let needed = used + state.server.len() + 4 + if is_trouble { detail.chars().count() } else { 0 };
     let server = if needed <= width { format!("{} ", state.server) } else { String::new() };
     let room = width.saturating_sub(used + server.chars().count() + 4);
@@ -66,12 +66,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Now) {
     frame.render_widget(at_the_right(server), area);
 }
 
-/// The style is that of the text alone: what is at the left keeps its own.
+/// Right-aligned. The style applies to the text only.
 fn at_the_right(text: String) -> Line<'static> {
     Line::from(Span::styled(text, quiet())).right_aligned()
 }
 
-/// Not bold: that makes black a grey in many terminals.
+/// Not bold: many terminals show bold black as grey.
 fn chip(text: &str, colour: Color) -> Span<'static> {
     Span::styled(format!(" {text} "), Style::new().fg(Color::Black).bg(colour))
 }
@@ -103,7 +103,7 @@ fn build(state: &State, now: Now) -> Vec<Span<'static>> {
     }
 }
 
-/// The keys, or the filter while it is typed; and the kubeconfig, if there is room.
+/// Draws the keys, or the filter while it is being typed, and the kubeconfig if there is room.
 pub(super) fn draw_footer(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let key = Style::new().fg(Color::Cyan).add_modifier(Modifier::BOLD);
     if state.typing {
@@ -111,7 +111,7 @@ pub(super) fn draw_footer(frame: &mut Frame<'_>, area: Rect, state: &State) {
             Span::styled(" /", key),
             Span::raw(state.filter.clone()),
             Span::styled("█", key),
-            Span::styled("  enter keeps it, esc removes it", quiet()),
+            Span::styled("  enter: apply, esc: clear", quiet()),
         ]);
         frame.render_widget(line, area);
         return;

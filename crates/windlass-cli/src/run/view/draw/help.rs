@@ -1,4 +1,4 @@
-//! What the keys do.
+//! Help about the keys.
 
 use ratatui::{
     Frame,
@@ -11,20 +11,20 @@ use ratatui::{
 use super::panel;
 
 const KEYS: [(&str, &str); 11] = [
-    ("q, ctrl-c", "stop the operator and leave"),
-    ("r", "build and start it again"),
-    ("p", "leave changes alone, or act on them again"),
-    ("tab", "the arrows move objects, or the log"),
-    ("↑ ↓, j k", "a line up or down"),
-    ("PgUp, PgDn", "a page up or down"),
-    ("home, end", "to the first or the last line"),
-    ("← →", "the log sideways"),
-    ("/", "only lines of the log with a text in them"),
-    ("esc", "all lines again"),
+    ("q, ctrl-c", "stop the operator and quit"),
+    ("r", "rebuild and restart"),
+    ("p", "pause or resume restarts on changes"),
+    ("tab", "switch between objects and log"),
+    ("↑ ↓, j k", "scroll by a line"),
+    ("PgUp, PgDn", "scroll by a page"),
+    ("home, end", "go to the first or last line"),
+    ("← →", "scroll the log sideways"),
+    ("/", "filter the log"),
+    ("esc", "clear the filter"),
     ("?", "this"),
 ];
 
-/// A window in the middle.
+/// Draws a window in the middle.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect) {
     let key = Style::new().fg(Color::Cyan).add_modifier(Modifier::BOLD);
     let line = |(name, does): (&'static str, &'static str)| {

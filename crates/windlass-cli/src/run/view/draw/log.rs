@@ -18,7 +18,7 @@ use super::{
 };
 use crate::run::event::Source;
 
-/// The lines of the window.
+/// Draws the visible lines.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State) {
     if area.is_empty() {
         return;
@@ -56,7 +56,7 @@ fn line(entry: &Entry) -> Line<'_> {
                 Span::styled(text.as_str(), of(*level)),
             ]);
         }
-        Source::Trouble => spans.extend([Span::styled("    » ", of(*level)), Span::styled(text.as_str(), of(*level))]),
+        Source::Error => spans.extend([Span::styled("    » ", of(*level)), Span::styled(text.as_str(), of(*level))]),
         Source::Operator => {
             let style = of(*level).add_modifier(if *level >= Level::Warn { Modifier::BOLD } else { Modifier::empty() });
             spans.push(Span::styled(format!("{:>5} ", level.name()), style));
@@ -80,7 +80,7 @@ fn of(level: Level) -> Style {
     }
 }
 
-/// The message, and the fields after it: `name=value name=value`.
+/// Splits a message from its fields: `name=value name=value`.
 fn fields(text: &str) -> (&str, &str) {
     let is_name = |word: &str| {
         !word.is_empty() && word.chars().all(|letter| letter.is_ascii_alphanumeric() || "_.".contains(letter))

@@ -1,4 +1,4 @@
-//! The objects of the project and how they fare.
+//! Objects of the project and their conditions.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use super::{
 };
 use crate::run::event::{Condition, Resource};
 
-/// Types of conditions that say how it goes as a whole, and come first.
+/// Condition types that summarize an object, shown first.
 const FIRST: [&str; 5] = ["Ready", "Available", "Succeeded", "Complete", "Healthy"];
-/// Parts of types of conditions that are good when they are not true.
+/// Parts of condition types for which false is good.
 const NEGATIVE: [&str; 8] = ["Fail", "Degraded", "Error", "Stalled", "Pressure", "Unavailable", "Blocked", "Conflict"];
 
-/// The table.
+/// Draws the table.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Now) {
     if area.is_empty() {
         return;
@@ -33,7 +33,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Now) {
     if count == 0 {
         let text = match state.kinds.is_empty() {
             true => "none yet",
-            false => "none yet; those of deploy/samples come with --samples",
+            false => "none yet; apply deploy/samples with --samples",
         };
         frame.render_widget(Paragraph::new(Line::styled(text, quiet())).block(block), area);
         return;
@@ -91,7 +91,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Now) {
     frame.render_widget(table.block(block), area);
 }
 
-/// The generation, and the one that the operator has seen if it is another.
+/// The generation, and the observed one if it differs.
 fn generation(object: &Resource) -> Span<'static> {
     match (object.generation, object.observed) {
         (Some(generation), Some(observed)) if observed < generation => {
@@ -102,7 +102,7 @@ fn generation(object: &Resource) -> Span<'static> {
     }
 }
 
-/// All conditions; the first also with its reason, and with its message if it is not as it should be.
+/// All conditions; the first also with its reason, and with its message if it indicates a problem.
 fn conditions(object: &Resource) -> Line<'static> {
     let mut spans = Vec::new();
     if object.deleting {
@@ -130,7 +130,7 @@ fn conditions(object: &Resource) -> Line<'static> {
     Line::from(spans)
 }
 
-/// What a condition means, by the conventions of its name.
+/// Severity of a condition, by naming conventions.
 fn tone(kind: &str, status: &str) -> Tone {
     let is_negative = NEGATIVE.iter().any(|part| kind.contains(part));
     let is_passing = kind.ends_with("ing");

@@ -47,7 +47,7 @@ fn book(name: &str, conditions: Vec<Condition>) -> Event {
     })
 }
 
-/// An operator that has run for a while.
+/// An operator that has been running for a while.
 fn busy() -> State {
     let mut state = State::new("guestbook".into());
     let kubeconfig = Some("/home/me/guestbook/target/windlass/kubeconfig".into());
@@ -69,9 +69,9 @@ fn busy() -> State {
             Source::Operator,
             "2026-05-06T07:08:10Z  INFO windlass_runtime::operator: serving metrics address=127.0.0.1:1".into(),
         ),
-        book("first", vec![condition("Ready", "True", "Reconciled", "all is as it should be")]),
+        book("first", vec![condition("Ready", "True", "Reconciled", "all resources are up to date")]),
         book("slow", vec![condition("Progressing", "True", "Waiting", ""), condition("Ready", "Unknown", "New", "")]),
-        book("wrong", vec![condition("Ready", "False", "NoSuchMap", "there is no ConfigMap example")]),
+        book("wrong", vec![condition("Ready", "False", "NoSuchMap", "ConfigMap example not found")]),
         book("young", vec![]),
         Event::Numbers(vec![numbers("guestbook", 1.0, 0.0), numbers("pages", 0.0, 0.0)]),
         Event::Numbers(vec![numbers("guestbook", 4.0, 0.0), numbers("pages", 0.0, 0.0)]),
@@ -209,9 +209,9 @@ fn a_low_terminal_has_the_log() {
 #[test]
 fn trouble_is_named_at_the_top() {
     let mut state = busy();
-    state.on(Event::Build(Build::Failed { why: "the build ended with code 101".into() }), now(20));
+    state.on(Event::Build(Build::Failed { why: "the build exited with code 101".into() }), now(20));
     state.on(Event::Paused(true), now(21));
-    let crashed = Operator::Crashed { how: "ended with code 1".into(), again: Duration::from_secs(2) };
+    let crashed = Operator::Crashed { how: "exited with code 1".into(), again: Duration::from_secs(2) };
     state.on(Event::Operator(crashed), now(28));
     state.key(Key::Letter('?'));
     check(
@@ -219,12 +219,12 @@ fn trouble_is_named_at_the_top() {
         24,
         &mut state,
         expect![[r#"
-             windlass  guestbook  CRASHED  2s  BUILD FAILED   PAUSED   ended with code 1
+             windlass  guestbook  CRASHED  2s  BUILD FAILED   PAUSED   exited with code 1
             ╭ objects 4 ───────────────────────────────────────────────────────────────────────────────────────╮
             │ KIND       NAMESPACE  NAME   GEN    CONDITIONS                                               AGE │
             │ Guestbook  default    first  2      ● Ready Reconciled                                       30s │
             │ Guestbook  default    slow   1/2    ◌ Ready New  ◌ Progressing Waiting                       30s │
-            │ Guestbook  default    wrong  2      ✗ Ready NoSuchMap: there is no ConfigMap example         30s │
+            │ Guestbook  default    wrong  2      ✗ Ready NoSuchMap: ConfigMap example not found         30s │
             │ Guestbook  default╭ keys ────────────────────────────────────────────────────╮               30s │
             ╰───────────────────│   q, ctrl-c  stop the operator and leave                 │───────────────────╯
             ╭ controllers ──────│           r  build and start it again                    │───────────────────╮
@@ -238,9 +238,9 @@ fn trouble_is_named_at_the_top() {
             │ 07:08:10  INFO ser│         esc  all lines again                             │                   │
             │ 07:08:21     » the│           ?  this                                        │                   │
             │ 07:08:20 ERROR rec╰──────────────────────────────────────────────────────────╯                   │
-            │ 07:08:29     » the build ended with code 101                                                     │
-            │ 07:08:30     » paused: changes are not acted on                                                  │
-            │ 07:08:37     » the operator ended with code 1; it is started again in 2 s                        │
+            │ 07:08:29     » the build exited with code 101                                                     │
+            │ 07:08:30     » paused: changes do not trigger a restart                                                  │
+            │ 07:08:37     » the operator exited with code 1; it is started again in 2 s                        │
             ╰──────────────────────────────────────────────────────────────────────────────────────────────────╯
              q quit  r restart  p pause  / filter  tab focus  ↑↓ scroll  ? help"#]],
     );

@@ -1,10 +1,10 @@
-//! Numbers and times as words that fit into a column.
+//! Compact numbers and durations.
 
 use std::time::Duration;
 
 use super::super::rates::Took;
 
-/// A length of time as kubectl writes an age: `12s`, `3m12s`, `5h3m`, `2d4h`, `40d`.
+/// Formats a duration like kubectl: `12s`, `3m12s`, `5h3m`, `2d4h`, `40d`.
 pub(super) fn age(time: Duration) -> String {
     let seconds = time.as_secs();
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
@@ -23,7 +23,7 @@ pub(super) fn age(time: Duration) -> String {
     }
 }
 
-/// So many a second.
+/// Formats a rate per second.
 pub(super) fn rate(rate: f64) -> String {
     match rate {
         rate if rate < 9.95 => format!("{rate:.1}/s"),
@@ -32,7 +32,7 @@ pub(super) fn rate(rate: f64) -> String {
     }
 }
 
-/// A number that may be large.
+/// Formats a number that may be large.
 pub(super) fn count(number: f64) -> String {
     match number {
         number if number < 9999.5 => format!("{number:.0}"),
@@ -41,12 +41,12 @@ pub(super) fn count(number: f64) -> String {
     }
 }
 
-/// So many of something.
+/// Formats a count with its noun.
 pub(super) fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// How long reconciles take.
+/// Formats the duration of reconciles.
 pub(super) fn took(took: Option<Took>) -> String {
     match took {
         None => "–".to_owned(),
@@ -64,7 +64,7 @@ fn seconds(time: f64) -> String {
     }
 }
 
-/// The end of a text that is too long is left out.
+/// Truncates a text that is too long.
 pub(super) fn fit(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();

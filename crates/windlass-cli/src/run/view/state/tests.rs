@@ -54,7 +54,7 @@ fn a_build_that_fails_does_not_change_the_operator() {
     assert_eq!(state.building, Building::Busy { since: Duration::from_secs(7), step });
     state.on(Event::Build(Build::Failed { why: "no".into() }), now(9));
     assert_eq!((&state.building, &state.operator, state.builds), (&Building::Failed, &Running::Ready, 1));
-    // It runs on while the next one is installed.
+    // It keeps running while the next one is installed.
     state.on(Event::Operator(Operator::Installing), now(10));
     assert_eq!((&state.operator, state.since), (&Running::Ready, Duration::from_secs(5)));
 }
@@ -71,7 +71,7 @@ fn objects_come_change_and_go() {
     state.on(Event::Resource(Resource { deleting: true, ..object("Book", "b") }), now(4));
     assert_eq!(names(&state), ["b", "c"]);
     assert!(state.resources.values().next().unwrap().deleting);
-    // A list tells all there is.
+    // A list is complete.
     state.on(Event::Resources { kind: "Book".into(), objects: vec![object("Book", "d")] }, now(5));
     assert_eq!(names(&state), ["d", "c"]);
     state.on(Event::Kinds(vec!["Pen".into()]), now(6));
@@ -142,7 +142,7 @@ fn arrows_move_what_has_the_focus_and_stay_within() {
     assert_eq!(state.top, 2);
     state.key(Key::Home);
     assert_eq!(state.top, 0);
-    // Fewer objects, or a larger panel, pull it back.
+    // Fewer objects, or a larger panel, scroll back.
     state.key(Key::End);
     state.resize(Heights { resources: 4, log: 100 });
     assert_eq!((state.log.below(), state.top), (0, 1));
