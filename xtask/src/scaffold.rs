@@ -1,14 +1,15 @@
-//! `cargo xtask scaffold`: projects that `windlass` makes are built, linted (their Dockerfiles, too), tested and run, and
-//! a server accepts their manifests, from kustomize, the installer and the chart. So are those that a reader of the book
-//! makes.
+//! `cargo xtask scaffold`: builds, lints (including Dockerfiles), tests and runs projects made by `windlass`, and has a
+//! server accept their manifests, from kustomize, the installer and the chart. The same for the projects that readers
+//! create by typing the README, the quick start and the tutorial.
 //!
-//! They lie in `target/scaffold`, depend on this workspace by its path, and share its target folder and its lock file:
-//! what is compiled once is not compiled again, and nothing is downloaded.
+//! The projects are in `target/scaffold`, depend on this workspace by path, and share its target directory and lock
+//! file: nothing is compiled twice, and nothing is downloaded.
 
 mod images;
 mod reader;
 mod run;
 mod servers;
+mod terminal;
 
 use std::{
     env,
@@ -29,29 +30,33 @@ const USAGE: &str = "usage: cargo xtask scaffold [--only STORY] [--windlass FILE
 
 const CLIPPY: &[&str] = &["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"];
 
-/// A project, and how it comes to be.
+/// A project and how it is created.
 struct Story {
     name: &'static str,
-    /// Whether samples can be created while nobody converts between versions.
+    /// Whether samples can be created without the conversion webhook.
     has_samples: bool,
     making: Making,
 }
 
 enum Making {
-    /// What is typed after `windlass`, a line a command.
+    /// Arguments of `windlass`, one line per command.
     Commands(&'static [&'static str]),
-    /// The pages of the book whose paths begin so, typed as a reader does.
-    Pages(&'static str),
+    /// The README, typed completely.
+    Readme,
+    /// Pages of the book with this prefix, typed completely.
+    Page(&'static str),
+    /// Pages of the book with this prefix, of which blocks are typed that only need `windlass` and `cargo`.
+    SomeOfPages(&'static str),
 }
 
 impl Story {
-    /// Whether something is ready when the operator runs with its samples.
+    /// Whether an object becomes ready when the operator runs with its samples.
     fn runs(&self) -> bool {
         self.has_samples || matches!(self.making, Making::Commands([_, ..]))
     }
 }
 
-/// The second has everything that can be generated.
+/// The second project uses every feature of the scaffold.
 const STORIES: &[Story] = &[
     Story {
         name: "guestbook",
@@ -95,11 +100,12 @@ const STORIES: &[Story] = &[
         ]),
     },
     Story { name: "nothing", has_samples: false, making: Making::Commands(&[]) },
-    Story { name: "quick-start", has_samples: true, making: Making::Pages("quick-start.md") },
-    Story { name: "tutorial", has_samples: false, making: Making::Pages("tutorial/") },
+    Story { name: "readme", has_samples: true, making: Making::Readme },
+    Story { name: "quick-start", has_samples: true, making: Making::Page("quick-start.md") },
+    Story { name: "tutorial", has_samples: false, making: Making::SomeOfPages("tutorial/") },
 ];
 
-/// Makes the projects and checks them.
+/// Creates the projects and checks them.
 pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     let (mut against, mut peers, mut only, mut windlass) = ("windlass", peers::folder(), None, None);
     for pair in args.chunks(2) {
@@ -112,22 +118,24 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
         }
     }
     let is_meant = |story: &&Story| only.is_none_or(|only| only == story.name);
-    ensure!(STORIES.iter().any(|story| is_meant(&story)), "there is no such story\n{USAGE}");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask must lie in the workspace");
+    ensure!(STORIES.iter().any(|story| is_meant(&story)), "unknown story\n{USAGE}");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a directory of the workspace");
     let target = std::path::absolute(peers::target())?;
     let windlass = windlass.map_or_else(cargo::windlass, Ok)?;
     let servers = servers::Options { against: against.to_owned(), windlass: windlass.clone(), peers };
+    let tools = servers.tools();
     let workshop = Workshop {
-        root: root.to_str().context("the workspace must have a name in UTF-8")?.to_owned(),
+        root: root.to_str().context("the path of the workspace is not UTF-8")?.to_owned(),
         cargo: cargo::program().into(),
         windlass,
         folder: target.join("scaffold"),
         target,
+        kubectl: tools.as_ref().map(|tools| tools.kubectl.clone()),
     };
-    // Cargo finds it above each project, whoever calls it.
+    // Cargo finds it above each project.
     fs::create_dir_all(workshop.folder.join(".cargo"))?;
     fs::write(workshop.folder.join(".cargo/config.toml"), settings(root)?)?;
-    let (tools, linter) = (servers.tools(), images::linter(&workshop.target));
+    let linter = images::linter(&workshop.target);
     for story in STORIES.iter().filter(is_meant) {
         let start = Instant::now();
         let project = workshop.make(story).with_context(|| story.name.to_owned())?;
@@ -144,41 +152,50 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where projects are made, and what with.
+/// Where projects are created, and the tools for it.
 struct Workshop {
     root: String,
     cargo: PathBuf,
     windlass: PathBuf,
     target: PathBuf,
     folder: PathBuf,
+    kubectl: Option<PathBuf>,
 }
 
 impl Workshop {
     fn make(&self, story: &Story) -> anyhow::Result<PathBuf> {
         let commands = match story.making {
             Making::Commands(commands) => commands,
-            Making::Pages(pages) => return Reader::new(self).read(pages),
+            Making::Readme => return Reader::of_everything(self)?.read_readme(),
+            Making::Page(page) => return Reader::of_everything(self)?.read_book(page),
+            Making::SomeOfPages(pages) => return Reader::of_some(self).read_book(pages),
         };
         let project = self.init(&["init", story.name, "--domain", "example.com"])?;
         let testdata = format!("{}/crates/windlass-scaffold/testdata/import", self.root);
         for command in commands {
             let words: Vec<String> =
                 command.split_whitespace().map(|word| word.replace("{testdata}", &testdata)).collect();
-            // From any folder of the project.
+            // From any directory of the project.
             self.windlass(&project.join("src"), &words.iter().map(String::as_str).collect::<Vec<_>>())?;
         }
         Ok(project)
     }
 
-    /// A new project, which depends on this workspace.
+    /// Creates a project that depends on this workspace.
     fn init(&self, words: &[&str]) -> anyhow::Result<PathBuf> {
         let project = self.folder.join(words[1]);
         if project.exists() {
             fs::remove_dir_all(&project)?;
         }
         self.windlass(&self.folder, &[words, &["--path", &self.root]].concat())?;
-        fs::copy(Path::new(&self.root).join("Cargo.lock"), project.join("Cargo.lock"))?;
+        self.lock(&project)?;
         Ok(project)
+    }
+
+    /// Gives a project the lock file of the workspace.
+    fn lock(&self, project: &Path) -> anyhow::Result<()> {
+        fs::copy(Path::new(&self.root).join("Cargo.lock"), project.join("Cargo.lock"))?;
+        Ok(())
     }
 
     fn check(&self, project: &Path, runs: bool) -> anyhow::Result<()> {

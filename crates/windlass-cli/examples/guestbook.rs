@@ -1,9 +1,8 @@
-//! The program of the golden project of windlass-scaffold, for tests of what is made from what a program says about
-//! itself.
+//! The operator of windlass-scaffold's golden project, for tests of files generated from an operator's manifests.
 
 use std::process::ExitCode;
 
-// It has a style of its own, and is the code of a user.
+// User code with its own style.
 #[rustfmt::skip]
 #[allow(missing_docs, unreachable_pub)]
 #[path = "../../windlass-scaffold/testdata/guestbook/src"]

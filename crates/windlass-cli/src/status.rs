@@ -86,7 +86,7 @@ struct Objects {
     pods: usize,
     running_pods: usize,
     namespaces: usize,
-    definitions: usize,
+    crds: usize,
 }
 
 /// Prints the status; fails without a message if no plane is ready.
@@ -144,7 +144,7 @@ async fn ask(kubeconfig: &Path) -> anyhow::Result<Objects> {
         pods: count::<Pod>(&client, ListParams::default()).await?,
         running_pods: count_all(&Api::<Pod>::all(client.clone()), running).await?,
         namespaces: count::<Namespace>(&client, ListParams::default()).await?,
-        definitions: count::<CustomResourceDefinition>(&client, ListParams::default()).await?,
+        crds: count::<CustomResourceDefinition>(&client, ListParams::default()).await?,
     })
 }
 
@@ -188,7 +188,7 @@ fn table(status: &Status, now: jiff::Timestamp) -> String {
         add("nodes", Some(format!("{} of {} ready", objects.ready_nodes, objects.nodes)));
         add("pods", Some(format!("{} of {} running", objects.running_pods, objects.pods)));
         add("namespaces", Some(objects.namespaces.to_string()));
-        add("definitions", Some(objects.definitions.to_string()));
+        add("crds", Some(objects.crds.to_string()));
     }
     let size = status.data_bytes.map(|size| format!(" ({})", output::bytes(size))).unwrap_or_default();
     add("data", Some(format!("{}{size}", status.data_dir)));
@@ -225,14 +225,7 @@ mod tests {
             url: Some("https://127.0.0.1:6443".into()),
             version: Some("0.1.0".into()),
             since: Some("2026-01-01T00:00:00Z".into()),
-            objects: Some(Objects {
-                nodes: 2,
-                ready_nodes: 1,
-                pods: 4,
-                running_pods: 3,
-                namespaces: 4,
-                definitions: 0,
-            }),
+            objects: Some(Objects { nodes: 2, ready_nodes: 1, pods: 4, running_pods: 3, namespaces: 4, crds: 0 }),
             data_dir: "/data".into(),
             data_bytes: Some(1_500_000),
             kubeconfig: Some("/data/kubeconfig".into()),
@@ -248,7 +241,7 @@ mod tests {
             nodes        1 of 2 ready
             pods         3 of 4 running
             namespaces   4
-            definitions  0
+            crds         0
             data         /data (1.5 MB)
             kubeconfig   /data/kubeconfig
         "#]]

@@ -72,8 +72,8 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "FILE")]
     images: Option<PathBuf>,
     /// Reject CustomResourceDefinitions of apiextensions.k8s.io/v1beta1, as Kubernetes 1.22 and later do
-    #[arg(long)]
-    no_old_definitions: bool,
+    #[arg(long = "no-v1beta1-crds", alias = "no-old-definitions")]
+    no_v1beta1_crds: bool,
     /// File to create, with the server's URL, once it is serving
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
@@ -123,7 +123,7 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
             StoreArg::Embedded => StoreKind::Embedded,
         },
         extra_names: args.tls_san,
-        old_definitions: !args.no_old_definitions,
+        old_definitions: !args.no_v1beta1_crds,
         controllers,
         nodes,
         ..PlaneOptions::new(&data_dir)
@@ -161,7 +161,7 @@ fn controllers(list: &str) -> anyhow::Result<Selection> {
     list.parse().map_err(|UnknownLoop(name)| {
         let names: Vec<&str> = Selection::names().collect();
         let message = format!("unknown controller {name:?}");
-        ErrorWithHint { message, hint: format!("there are {}", names.join(", ")).into() }.into()
+        ErrorWithHint { message, hint: format!("known controllers: {}", names.join(", ")).into() }.into()
     })
 }
 

@@ -1,7 +1,8 @@
-//! A reader of the book, who types what its pages say: commands into a shell, code into files.
+//! A reader of the documentation, who types what its pages show: commands into a shell, code into files.
 //!
-//! Blocks of a shell are typed if they need nothing but `windlass` and `cargo`. Those with other programs need a
-//! cluster, or something else that is not here. What becomes of code is in the sentence before it, see [`Edit`].
+//! The README and the quick start are typed completely, as they stand, in a [`Terminal`]. Of the tutorial, blocks are
+//! typed if they only need `windlass` and `cargo`; others need a cluster or a registry. What to do with code is said in
+//! the sentence before it, see [`Edit`].
 
 use std::{fs, path::PathBuf};
 
@@ -12,25 +13,44 @@ use windlass_book::{
     shell,
 };
 
-use super::{CLIPPY, Workshop, run};
+use super::{CLIPPY, Workshop, run, terminal::Terminal};
 
-/// Somebody at a terminal.
+/// Someone at a terminal.
 pub(super) struct Reader<'a> {
     workshop: &'a Workshop,
-    /// Where they are.
+    /// Types everything as it stands; `None` for pages of which only some blocks are typed.
+    terminal: Option<Terminal<'a>>,
+    /// The working directory, without a terminal.
     folder: PathBuf,
-    /// What was typed into files since the project was last seen to compile.
+    /// Code typed into files since the project last compiled.
     typed: Vec<String>,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(workshop: &'a Workshop) -> Self {
-        Self { workshop, folder: workshop.folder.clone(), typed: Vec::new() }
+    /// A reader who types every command in a fresh clone.
+    pub(super) fn of_everything(workshop: &'a Workshop) -> anyhow::Result<Self> {
+        Ok(Self { terminal: Some(Terminal::open(workshop)?), ..Self::of_some(workshop) })
     }
 
-    /// Types the pages whose paths begin so, in the order of the book. Each has to leave a project that compiles.
-    /// Answers with the project.
-    pub(super) fn read(mut self, pages: &str) -> anyhow::Result<PathBuf> {
+    /// A reader who only types blocks that need nothing but `windlass` and `cargo`.
+    pub(super) fn of_some(workshop: &'a Workshop) -> Self {
+        Self { workshop, terminal: None, folder: workshop.folder.clone(), typed: Vec::new() }
+    }
+
+    /// Types the README. Returns the project it creates.
+    pub(super) fn read_readme(mut self) -> anyhow::Result<PathBuf> {
+        let page = Page::read(page::root().join("README.md"));
+        for block in page.blocks() {
+            if matches!(block.language(), "sh" | "console") {
+                self.shell(&page, &block, "")?;
+            }
+        }
+        self.project()
+    }
+
+    /// Types the pages of the book whose paths have a prefix, in order. Each must leave a project that compiles.
+    /// Returns the project.
+    pub(super) fn read_book(mut self, pages: &str) -> anyhow::Result<PathBuf> {
         let summary = Page::read(page::folder().join("SUMMARY.md"));
         for (_, path) in summary.links().iter().filter(|(_, path)| path.starts_with(pages)) {
             let page = Page::read(page::folder().join(path));
@@ -42,7 +62,7 @@ impl<'a> Reader<'a> {
                         let edit = Edit::of(&block).map_err(Error::msg).with_context(|| place.clone())?;
                         edit.map_or(Ok(()), |edit| self.code(&edit, &block, &place)).with_context(|| place.clone())?;
                     }
-                    // Manifests are also shown to be looked at.
+                    // Manifests are also shown as examples.
                     "yaml" if let Ok(Some(edit)) = Edit::of(&block) => {
                         self.code(&edit, &block, &place).with_context(|| place.clone())?;
                     }
@@ -51,16 +71,33 @@ impl<'a> Reader<'a> {
             }
             if !self.typed.is_empty() {
                 for arguments in [&["fmt"], CLIPPY] {
-                    self.workshop.cargo(&self.folder, arguments).with_context(|| self.at(&page.name()))?;
+                    self.workshop.cargo(self.folder(), arguments).with_context(|| self.at(&page.name()))?;
                 }
                 self.typed.clear();
             }
         }
-        Ok(self.folder)
+        self.project()
+    }
+
+    fn project(&self) -> anyhow::Result<PathBuf> {
+        match &self.terminal {
+            Some(terminal) => terminal.project.clone().context("no project was created"),
+            None => Ok(self.folder.clone()),
+        }
+    }
+
+    fn folder(&self) -> &PathBuf {
+        self.terminal.as_ref().map_or(&self.folder, |terminal| &terminal.folder)
     }
 
     fn shell(&mut self, page: &Page, block: &Block<'_>, place: &str) -> anyhow::Result<()> {
         let lines = shell::lines(block);
+        if let Some(terminal) = &mut self.terminal {
+            for (number, line) in lines {
+                terminal.type_line(&line, &format!("{}:{number}", page.name()))?;
+            }
+            return Ok(());
+        }
         let others = lines.iter().flat_map(|(_, line)| shell::commands(line)).find(|words| !is_typed(words));
         if let Some(other) = others {
             println!("{place}: not typed, because of {}", other.join(" "));
@@ -82,7 +119,7 @@ impl<'a> Reader<'a> {
             ["windlass", init @ ..] if init.starts_with(&["init"]) => drop(self.workshop.init(init)?),
             ["windlass", "run", ..] => run::until_ready(self.workshop, &self.folder)?,
             ["windlass", arguments @ ..] => self.workshop.windlass(&self.folder, arguments)?,
-            // What is not published is where it is.
+            // The crates of this checkout stand in for published ones.
             ["cargo", "add", name] if name.starts_with("windlass") => {
                 self.workshop
                     .cargo(&self.folder, &["add", "--path", &format!("{}/crates/{name}", self.workshop.root)])?;
@@ -94,24 +131,24 @@ impl<'a> Reader<'a> {
     }
 
     fn code(&mut self, edit: &Edit, block: &Block<'_>, place: &str) -> anyhow::Result<()> {
-        let file = self.folder.join(&edit.path);
-        let there = fs::read_to_string(&file).ok();
-        let text = edit.apply(there.as_deref(), &block.shown()).map_err(Error::msg)?;
-        if there.as_ref() != Some(&text) {
+        let file = self.folder().join(&edit.path);
+        let current = fs::read_to_string(&file).ok();
+        let text = edit.apply(current.as_deref(), &block.shown()).map_err(Error::msg)?;
+        if current.as_ref() != Some(&text) {
             fs::write(&file, text).with_context(|| format!("cannot write {}", edit.path))?;
             self.typed.push(format!("{place} into {}", edit.path));
         }
         Ok(())
     }
 
-    /// A place, and what may be to blame if something fails there.
+    /// A place, and the code that may have caused a failure there.
     fn at(&self, place: &str) -> String {
         let typed = self.typed.iter().map(|typed| format!("\n  after typing {typed}"));
         format!("{place}{}", typed.collect::<String>())
     }
 }
 
-/// Whether a reader types a command here.
+/// Whether a command is typed without a terminal.
 fn is_typed(words: &[String]) -> bool {
     match words.first().map(String::as_str) {
         Some("cargo") => words.get(1).is_none_or(|command| command != "install"),

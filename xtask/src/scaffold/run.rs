@@ -1,5 +1,5 @@
-//! A generated operator, run as its author would: `windlass run --samples` until all samples are in place and one is ready,
-//! then Ctrl-C. Samples of several versions are converted by the operator.
+//! Runs a generated operator as its author would: `windlass run --samples` until all samples are applied and one is ready,
+//! then Ctrl-C. The operator converts samples of several versions.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -14,28 +14,28 @@ use anyhow::{Context as _, bail, ensure};
 
 use super::Workshop;
 
-/// The build is over by then: everything but the program itself was built for the tests.
+/// Includes the build: everything but the binary itself was already built for the tests.
 const READY_WITHIN: Duration = Duration::from_secs(600);
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
-/// Ends what it holds.
+/// A process; killed when dropped.
 struct Run(Child);
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // Both fail when it has ended already, which is as well.
+        // Both fail if it has already exited.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Runs the operator of a project until an object of it is ready.
+/// Runs the operator of a project until one of its objects is ready.
 pub(super) fn until_ready(workshop: &Workshop, project: &Path) -> anyhow::Result<()> {
     let mut command = workshop.command(&workshop.windlass, &project.join("src"));
     command.args(["run", "--plain", "--samples", "--no-watch"]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut run = Run(command.spawn().with_context(|| format!("cannot run {}", workshop.windlass.display()))?);
-    let said = run.0.stderr.take().context("what it says must be piped")?;
+    let said = run.0.stderr.take().context("standard error is piped")?;
     let (sender, lines) = mpsc::sync_channel(64);
     thread::spawn(move || {
         for line in BufReader::new(said).lines().map_while(Result::ok) {
@@ -51,25 +51,25 @@ pub(super) fn until_ready(workshop: &Workshop, project: &Path) -> anyhow::Result
         match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
             Ok(line) => {
                 ready |= line.contains(": Ready=True");
-                samples |= line.ends_with("the samples are in place");
+                samples |= line.ends_with("samples applied");
                 let refused = line.contains("cannot apply");
                 all.push(line);
-                ensure!(!refused, "windlass run has not applied everything:\n{}", all.join("\n"));
+                ensure!(!refused, "windlass run failed to apply an object:\n{}", all.join("\n"));
             }
-            Err(_) => bail!("windlass run has made nothing ready:\n{}", all.join("\n")),
+            Err(_) => bail!("no object became ready:\n{}", all.join("\n")),
         }
     }
-    // Nobody reads any longer, but the other side must be able to write.
+    // Keep draining the pipe, so that the process can still write.
     thread::spawn(move || lines.into_iter().for_each(drop));
     let told = Command::new("kill").args(["-s", "INT", &run.0.id().to_string()]).status();
-    ensure!(told.context("cannot run kill")?.success(), "windlass run could not be interrupted");
+    ensure!(told.context("cannot run kill")?.success(), "failed to interrupt windlass run");
     let end = Instant::now() + ENDS_WITHIN;
     loop {
         if let Some(status) = run.0.try_wait()? {
-            ensure!(status.success(), "windlass run ended with {status}");
+            ensure!(status.success(), "windlass run exited with {status}");
             return Ok(());
         }
-        ensure!(Instant::now() < end, "windlass run has not ended");
+        ensure!(Instant::now() < end, "windlass run did not stop");
         thread::sleep(Duration::from_millis(20));
     }
 }

@@ -1,5 +1,4 @@
-//! A server accepts what a project is deployed with: its kustomize tree, the installer, and the chart with several
-//! values.
+//! Has a server accept the manifests of a project: its kustomize tree, the installer, and the chart with several values.
 
 use std::{
     fs,
@@ -13,14 +12,14 @@ use anyhow::{Context as _, ensure};
 use super::execute;
 use crate::e2e::server::Server;
 
-/// Definitions of others that manifests may refer to. What is in their objects is not looked at.
+/// CRDs of other projects that manifests may refer to. Their objects are not validated.
 const FOREIGN: &[(&str, &str, &str)] = &[
     ("monitoring.coreos.com", "ServiceMonitor", "servicemonitors"),
     ("cert-manager.io", "Issuer", "issuers"),
     ("cert-manager.io", "Certificate", "certificates"),
 ];
 
-/// Values that a chart is rendered with.
+/// Values to render a chart with.
 const VALUES: &[&[&str]] = &[
     &[],
     &["fullnameOverride=other", "replicas=3", "coordination=shards", "podDisruptionBudget.enabled=true"],
@@ -34,47 +33,47 @@ const VALUES: &[&[&str]] = &[
     ],
     &["extraEnv[0].name=A", "extraEnv[0].value=b", "podAnnotations.a=b", "podLabels.c=d", "image.tag=v2"],
 ];
-/// The same for those with webhooks, and with definitions.
+/// The same for charts with webhooks, and with CRDs.
 const WEBHOOKS: &[&str] = &["webhooks.certManager.enabled=true", "webhooks.port=10250"];
 const ISSUER: &[&str] = &[
     "webhooks.certManager.enabled=true",
     "webhooks.certManager.issuerRef.name=ours",
     "webhooks.certManager.issuerRef.kind=ClusterIssuer",
 ];
-const DEFINITIONS: &[&str] = &["crds.keep=false", "rbac.aggregate=false"];
+const CRDS: &[&str] = &["crds.keep=false", "rbac.aggregate=false"];
 
-/// Which server, and where programs are.
+/// The server, and where tools are found.
 pub(super) struct Options {
     pub(super) against: String,
     pub(super) windlass: PathBuf,
     pub(super) peers: PathBuf,
 }
 
-/// Programs that there are.
+/// Available tools.
 pub(super) struct Tools {
-    kubectl: PathBuf,
+    pub(super) kubectl: PathBuf,
     helm: Option<PathBuf>,
 }
 
 impl Options {
-    /// Looks for programs among the peers and on the path.
+    /// Finds tools among the peers and on the PATH.
     pub(super) fn tools(&self) -> Option<Tools> {
         let find = |name: &str, check: &[&str]| {
             let candidates = [self.peers.join(name), PathBuf::from(name)];
             candidates.into_iter().find(|program| execute(Command::new(program).args(check)).is_ok())
         };
         let Some(kubectl) = find("kubectl", &["version", "--client"]) else {
-            println!("there is no kubectl: whether a server accepts the manifests is not looked at");
+            println!("kubectl is not installed: manifests are not applied to a server");
             return None;
         };
         let helm = find("helm", &["version"]);
         if helm.is_none() {
-            println!("there is no helm: charts are not looked at");
+            println!("helm is not installed: charts are not checked");
         }
         Some(Tools { kubectl, helm })
     }
 
-    /// Applies everything that a project has. Samples come before webhooks, which nobody serves.
+    /// Applies all manifests of a project. Samples come before webhooks, which have no server.
     pub(super) fn check(&self, tools: &Tools, project: &Path, has_samples: bool) -> anyhow::Result<()> {
         let folder = project.with_extension("server");
         fs::create_dir_all(&folder)?;
@@ -89,7 +88,7 @@ impl Options {
             execute(kubectl(&["apply", option]).arg(file).args(flags))
         };
         let foreign = folder.join("foreign.yaml");
-        fs::write(&foreign, definitions_of_others())?;
+        fs::write(&foreign, foreign_crds())?;
         apply(foreign, &[])?;
         let parts: &[&str] = if has_samples { &["crd", "samples", "default"] } else { &["default"] };
         for part in parts {
@@ -111,7 +110,7 @@ struct Chart<'a> {
 }
 
 impl Chart<'_> {
-    /// Renders it with several values, and asks the server whether it would accept that.
+    /// Renders it with several values, and has the server validate the result.
     fn check(&self) -> anyhow::Result<()> {
         execute(Command::new(self.helm).args(["lint", "--strict"]).arg(&self.folder))?;
         let values = fs::read_to_string(self.folder.join("values.yaml"))?;
@@ -120,7 +119,7 @@ impl Chart<'_> {
             all.extend([WEBHOOKS, ISSUER]);
         }
         if values.contains("\ncrds:") {
-            all.push(DEFINITIONS);
+            all.push(CRDS);
         }
         for values in all {
             let mut command = Command::new(self.helm);
@@ -136,10 +135,10 @@ impl Chart<'_> {
             ensure!(output.status.success(), "helm template with {values:?} failed\n{said}");
             self.accepted(&output.stdout).with_context(|| format!("the chart with {values:?}"))?;
         }
-        // What is not a value is refused.
+        // Invalid values are rejected.
         let mut wrong = Command::new(self.helm);
         let wrong = wrong.args(["template", "release"]).arg(&self.folder).args(["--set", "replicas=many"]).output()?;
-        ensure!(!wrong.status.success(), "the schema of the chart's values must refuse replicas=many");
+        ensure!(!wrong.status.success(), "the schema of the chart's values must reject replicas=many");
         Ok(())
     }
 
@@ -147,15 +146,15 @@ impl Chart<'_> {
         let flags = ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "-f", "-"];
         let mut command = (self.kubectl)(&flags);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        child.stdin.take().context("the input must be piped")?.write_all(manifests)?;
+        child.stdin.take().context("standard input is piped")?.write_all(manifests)?;
         let output = child.wait_with_output()?;
-        ensure!(output.status.success(), "the server refuses it\n{}", String::from_utf8_lossy(&output.stderr));
+        ensure!(output.status.success(), "the server rejects it\n{}", String::from_utf8_lossy(&output.stderr));
         Ok(())
     }
 }
 
-fn definitions_of_others() -> String {
-    let definitions = FOREIGN.iter().map(|(group, kind, plural)| {
+fn foreign_crds() -> String {
+    let crds = FOREIGN.iter().map(|(group, kind, plural)| {
         format!(
             "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n\
              metadata: {{name: {plural}.{group}}}\n\
@@ -164,5 +163,5 @@ fn definitions_of_others() -> String {
              openAPIV3Schema: {{type: object, x-kubernetes-preserve-unknown-fields: true}}\n"
         )
     });
-    definitions.collect::<Vec<_>>().join("---\n")
+    crds.collect::<Vec<_>>().join("---\n")
 }

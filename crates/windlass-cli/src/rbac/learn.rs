@@ -109,7 +109,7 @@ pub(crate) fn run(args: LearnArgs) -> anyhow::Result<()> {
         output::print(&text(&Roles::of(&needs, narrow), &owner, args.output)?)?;
     }
     if let Some(status) = ended.filter(|status| !status.success()) {
-        let message = format!("{} ended with {status}", args.command.first().map_or("the command", String::as_str));
+        let message = format!("{} exited with {status}", args.command.first().map_or("the command", String::as_str));
         let hint = "the roles only cover requests before that: fix it and record again";
         return Err(ErrorWithHint { message, hint: hint.into() }.into());
     }

@@ -1,4 +1,4 @@
-//! A plane in the background: started, looked at and stopped by commands.
+//! A plane in the background: started, inspected and stopped by commands.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::process::{Up, output, windlass};
 
-/// A data folder whose plane is stopped in the end.
+/// A data directory whose plane is stopped at the end.
 struct Folder {
     _parent: tempfile::TempDir,
     path: PathBuf,
@@ -28,7 +28,7 @@ impl Folder {
         output(windlass().env_remove("KUBECONFIG").args(arguments).arg("--data-dir").arg(&self.path))
     }
 
-    /// What a command that goes well prints, to either side.
+    /// Runs a command that must succeed, and returns its standard output and standard error.
     #[track_caller]
     fn succeeds(&self, arguments: &[&str]) -> (String, String) {
         let output = self.run(arguments);
@@ -37,7 +37,7 @@ impl Folder {
         (out, err)
     }
 
-    /// What a command that fails says.
+    /// Runs a command that must fail, and returns its standard error.
     #[track_caller]
     fn fails(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
@@ -84,13 +84,13 @@ fn a_plane_is_started_looked_at_and_stopped() {
     assert_eq!((code, status["state"].as_str()), (Some(1), Some("Stopped")));
     let said = folder.fails(&["kubectl-env"]);
     assert!(
-        said.starts_with("error: no plane runs in ") && said.contains("hint: start one with `windlass up"),
+        said.starts_with("error: no control plane is running in ") && said.contains("hint: start it with `windlass up"),
         "{said}"
     );
 
     let (exported, said) = folder.start();
     assert_eq!(exported, format!("export KUBECONFIG={}\n", quoted(&kubeconfig)));
-    assert!(said.contains("windlass serves Kubernetes v1.36 on https://127.0.0.1:"), "{said}");
+    assert!(said.contains("Windlass serves Kubernetes v1.36 at https://127.0.0.1:"), "{said}");
     let (code, status) = folder.status();
     assert_eq!((code, status["state"].as_str()), (Some(0), Some("Running")), "{status}");
     assert_eq!(status["kubeconfig"].as_str(), kubeconfig.to_str());
@@ -133,15 +133,15 @@ fn what_a_killed_plane_leaves_behind_is_not_taken_for_one() {
     folder.start();
     let pid = folder.pid();
     kill_process(pid, Signal::KILL).unwrap();
-    // The lock goes with the process, which takes an instant to end.
+    // The lock is released with the process, which takes a moment to exit.
     while folder.status().1["state"] != "Stopped" {
         std::thread::yield_now();
     }
     assert!(folder.path.join("plane.json").exists());
-    assert!(folder.succeeds(&["down"]).1.starts_with("no plane runs in "));
-    // Whatever process has the number now, it is not the plane.
+    assert!(folder.succeeds(&["down"]).1.starts_with("no control plane is running in "));
+    // The process with this id is not the plane.
     fs::write(folder.path.join("lock"), format!("{}\n", std::process::id())).unwrap();
-    assert!(folder.succeeds(&["down"]).1.starts_with("no plane runs in "));
+    assert!(folder.succeeds(&["down"]).1.starts_with("no control plane is running in "));
     folder.start();
     assert_ne!(folder.pid(), pid);
 }
@@ -153,7 +153,7 @@ fn a_start_that_fails_shows_why_and_what_to_do() {
     fs::write(folder.path.join("pki/ca.crt"), "damaged").unwrap();
     fs::write(folder.path.join("pki/ca.key"), "damaged").unwrap();
     let said = folder.fails(&["up", "-d", "--port", "0"]);
-    assert!(said.starts_with("error: the plane ended before it served (exit status: 1)\n  "), "{said}");
+    assert!(said.starts_with("error: the control plane exited before it was serving (exit status: 1)\n  "), "{said}");
     assert!(said.contains("/pki/ca.crt is not a certificate in PEM"), "{said}");
     assert!(said.contains("\nhint: put the right file back"), "{said}");
     assert_eq!(folder.status().1["state"], "Stopped");

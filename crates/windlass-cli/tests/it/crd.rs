@@ -1,4 +1,4 @@
-//! `windlass crd upgrade` on manifests as they are found.
+//! `windlass crd upgrade` on manifests from the wild.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use windlass_schema::yaml;
 
 use crate::process::{output, windlass};
 
-/// A definition with nothing but what every one had to have.
+/// A CRD with only the required fields.
 const MINIMAL: &str = "\
 apiVersion: apiextensions.k8s.io/v1beta1
 kind: CustomResourceDefinition
@@ -28,7 +28,7 @@ spec:
     kind: CronTab
 ";
 
-/// Short names one level too high, as tutorials have it.
+/// Short names one level too high, as in some tutorials.
 const MISPLACED: &str = "\
 apiVersion: apiextensions.k8s.io/v1beta1
 kind: CustomResourceDefinition
@@ -124,7 +124,7 @@ fn upgrade(arguments: &[&str], input: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// The definition that is written for a manifest from standard input, and the account of it.
+/// Converts a manifest from standard input, and returns the CRD and the report.
 #[track_caller]
 fn upgraded(manifest: &str) -> (Value, String) {
     let output = upgrade(&["-"], manifest);
@@ -219,7 +219,7 @@ fn files_are_replaced_together_and_other_documents_stay() {
         account.contains(&format!("{second}: ConfigMap x: not a CustomResourceDefinition, unchanged\n")),
         "{account}"
     );
-    assert!(account.ends_with("upgraded 2 definitions\n"), "{account}");
+    assert!(account.ends_with("converted 2 CustomResourceDefinitions\n"), "{account}");
 
     assert_eq!(upgrade(&["--in-place", first, second], "").status.code(), Some(0));
     let written = fs::read_to_string(&one).unwrap();

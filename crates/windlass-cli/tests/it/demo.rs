@@ -1,4 +1,4 @@
-//! The demo, from its first line to its last.
+//! The demo from start to end.
 
 use std::{
     fs,
@@ -11,49 +11,49 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::process::{output, windlass};
 
-/// What the story must have told, in this order. All but the titles comes from the server.
+/// Output that must appear, in this order. All but the titles comes from the server.
 const TOLD: &[&str] = &[
-    "windlass serves Kubernetes v1.36 on https://127.0.0.1:",
-    "━━ 1 · A cluster, in this process ━",
+    "Windlass serves Kubernetes v1.36 at https://127.0.0.1:",
+    "━━ 1 · A cluster in this process ━",
     "$ kubectl get nodes",
     "node-1   Ready ",
     "node-2   Ready ",
-    "━━ 2 · Two new kinds of objects ━",
+    "━━ 2 · Two custom resources ━",
     "customresourcedefinition.apiextensions.k8s.io/networks.samplecrd.k8s.io",
     "No resources found in default namespace.",
-    "━━ 3 · Say what you want ━",
+    "━━ 3 · Declare the desired state ━",
     "network.samplecrd.k8s.io/office created",
-    "✓ the network is there",
+    "✓ the network is ready",
     "guestbook.webapp.tutorial.kubebuilder.io/visitors created",
     "$ kubectl get deployments -w",
     "visitors   4/4 ",
-    "✓ four pods serve, on both nodes",
+    "✓ four pods are ready on both nodes",
     "visitors   4      True    http://visitors.default.svc",
     "━━ 4 · Break it: delete every pod ━",
     "deleted from default namespace",
-    "✓ four new pods serve",
+    "✓ four new pods are ready",
     "━━ 5 · Break it: behind the operator's back ━",
     "deployment.apps/visitors scaled",
-    "✓ the Deployment has its four pods again",
+    "✓ the Deployment has four replicas again",
     "━━ 6 · Break it: a node fails ━",
     "node/node-1 tainted",
-    "✓ all four pods serve from node-2",
+    "✓ all four pods are ready on node-2",
     "node/node-1 untainted",
-    "━━ 7 · Wishes that cannot be ━",
+    "━━ 7 · Invalid requests ━",
     "The Guestbook \"crowd\" is invalid: spec.size: Invalid value: 400",
     "The Network \"no-gateway\" is invalid: ",
     "spec.gateway: Required value",
-    "✓ the operator refuses",
+    "✓ the operator reports the conflict",
     "annex    192.168.7.0/24   192.168.7.1   False",
     "192.168.7.0/24 overlaps with the network office",
     "Warning   Overlap   network/annex ",
-    "━━ 8 · A goodbye that takes its time ━",
+    "━━ 8 · A finalizer at work ━",
     "[\"samplecrd.k8s.io/release\"]",
-    "✓ the network is released and gone",
-    "✓ the annex has its addresses",
-    "━━ 9 · Nothing is left behind ━",
+    "✓ the network is released and deleted",
+    "✓ the annex gets its address range",
+    "━━ 9 · Garbage collection ━",
     "service/visitors ",
-    "✓ all of it is gone",
+    "✓ all owned resources are deleted",
     "$ kubectl get deployments,replicasets,pods,services",
     "━━ Everything has recovered",
 ];
@@ -68,7 +68,7 @@ fn start(temporary: &Path) -> (Child, String, BufReader<std::process::ChildStdou
     let mut child = demo(temporary).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut first = String::new();
-    while !first.contains("windlass serves") {
+    while !first.contains("Windlass serves") {
         first.clear();
         assert!(out.read_line(&mut first).unwrap() > 0, "it must begin");
     }

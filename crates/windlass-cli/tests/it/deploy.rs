@@ -1,4 +1,4 @@
-//! `windlass install`, `deploy`, `undeploy` and `uninstall`, with a control plane of their own.
+//! `windlass install`, `deploy`, `undeploy` and `uninstall` against their own control plane.
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Namespace};
 use kube::{
@@ -45,8 +45,8 @@ async fn definitions_come_and_go_but_not_with_objects_unless_one_insists() {
     make_guestbook(up.admin().await).await;
     let said = run(&["uninstall"]);
     assert_eq!(said.code, Some(1));
-    let lost = "nothing was done: an object of guestbooks.webapp.example.com would be deleted";
-    assert!(said.err.contains(lost) && said.err.contains("hint: --force"), "{}", said.err);
+    let lost = "aborted: 1 object of guestbooks.webapp.example.com would be deleted";
+    assert!(said.err.contains(lost) && said.err.contains("hint: use --force"), "{}", said.err);
     assert!(guestbooks(up.admin().await).get_opt("guests").await.unwrap().is_some());
     let said = run(&["uninstall", "--force"]);
     assert_eq!(said.code, Some(0), "{}", said.err);
@@ -73,13 +73,13 @@ async fn an_operator_is_deployed_changed_and_taken_away() {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), "guestbook-system");
     assert!(deployments.get("guestbook").await.unwrap().status.unwrap().available_replicas == Some(1));
 
-    // Only what is different is told, with its place.
+    // Only differences are reported, with their path.
     let said = run(&["deploy", "--dry-run", "--image", "guestbook:v2"]);
     let changed = r#"Deployment guestbook-system/guestbook: would be changed (spec.template.spec.containers[0].image: "guestbook:latest" -> "guestbook:v2")"#;
     assert!(said.out.contains(changed), "{}", said.out);
     assert_eq!(said.out.lines().filter(|line| !line.ends_with(": unchanged")).count(), 1, "{}", said.out);
 
-    // What somebody else has set is not taken from him unless one insists.
+    // Fields of other managers are only taken over with --force-conflicts.
     let theirs = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 2}});
     let parameters = PatchParams::apply("scaler").force();
     deployments.patch("guestbook", &parameters, &Patch::Apply(&theirs)).await.unwrap();
@@ -102,7 +102,7 @@ async fn an_operator_is_deployed_changed_and_taken_away() {
     assert!(namespaces.get_opt("guestbook-system").await.unwrap().is_none());
 }
 
-/// Nobody serves the webhooks of an operator whose pods are simulated.
+/// The webhooks of an operator with simulated pods have no server.
 async fn make_guestbook_without_webhooks(client: &Client) {
     use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
     let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());

@@ -1,4 +1,4 @@
-//! What the machine has, as the binary sees it.
+//! `windlass doctor` on this machine.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ fn checks_are_listed_and_problems_fail() {
     let check = |report: &Value, name: &str| {
         report["checks"].as_array().unwrap().iter().find(|check| check["check"] == name).unwrap().clone()
     };
-    // Where tests run, there is a Rust.
+    // Rust is installed where tests run.
     for name in ["cargo", "data", "clock", "cluster"] {
         assert_eq!(check(&report, name)["result"], "ok", "{report}");
     }

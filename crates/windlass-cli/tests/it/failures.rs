@@ -1,10 +1,10 @@
-//! What goes wrong, and what the command says then.
+//! Failures and their error messages.
 
 use std::{fs, net::TcpListener, process::Stdio};
 
 use crate::process::{Up, output, windlass};
 
-/// Runs a command that must fail with this code, and answers what it said.
+/// Runs a command that must fail with this exit code, and returns its standard error.
 #[track_caller]
 fn failure(arguments: &[&str], code: i32) -> String {
     let output = output(windlass().args(arguments));
@@ -25,9 +25,9 @@ async fn a_second_server_on_the_folder_is_told_who_has_it() {
         assert_eq!(
             said,
             format!(
-                "error: a plane runs in {0} already: {1} (process {pid})\n\
-                 hint: `windlass down --data-dir {0}` stops it, `windlass kubectl-env --data-dir {0}` says how to use \
-                 it; --data-dir chooses another folder\n",
+                "error: a control plane is already running in {0}: {1} (process {pid})\n\
+                 hint: stop it with `windlass down --data-dir {0}`, use it with `windlass kubectl-env --data-dir {0}`, or \
+                 choose another --data-dir\n",
                 data_dir.display(),
                 up.url()
             )
@@ -90,14 +90,14 @@ fn a_damaged_store_is_named() {
 fn without_a_home_a_folder_has_to_be_given() {
     let output = output(windlass().arg("up").env_remove("HOME").env_remove("XDG_DATA_HOME"));
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8(output.stderr).unwrap().ends_with("hint: give one with --data-dir\n"));
+    assert!(String::from_utf8(output.stderr).unwrap().ends_with("hint: choose one with --data-dir\n"));
 }
 
 #[test]
 fn a_controller_that_is_not_there_is_named_with_those_that_are() {
     let said = failure(&["up", "--controllers", "*,-deployments"], 1);
     assert!(
-        said.starts_with("error: unknown controller \"deployments\"\nhint: there are namespace-controller, "),
+        said.starts_with("error: unknown controller \"deployments\"\nhint: known controllers: namespace-controller, "),
         "{said}"
     );
     assert!(said.contains(", deployment-controller, "), "{said}");
@@ -139,7 +139,7 @@ fn wrong_usage_ends_with_two() {
 
 #[test]
 fn nobody_who_listens_is_no_panic_and_a_full_disk_is_an_error() {
-    // A pipe whose reader has gone.
+    // A pipe whose reader has closed it.
     let gone = || {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);

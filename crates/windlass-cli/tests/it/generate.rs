@@ -1,4 +1,4 @@
-//! `windlass generate`: what is made, what is stale, and what is left alone.
+//! `windlass generate`: generated files, stale files, and files that are left alone.
 
 use std::{env, fs, process::Command};
 
@@ -10,7 +10,7 @@ use crate::{
     process::output,
 };
 
-/// What the program says is what the golden files of windlass-scaffold are made from.
+/// The golden files of windlass-scaffold are generated from the current manifests of the operator.
 #[test]
 fn the_recorded_manifests_are_those_of_the_program() {
     let manifests = |flags: &[&str]| -> Value {

@@ -1,4 +1,4 @@
-//! The golden project on the disk, with its program built.
+//! The golden project on disk, with its operator built.
 
 use std::{
     fs,
@@ -8,24 +8,24 @@ use std::{
 
 use crate::process::{output, windlass};
 
-/// The golden project of windlass-scaffold, in a folder of its own.
+/// The golden project of windlass-scaffold, in a temporary directory.
 pub(crate) struct Golden {
     folder: tempfile::TempDir,
 }
 
-/// What a command said.
+/// Output of a command.
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-/// The folder that it is checked in.
+/// The directory of the golden project.
 pub(crate) fn checked_in() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../windlass-scaffold/testdata")
 }
 
-/// Its program, which cargo builds with the tests.
+/// Its operator, which cargo builds with the tests.
 pub(crate) fn program() -> PathBuf {
     let program = Path::new(env!("CARGO_BIN_EXE_windlass")).with_file_name("examples").join("guestbook");
     assert!(program.is_file(), "{} must be built: run all tests of the package", program.display());
@@ -36,8 +36,8 @@ impl Golden {
     pub(crate) fn new() -> Self {
         let golden = Self { folder: tempfile::tempdir().unwrap() };
         copy(&checked_in().join("guestbook"), &golden.root());
-        // What cargo says when it has built the program. Not written by this process: another thread may fork meanwhile,
-        // and nobody can run a file that is open for writing.
+        // The output of cargo after a build. Not written by this process: another thread may fork meanwhile, and a file
+        // that is open for writing cannot be executed.
         let message = format!(
             r#"{{"reason":"compiler-artifact","package_id":"path+file:///x#0.1.0","target":{{"name":"guestbook"}},"executable":{:?}}}"#,
             program().to_str().unwrap()
@@ -55,7 +55,7 @@ impl Golden {
         self.folder.path().join("guestbook")
     }
 
-    /// A folder beside the project.
+    /// A path next to the project.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -84,7 +84,7 @@ impl Golden {
         said(output(&mut command))
     }
 
-    /// The same, which must go well.
+    /// Runs a command that must succeed.
     #[track_caller]
     pub(crate) fn must(&self, arguments: &[&str]) -> Said {
         let said = self.run(arguments);

@@ -1,4 +1,4 @@
-//! Types from definitions: into a project, and printed.
+//! Types from CRDs: in a project, and printed.
 
 use std::{
     fs,
@@ -55,10 +55,10 @@ fn types_become_part_of_a_project_and_stay_the_users() {
     assert_eq!(read("src/api/certificate/v1.rs"), "// mine\n");
     let (code, _, err) = run(&root, &import);
     assert_eq!(code, Some(1));
-    assert!(err.contains("something would be lost") && err.contains("hint: "), "{err}");
+    assert!(err.contains("edits would be lost") && err.contains("hint: "), "{err}");
     let (code, _, err) = run(&root, &["edit", "--kind", "Certificate", "--field", "a:int"]);
     assert_eq!(code, Some(1));
-    assert!(err.contains("error: Certificate is imported\nhint: its types are yours"), "{err}");
+    assert!(err.contains("error: Certificate is imported\nhint: edit its types directly"), "{err}");
     let (code, _, err) = run(&root, &[&import[..], &["--force"]].concat());
     assert_eq!(code, Some(0), "{err}");
     assert!(read("src/api/certificate/v1.rs").contains("pub struct CertificateSpec"));
@@ -76,10 +76,10 @@ fn types_are_printed_anywhere() {
     assert!(both.contains("// crontabs.stable.example.org-v1beta1.rs\n"), "{both}");
     let (code, _, err) = run(folder.path(), &[&import[..], &["--version", "v7"]].concat());
     assert_eq!(code, Some(1));
-    assert!(err.ends_with("hint: there are v1beta1, v1\n"), "{err}");
+    assert!(err.ends_with("hint: versions: v1beta1, v1\n"), "{err}");
     let (code, _, err) = run(folder.path(), &import[..3]);
     assert_eq!(code, Some(1));
-    assert!(err.contains("is in no project"), "{err}");
+    assert!(err.contains("is not in a project"), "{err}");
     let (code, _, err) = run(folder.path(), &["import", "crd", "--print"]);
     assert_eq!(code, Some(2), "{err}");
 }
@@ -142,6 +142,6 @@ async fn definitions_of_a_cluster_are_imported_by_name() {
     assert!(out.contains("no_spec") && out.contains("pub currency: PriceTableCurrency"), "{out}");
     let (code, _, err) = import("pricetable");
     assert_eq!(code, Some(1));
-    assert!(err.ends_with("hint: there is pricelists.shop.example.org\n"), "{err}");
+    assert!(err.ends_with("hint: did you mean pricelists.shop.example.org?\n"), "{err}");
     up.stop("TERM");
 }

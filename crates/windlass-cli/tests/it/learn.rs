@@ -1,4 +1,4 @@
-//! `windlass rbac learn`: an operator, watched.
+//! `windlass rbac learn`, recording an operator.
 
 use std::{env, fs, path::Path, process::Command};
 
@@ -18,13 +18,14 @@ use windlass::{
 
 use crate::process::{Up, output, windlass};
 
-/// Set in the process that is watched.
-const AS_PROGRAM: &str = "WINDLASS_TEST_AS_PROGRAM";
+/// Selects what the recorded program does.
+const PROGRAM: &str = "WINDLASS_TEST_PROGRAM";
 
-/// Not a test, but the program that is watched: the operator, until its guestbook serves.
+/// The program that the tests record: the operator until its guestbook is ready, or a few requests.
 #[tokio::test]
-async fn as_a_program() {
-    let Ok(program) = env::var(AS_PROGRAM) else { return };
+#[ignore = "run as a child process of `windlass rbac learn` by the tests below"]
+async fn recorded_program() {
+    let program = env::var(PROGRAM).unwrap();
     let config = Config::infer().await.unwrap();
     if program == "look" {
         let client = Client::try_from(config).unwrap();
@@ -47,7 +48,7 @@ async fn as_a_program() {
     let client = connect(&config, ClientOptions::new("guestbook-operator/1")).unwrap();
     let running = tokio::spawn(operator().run_with(client, Options::default(), shutdown.clone()));
     let guestbooks: Api<Guestbook> = Api::default_namespaced(Client::try_from(config).unwrap());
-    windlass_testing::eventually("the guestbook serves", async || {
+    windlass_testing::eventually("the guestbook is ready", async || {
         let guestbook = guestbooks.get("example").await.unwrap();
         (guestbook.status?.ready_replicas == 1).then_some(())
     })
@@ -56,7 +57,7 @@ async fn as_a_program() {
     running.await.unwrap().unwrap();
 }
 
-/// Watches it, with a definition and a guestbook applied before.
+/// Records the operator, with a CRD and a guestbook applied before.
 fn learn(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
         Guestbook::crd(),
@@ -73,8 +74,8 @@ fn learn(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command: Command = windlass();
     command.args(["rbac", "learn", "--user-agent", "guestbook-operator/", "--apply"]);
     command.arg(&file).args(arguments).arg("--");
-    command.arg(env::current_exe().unwrap()).args(["--exact", "learn::as_a_program", "--nocapture"]);
-    let output = output(command.env(AS_PROGRAM, "operate").env_remove("WINDLASS_TEST_KUBECONFIG"));
+    command.arg(env::current_exe().unwrap()).args(["--exact", "learn::recorded_program", "--ignored", "--nocapture"]);
+    let output = output(command.env(PROGRAM, "operate").env_remove("WINDLASS_TEST_KUBECONFIG"));
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
@@ -88,7 +89,7 @@ fn an_operator_is_granted_what_it_uses() {
     let (code, out, err) = learn(folder.path(), &["-o", "table", "--compare", granted.to_str().unwrap()]);
     assert_eq!(code, Some(0), "{err}\n{out}");
     assert!(err.contains("all used permissions are granted"), "{err}");
-    // Whether it looks before it applies depends on what its caches have by then.
+    // Whether it reads before it applies depends on the state of its caches.
     let out = out.replace("get,list", "list");
     let rules: Vec<String> =
         out.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
@@ -107,7 +108,7 @@ fn an_operator_is_granted_what_it_uses() {
 #[test]
 fn a_program_has_a_namespace_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
-    // Whatever that is called where it is deployed.
+    // With any name of the namespace it is deployed to.
     let granted = json!({"apiVersion": "v1", "kind": "List", "items": [
         {
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
@@ -125,8 +126,8 @@ fn a_program_has_a_namespace_of_its_own() {
     fs::write(&file, granted.to_string()).unwrap();
     let mut command = windlass();
     command.args(["rbac", "learn", "--name", "keeper", "-o", "table", "--compare"]).arg(&file).arg("--");
-    command.arg(env::current_exe().unwrap()).args(["--exact", "learn::as_a_program", "--nocapture"]);
-    let said = output(command.env(AS_PROGRAM, "own").env_remove("POD_NAMESPACE").current_dir(folder.path()));
+    command.arg(env::current_exe().unwrap()).args(["--exact", "learn::recorded_program", "--ignored", "--nocapture"]);
+    let said = output(command.env(PROGRAM, "own").env_remove("POD_NAMESPACE").current_dir(folder.path()));
     let (out, err) = (String::from_utf8(said.stdout).unwrap(), String::from_utf8_lossy(&said.stderr).into_owned());
     assert_eq!(said.status.code(), Some(0), "{err}\n{out}");
     let rules: Vec<String> =
@@ -141,8 +142,8 @@ fn a_cluster_is_watched_as_well() {
     let up = Up::start(&data, &["--store", "memory", "--controllers", "", "--nodes", "0"]);
     let mut command = windlass();
     command.args(["rbac", "learn", "--name", "looker", "--kubeconfig"]).arg(data.join("kubeconfig")).arg("--");
-    command.arg(env::current_exe().unwrap()).args(["--exact", "learn::as_a_program"]);
-    let said = output(command.env(AS_PROGRAM, "look"));
+    command.arg(env::current_exe().unwrap()).args(["--exact", "learn::recorded_program", "--ignored"]);
+    let said = output(command.env(PROGRAM, "look"));
     up.stop("TERM");
     let (out, err) = (String::from_utf8(said.stdout).unwrap(), String::from_utf8_lossy(&said.stderr).into_owned());
     assert!(said.status.success(), "{err}");
@@ -203,7 +204,7 @@ fn a_command_that_fails_is_told() {
     let err = String::from_utf8(failed.stderr).unwrap();
     assert_eq!(failed.status.code(), Some(1));
     assert!(failed.stdout.is_empty() && err.contains("no permissions are needed"), "{err}");
-    assert!(err.contains("error: false ended with exit status: 1\nhint: "), "{err}");
+    assert!(err.contains("error: false exited with exit status: 1\nhint: "), "{err}");
     let nothing = output(windlass().args(["rbac", "learn", "--", "/nothing/there"]));
     assert!(String::from_utf8_lossy(&nothing.stderr).contains("error: cannot run /nothing/there"));
 }

@@ -12,23 +12,23 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
-/// Far more than a start or a stop takes, on any machine.
+/// Far more than a start or a stop takes on any machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The command, without what the environment of the test says.
+/// The command, independent of the environment of the test.
 pub(crate) fn windlass() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
     command.env_remove("WINDLASS_DATA_DIR").env_remove("RUST_LOG").stdin(Stdio::null());
     command
 }
 
-/// Runs a command that is expected to end by itself.
+/// Runs a command that exits by itself.
 pub(crate) fn output(command: &mut Command) -> Output {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.wait_with_output().unwrap()
 }
 
-/// A `windlass up` that serves; killed when dropped.
+/// A running `windlass up`; killed when dropped.
 pub(crate) struct Up {
     child: Child,
     data_dir: PathBuf,
@@ -36,10 +36,10 @@ pub(crate) struct Up {
 }
 
 impl Up {
-    /// Starts a server on a free port and waits until it serves.
+    /// Starts a server on a free port and waits until it is serving.
     pub(crate) fn start(data_dir: &Path, arguments: &[&str]) -> Self {
         let ready_file = data_dir.with_extension("ready");
-        // The server does so too, but only once it runs.
+        // The server does so too, but only once it is running.
         let _ = fs::remove_file(&ready_file);
         let log = data_dir.with_extension("log");
         let child = windlass()
@@ -81,19 +81,19 @@ impl Up {
         Kubeconfig::read_from(self.data_dir.join("kubeconfig")).unwrap()
     }
 
-    /// What the kubeconfig shows to the server.
+    /// The client certificate in the kubeconfig.
     pub(crate) fn admin_certificate(&self) -> String {
         let kubeconfig = self.kubeconfig();
         kubeconfig.auth_infos[0].auth_info.as_ref().unwrap().client_certificate_data.clone().unwrap()
     }
 
-    /// A client that is the administrator, by the kubeconfig.
+    /// A client with the credentials of the kubeconfig.
     pub(crate) async fn admin(&self) -> Client {
         let config = Config::from_custom_kubeconfig(self.kubeconfig(), &KubeConfigOptions::default()).await.unwrap();
         Client::try_from(config).unwrap()
     }
 
-    /// A client that trusts the server and says nothing about itself.
+    /// A client that trusts the server, without credentials.
     pub(crate) async fn anonymous(&self) -> Client {
         let mut config =
             Config::from_custom_kubeconfig(self.kubeconfig(), &KubeConfigOptions::default()).await.unwrap();
@@ -101,7 +101,7 @@ impl Up {
         Client::try_from(config).unwrap()
     }
 
-    /// Sends a signal by name and waits for the end: how it ended, how long that took, and what it printed.
+    /// Sends a signal and waits for the exit. Returns the status, the time it took, and the output.
     pub(crate) fn stop(mut self, signal: &str) -> (ExitStatus, Duration, String) {
         let start = Instant::now();
         let sent = Command::new("kill").args(["-s", signal, &self.child.id().to_string()]).status().unwrap();
@@ -121,7 +121,7 @@ impl Up {
 
 impl Drop for Up {
     fn drop(&mut self) {
-        // Both fail when it has ended already, which is as well.
+        // Both fail if it has already exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

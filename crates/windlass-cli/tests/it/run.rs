@@ -1,4 +1,4 @@
-//! `windlass run`, with scripts in place of cargo and the operator.
+//! `windlass run`, with scripts instead of cargo and the operator.
 
 mod conversion;
 
@@ -21,17 +21,17 @@ use kube::{
 
 use crate::process::{output, windlass};
 
-/// Far more than anything here takes, on any machine.
+/// Far more than anything here takes on any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Builds what is there, unless it is broken.
+/// Builds the existing program, unless it is broken.
 const CARGO: &str = r#"#!/bin/sh
 echo "   Compiling shop" >&2
 grep -q BROKEN src/lib.rs && { echo "error: it is broken" >&2; exit 101; }
 echo '{"reason":"compiler-artifact","target":{"name":"shop"},"executable":"'"$OPERATOR"'","fresh":false}'
 "#;
 
-/// Says what it needs and how it was started, and runs until it is told to end.
+/// Prints its manifests and how it was started, and runs until it is told to stop.
 const OPERATOR: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 case "$*" in
@@ -44,7 +44,7 @@ echo "$$ $WINDLASS_HEALTH_PROBE_BIND_ADDRESS $WINDLASS_WEBHOOK_PORT $WINDLASS_LE
 while :; do sleep 1 & wait $!; done
 "#;
 
-/// What the operator needs. Nobody answers the webhook, so it is for something that nobody writes.
+/// Manifests of the operator. Its webhook has no server, so it applies to a resource that is never written.
 const MANIFESTS: &str = r#"{"kind":"List","items":[
 {"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"books.store.example.com"},
  "spec":{"group":"store.example.com","scope":"Namespaced","names":{"kind":"Book","plural":"books"},"versions":[
@@ -81,7 +81,7 @@ impl Project {
         Self::with(MANIFESTS)
     }
 
-    /// One whose operator needs this.
+    /// A project whose operator has these manifests.
     fn with(manifests: &str) -> Self {
         let project = Self { folder: tempfile::tempdir().unwrap() };
         let make = |folder: &Path, arguments: &[&str]| {
@@ -92,8 +92,8 @@ impl Project {
         make(&project.root(), &["create", "api", "--group", "store", "--version", "v1", "--kind", "Book"]);
         fs::write(project.root().join("manifests.json"), manifests).unwrap();
         for (name, script) in [("cargo", CARGO), ("operator", OPERATOR)] {
-            // Not written by this process: another thread may fork meanwhile, and nobody can run a file that is open for
-            // writing.
+            // Not written by this process: another thread may fork meanwhile, and a file that is open for writing
+            // cannot be executed.
             let made = Command::new("sh")
                 .args(["-c", "printf %s \"$SCRIPT\" > \"$0\" && chmod +x \"$0\""])
                 .arg(project.root().join(name))
@@ -128,7 +128,7 @@ impl Project {
         fs::write(&path, fs::read_to_string(&path).unwrap() + text).unwrap();
     }
 
-    /// How the operator was started the last time, if it was that often.
+    /// How the operator was last started, if it was started this many times.
     fn start(&self, number: usize) -> Option<Start> {
         let starts = fs::read_to_string(self.root().join("starts")).ok()?;
         let lines: Vec<&str> = starts.lines().filter(|line| line.ends_with("kubeconfig")).collect();
@@ -149,7 +149,7 @@ impl Run {
         fs::read_to_string(&self.log).unwrap()
     }
 
-    /// Waits for something.
+    /// Waits for a condition.
     fn until<T>(&mut self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         let start = Instant::now();
         loop {
@@ -168,7 +168,7 @@ impl Run {
         self.until(text, || fs::read_to_string(&log).unwrap().contains(text).then_some(()));
     }
 
-    /// Ctrl-C, and what was said until the end.
+    /// Sends Ctrl-C, and returns the output until the exit.
     fn interrupt(mut self) -> String {
         let sent = Command::new("kill").args(["-s", "INT", &self.child.id().to_string()]).status().unwrap();
         assert!(sent.success());
@@ -187,13 +187,13 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // Both fail when it has ended already, which is as well.
+        // Both fail if it has already exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Answers one question after whether the operator is ready.
+/// Answers one readiness probe.
 fn answer_probe(address: &str) {
     let listener = TcpListener::bind(address).unwrap();
     let (mut stream, _) = listener.accept().unwrap();
@@ -221,7 +221,7 @@ async fn an_operator_is_run_again_after_each_change_that_can_be_built() {
     assert_eq!(first.kubeconfig, project.root().join("target/windlass/kubeconfig"));
     run.until_said("operator | started with --moon=up");
 
-    // Definitions are there before it starts; the rest comes when it is ready.
+    // CRDs exist before the operator starts; the rest is installed when it is ready.
     let client = client(&first.kubeconfig).await;
     let books = ApiResource::from_gvk(&GroupVersionKind::gvk("store.example.com", "v1", "Book"));
     let books: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &books);
@@ -236,7 +236,7 @@ async fn an_operator_is_run_again_after_each_change_that_can_be_built() {
     assert_eq!(webhook.client_config.url, Some(url));
     assert!(webhook.client_config.ca_bundle.is_some() && webhook.client_config.service.is_none());
 
-    // A build that fails leaves it alone.
+    // A failed build leaves it alone.
     project.append("src/lib.rs", "// BROKEN\n");
     run.until_said("cargo | error: it is broken");
     run.until_said("windlass | the build exited with code 101");
@@ -248,7 +248,7 @@ async fn an_operator_is_run_again_after_each_change_that_can_be_built() {
     assert_eq!(first.webhook_port, second.webhook_port);
     assert!(!is_alive(&first.process));
 
-    // One that ends by itself is started again.
+    // An operator that stops by itself is restarted.
     assert!(Command::new("kill").args(["-s", "KILL", &second.process]).status().unwrap().success());
     run.until_said("windlass | the operator was ended by signal 9; it is started again in 1 s");
     let third = run.until("the third start", || project.start(3));
@@ -285,5 +285,5 @@ fn what_cannot_be_run_is_told() {
     let said = output(&mut project.command(&["run", "--samples"]));
     assert!(String::from_utf8(said.stderr).unwrap().contains("there are no samples: "));
     let outside = output(windlass().arg("run").current_dir(project.folder.path()));
-    assert!(String::from_utf8(outside.stderr).unwrap().contains("is in no project"));
+    assert!(String::from_utf8(outside.stderr).unwrap().contains("is not in a project"));
 }

@@ -1,4 +1,4 @@
-//! Projects: what is written, what is left alone, and what is said.
+//! Projects: files that are written, files that are left alone, and messages.
 
 mod hazards;
 
@@ -12,12 +12,12 @@ use windlass_scaffold::{SCAFFOLD, fingerprint};
 
 use crate::process::{output, windlass};
 
-/// A project in a folder of its own.
+/// A project in a temporary directory.
 struct Project {
     folder: tempfile::TempDir,
 }
 
-/// What a command said.
+/// Output of a command.
 struct Said {
     code: Option<i32>,
     out: String,
@@ -57,7 +57,7 @@ impl Project {
         fs::write(self.root().join(path), text.replace(from, to)).unwrap();
     }
 
-    /// All files and what is in them.
+    /// All files and their contents.
     fn everything(&self) -> Vec<(PathBuf, String)> {
         let mut files = Vec::new();
         let mut pending = vec![self.root()];
@@ -106,7 +106,7 @@ fn names_are_refused_with_a_better_one() {
     assert!(said.err.ends_with("hint: try \"my-shop\"\n"), "{}", said.err);
     for (arguments, hint) in [
         (&["build"][..], "try \"build-operator\""),
-        (&["shop", "--windlass-version", "nonsense"], "give one as in Cargo.toml"),
+        (&["shop", "--windlass-version", "nonsense"], "write it as in Cargo.toml"),
         (&["shop", "--git", "not a url"], "write it as https://"),
     ] {
         let said = run(folder.path(), &[&["init", "--domain", "example.com"], arguments].concat());
@@ -115,7 +115,7 @@ fn names_are_refused_with_a_better_one() {
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     let said = run(folder.path(), PEN);
-    assert!(said.err.contains("is in no project") && said.err.contains("hint: make a project"), "{}", said.err);
+    assert!(said.err.contains("is not in a project") && said.err.contains("hint: create a project"), "{}", said.err);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn commands_work_from_any_folder_and_keep_what_was_edited() {
         let is_told = said.err.contains(line) && said.err.contains("src/operator.rs:");
         assert!(is_there != is_told, "{line}: {operator}\n{}", said.err);
     }
-    // Another version begins with what the user made of the first.
+    // Another version starts with the user's edits of the first.
     let said = project.run(&["create", "version", "--kind", "Book", "--version", "v2"]);
     assert_eq!(said.code, Some(0), "{}", said.err);
     let second = project.read("src/api/book/v2.rs");
@@ -165,7 +165,7 @@ fn what_finds_no_place_is_told_with_file_and_line() {
     let mine = "//! Mine.\n\npub fn operator() -> windlass::operator::Operator {\n    mine()\n}\n";
     fs::write(project.root().join("src/operator.rs"), mine).unwrap();
     let said = project.run(PEN);
-    // Something is left to do, which scripts have to know.
+    // Manual edits remain, which scripts have to know.
     assert_eq!(said.code, Some(1), "{}", said.err);
     assert_eq!(project.read("src/operator.rs"), mine);
     assert!(said.err.contains("src/operator.rs:5:\n  +         .define::<api::pen::v1::Pen>()"), "{}", said.err);
@@ -181,19 +181,19 @@ fn what_was_edited_is_removed_only_with_force_and_with_its_folders() {
     let said = project.run(&["delete", "api", "--kind", "Book"]);
     assert_eq!(said.code, Some(1));
     assert!(said.err.contains("src/controller/book.rs: it was edited"), "{}", said.err);
-    assert!(said.err.contains("hint: look at it with --dry-run"), "{}", said.err);
+    assert!(said.err.contains("hint: review with --dry-run"), "{}", said.err);
     assert_eq!(project.everything(), before);
     let said = project.run(&["delete", "api", "--kind", "Book", "--force"]);
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert_eq!(project.everything(), Project::new_like(&project));
     assert!(!project.root().join("src/api").exists());
-    // And made again as it was.
+    // And created again as before.
     project.run(&[&["create", "api", "--group", "store"], BOOK].concat());
     assert_eq!(project.everything(), pristine);
 }
 
 impl Project {
-    /// What a new project has, in the folder of another.
+    /// Files of a new project, in the directory of another.
     fn new_like(other: &Self) -> Vec<(PathBuf, String)> {
         let new = Self::new();
         let moved = |path: PathBuf| other.root().join(path.strip_prefix(new.root()).unwrap());
@@ -227,7 +227,7 @@ fn fields_are_edited_in_types_that_the_user_has_changed() {
     assert!(types.contains("/// What one wants to read.") && types.contains("pub title: String"), "{types}");
     assert!(project.read("Cargo.toml").contains("description = \"Sells books\""));
     let said = project.run(&["edit", "--kind", "Book", "--field", "title:text"]);
-    assert!(said.err.contains("there is no type \"text\"\nhint: types are"), "{}", said.err);
+    assert!(said.err.contains("unknown type \"text\"\nhint: types are"), "{}", said.err);
 }
 
 #[test]
@@ -236,10 +236,10 @@ fn a_damaged_project_file_is_named_with_its_line() {
     project.edit("PROJECT", "domain: example.com", "domain: example.com\nmoon: full");
     let said = project.run(PEN);
     assert_eq!(said.code, Some(1));
-    assert!(said.err.contains("PROJECT:5: ") && said.err.contains("hint: repair the file"), "{}", said.err);
+    assert!(said.err.contains("PROJECT:5: ") && said.err.contains("hint: fix the file"), "{}", said.err);
 }
 
-/// Makes a file what an older windlass generated.
+/// Turns a file into what an older windlass generated.
 fn age(project: &Project, path: &str, old: &str) {
     let known = fingerprint(&project.read(path));
     fs::write(project.root().join(path), old).unwrap();
@@ -275,10 +275,11 @@ fn an_upgrade_replaces_merges_and_marks_conflicts() {
     let shown = project.run(&["upgrade", "--dry-run", "--base", base.to_str().unwrap()]);
     assert!(shown.out.contains("--- a/.gitignore\n+++ b/.gitignore\n"), "{}", shown.out);
     assert_eq!(project.everything(), before);
-    // What the older program does when it is asked.
+    // The output of the older program.
     let older = project.folder.path().join("older");
     let script = format!("#!/bin/sh\ntest \"$1 $2\" = 'upgrade --write-base' && cp -r {} \"$3\"", base.display());
-    // Not written by this process: another thread may fork meanwhile, and nobody can run a file that is open for writing.
+    // Not written by this process: another thread may fork meanwhile, and a file that is open for writing cannot be
+    // executed.
     let made = Command::new("sh")
         .args(["-c", "echo \"$SCRIPT\" > \"$0\" && chmod +x \"$0\""])
         .arg(&older)
@@ -287,7 +288,7 @@ fn an_upgrade_replaces_merges_and_marks_conflicts() {
     assert!(made.unwrap().success());
     let said = project.run(&["upgrade", "--from", older.to_str().unwrap()]);
     assert_eq!(said.code, Some(1));
-    assert!(said.err.contains("there are conflicts in src/operator.rs"), "{}", said.err);
+    assert!(said.err.contains("conflicts in src/operator.rs"), "{}", said.err);
     assert_eq!(project.read(".gitignore"), ignored);
     let merged = project.read("src/main.rs");
     assert!(merged.starts_with("//! Runs the operator.") && merged.contains("// Mine.\nasync fn main"), "{merged}");

@@ -1,4 +1,4 @@
-//! What a running server does, and how it ends.
+//! Behaviour of a running server, and how it stops.
 
 use std::{os::unix::fs::PermissionsExt as _, time::Duration};
 
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::process::Up;
 
-/// "At once", as long as nothing is in flight; other tests share the cores.
+/// "At once" if nothing is in flight; other tests share the cores.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 async fn get(client: &Client, path: &str) -> Result<String, u16> {

@@ -113,7 +113,7 @@ fn unknown(name: &str, items: &[Value]) -> ErrorWithHint {
     let like: Vec<String> = items.iter().filter(is_like).map(name_of).collect();
     let hint = match like.is_empty() {
         true => "use PLURAL.GROUP as listed by `kubectl get crds`".to_owned(),
-        false => format!("there is {}", like.join(", ")),
+        false => format!("did you mean {}?", like.join(", ")),
     };
     ErrorWithHint { message: format!("the cluster has no CustomResourceDefinition {name:?}"), hint: hint.into() }
 }

@@ -39,7 +39,7 @@ pub(crate) enum Took {
 pub(crate) fn record(controllers: &mut BTreeMap<String, Controller>, numbers: Vec<ControllerNumbers>, seconds: f64) {
     for new in numbers {
         let is_first = !controllers.contains_key(&new.name);
-        controllers.entry(new.name.clone()).or_default().take(new, seconds, is_first);
+        controllers.entry(new.name.clone()).or_default().record(new, seconds, is_first);
     }
 }
 
@@ -47,7 +47,7 @@ impl Controller {
     fn record(&mut self, new: ControllerNumbers, seconds: f64, is_first: bool) {
         // A restarted process counts from zero.
         let restarted = new.reconciles < self.last.reconciles || new.errors < self.last.errors;
-        let before = if restarted { ControllerNumbers::default() } else { std::mem::record(&mut self.last) };
+        let before = if restarted { ControllerNumbers::default() } else { std::mem::take(&mut self.last) };
         if restarted {
             self.buckets.clear();
         }

@@ -1,4 +1,4 @@
-//! Versions that are converted by this machine for as long as a run lasts. The tests answer in the operator's place.
+//! Versions converted by this machine during a run. The tests respond in place of the operator.
 
 use std::{
     net::Ipv4Addr,
@@ -28,7 +28,7 @@ use super::{Project, Run, Start, answer_probe};
 use crate::process::{Up, output};
 
 const DEFINITION: &str = "books.store.example.com";
-/// How books are converted: a test may change its mind.
+/// How books are converted, which a test may change.
 static SHOUTS: AtomicBool = AtomicBool::new(false);
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -60,7 +60,7 @@ impl From<Book> for old::Book {
     }
 }
 
-/// The definition, as an operator in a namespace would have it.
+/// The CRD of an operator in a namespace.
 fn definition(namespace: &str) -> Value {
     let mut definition = json!(merge_crds(vec![Book::crd(), old::Book::crd()], "v2").unwrap());
     let service = json!({ "name": "shop-webhook", "namespace": namespace, "path": "/convert", "port": 443 });
@@ -80,7 +80,7 @@ fn project() -> Project {
     project
 }
 
-/// A cluster beside a project, with what a run needs to be told of it.
+/// A cluster for a project, with the arguments that a run needs to use it.
 struct Cluster {
     _up: Up,
     client: Client,
@@ -105,7 +105,7 @@ impl Cluster {
         json!(self.definitions.get(DEFINITION).await.unwrap().spec.conversion)
     }
 
-    /// Whether there is nothing that a run has left, or that would be in conflict with who applies next.
+    /// Asserts that a run has left nothing behind that would conflict with the next apply.
     async fn assert_no_trace(&self) {
         let definition = self.definitions.get(DEFINITION).await.unwrap();
         let metadata = json!({ "labels": definition.labels(), "annotations": definition.annotations() });
@@ -122,7 +122,7 @@ impl Cluster {
     }
 }
 
-/// Converts where the operator would, until dropped.
+/// Serves conversions in place of the operator until dropped.
 async fn convert(project: &Project, start: &Start) -> JoinSet<()> {
     let certificates = CertificateFiles::in_directory(project.root().join("target/windlass/webhook"));
     let mut options = WebhookOptions::new(Certificates::Files(certificates));
@@ -138,7 +138,7 @@ async fn convert(project: &Project, start: &Start) -> JoinSet<()> {
 async fn objects_are_converted_here_during_a_run_and_as_before_after_it() {
     let project = project();
     let cluster = Cluster::beside(&project).await;
-    // Somebody else has made it: an apply that only adds how this machine is reached would be refused.
+    // Another manager has created it: an apply that only adds the URL of this machine would be rejected.
     let theirs = serde_json::from_value(definition("shop-system")).unwrap();
     cluster.definitions.create(&PostParams::default(), &theirs).await.unwrap();
     let before = cluster.conversion().await;
@@ -154,8 +154,8 @@ async fn objects_are_converted_here_during_a_run_and_as_before_after_it() {
     let url = json!(format!("https://127.0.0.1:{}/convert", first.webhook_port));
     assert_eq!(cluster.conversion().await["webhook"]["clientConfig"]["url"], url);
 
-    // After a change the operator is another process, which is reached the same way and may convert in another way. What
-    // the server has kept is forgotten.
+    // After a change the operator is another process, which is reached in the same way and may convert differently. The
+    // server's cache is invalidated.
     tokio::task::block_in_place(|| answer_probe(&first.probes));
     run.until_said("windlass | the operator is ready");
     assert_eq!(old.get("emma").await.unwrap().spec.title, "Emma");
@@ -197,7 +197,7 @@ async fn what_a_killed_run_has_left_is_taken_away_by_the_next_though_it_cannot_b
         assert_eq!(said.status.code(), Some(1), "{err}");
         assert!(err.contains("ValidatingWebhookConfiguration shop-run: deleted"), "{err}");
         assert_eq!(cluster.conversion().await, before, "{err}");
-        // This also changes how it is converted before the second round.
+        // This also changes the conversion before the second round.
         cluster.assert_no_trace().await;
     }
 }
@@ -220,7 +220,7 @@ async fn what_a_killed_run_has_left_goes_with_the_definitions() {
     assert!(cluster.definitions.get_opt(DEFINITION).await.unwrap().is_none());
 }
 
-/// Kills a run whose operator was ready, and answers with where the cluster still looks for it.
+/// Kills a run whose operator was ready, and returns where the cluster still looks for it.
 async fn kill_one(project: &Project, cluster: &Cluster) -> Value {
     let _ = std::fs::remove_file(project.root().join("starts"));
     let mut run = cluster.run(project);
