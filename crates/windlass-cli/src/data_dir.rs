@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_goes_to_the_users_data_folder() {
+    fn data_is_kept_in_the_users_data_directory() {
         let folder = |variables: &[(&str, &str)]| {
             usual(&|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| PathBuf::from(value)))
         };
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_counts_files_of_folders_within() {
+    fn the_size_includes_subdirectories() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("a/b")).unwrap();
         fs::write(folder.path().join("one"), "123").unwrap();

@@ -24,7 +24,7 @@ use windlass_plane::{NodeOptions, Plane, PlaneError, PlaneOptions, Runtime, Stag
 use windlass_schema::yaml;
 
 use self::{
-    play::{Operators, Teller},
+    play::{Operators, StoryPlayer},
     screen::{Pace, Screen, milliseconds},
 };
 use crate::{
@@ -99,7 +99,7 @@ async fn demo(screen: &Screen, waits: bool) -> anyhow::Result<()> {
     // The operators keep working while the user tries things out.
     let mut operators = Operators::new(client.clone());
     let told = {
-        let story = Teller::new(client, folder.path(), screen, &mut operators).tell(story::CHAPTERS);
+        let story = StoryPlayer::new(client, folder.path(), screen, &mut operators).play(story::CHAPTERS);
         tokio::select! {
             healed = story => healed.map(Some),
             () = signals.first() => Ok(None),

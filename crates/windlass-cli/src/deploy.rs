@@ -8,7 +8,7 @@ use windlass_scaffold::package::Image;
 
 use crate::{
     cluster::{self, ApplyOptions, ClusterArgs, Reference},
-    project::{self, Program, Tree},
+    project::{self, KustomizeTree, Program},
     threads,
 };
 
@@ -59,7 +59,7 @@ pub(crate) fn run(args: DeployArgs) -> anyhow::Result<()> {
 /// Returns all objects of the deployment.
 pub(crate) fn objects(image: Option<&Image>, namespace: Option<&str>) -> anyhow::Result<Vec<Value>> {
     let opened = project::open()?;
-    let tree = Tree::read(&opened, image, namespace)?;
+    let tree = KustomizeTree::read(&opened, image, namespace)?;
     let program = Program::build(&opened.root, &opened.project.project_name)?;
     tree.objects(&opened, &program)
 }

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finding_is_a_line_and_its_hint_another() {
+    fn findings_and_hints_are_on_lines_of_their_own() {
         let finding = |check, level, hint: Option<&str>| Finding {
             check,
             level,

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_planes_made_is_removed() {
+    fn only_files_of_planes_are_deleted() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("data");
         fs::create_dir_all(folder.join("pki")).unwrap();

@@ -12,7 +12,7 @@ use windlass_scaffold::{
 
 use crate::{
     failure::ErrorWithHint,
-    project::{self, Program, Tree},
+    project::{self, KustomizeTree, Program},
 };
 
 /// Generate manifests, installer, Helm chart, OLM bundle and dashboard from the operator
@@ -63,7 +63,7 @@ pub(super) enum Part {
 /// Generates files, or reports those that are out of date.
 pub(crate) fn run(args: GenerateArgs) -> anyhow::Result<()> {
     let opened = project::open_current()?;
-    let tree = Tree::read(&opened, args.image.as_ref(), args.namespace.as_deref())?;
+    let tree = KustomizeTree::read(&opened, args.image.as_ref(), args.namespace.as_deref())?;
     let program = Program::build(&opened.root, &opened.project.project_name)?;
     let parts: BTreeSet<Part> = match args.only.is_empty() {
         true => Part::value_variants().iter().copied().collect(),
@@ -72,13 +72,13 @@ pub(crate) fn run(args: GenerateArgs) -> anyhow::Result<()> {
     let mut changes: Vec<Change> = tree.change()?.cloned().into_iter().collect();
     changes.extend(files::tree(&opened, &program, &parts)?);
     // kustomize reads files, so its input is written before it runs.
-    let early = !tree.says.foreign.is_empty() && !args.check && !args.dry_run;
+    let early = !tree.kustomization.foreign.is_empty() && !args.check && !args.dry_run;
     if early {
         project::write_all(&opened.root, &changes)?;
         tell(&changes);
         changes.clear();
     }
-    let tree = if early { Tree::read(&opened, None, None)? } else { tree };
+    let tree = if early { KustomizeTree::read(&opened, None, None)? } else { tree };
     changes.extend(files::products(&opened, &program, &tree, &parts)?);
 
     if args.check {

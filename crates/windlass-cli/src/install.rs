@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::{
     cluster::{self, ApplyOptions, ClusterArgs},
-    project::{self, Place, Program},
+    project::{self, DeployTarget, Program},
     threads,
 };
 
@@ -42,8 +42,8 @@ pub(crate) fn run(args: InstallArgs) -> anyhow::Result<()> {
 /// Returns the CRDs of the project.
 pub(crate) fn definitions(namespace: Option<&str>) -> anyhow::Result<Vec<serde_json::Value>> {
     let opened = project::open()?;
-    let tree = project::Tree::read(&opened, None, namespace)?;
+    let tree = project::KustomizeTree::read(&opened, None, namespace)?;
     let program = Program::build(&opened.root, &opened.project.project_name)?;
-    let image = tree.says.image.to_string();
-    program.manifests(&Place { namespace: &tree.says.namespace, image: &image }, &["--only", "crds"])
+    let image = tree.kustomization.image.to_string();
+    program.manifests(&DeployTarget { namespace: &tree.kustomization.namespace, image: &image }, &["--only", "crds"])
 }

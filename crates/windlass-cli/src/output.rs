@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_said_in_three_digits() {
+    fn bytes_are_formatted_with_three_digits() {
         for (count, expected) in [
             (0, "0 B"),
             (999, "999 B"),

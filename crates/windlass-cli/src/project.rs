@@ -24,10 +24,10 @@ use windlass_scaffold::{
 
 pub(crate) use cargo::{Artifact, artifact, cargo};
 pub(crate) use format::{format_all, style_of};
-pub(crate) use origin::Origin;
-pub(crate) use program::{Place, Program};
+pub(crate) use origin::{Origin, is_checkout};
+pub(crate) use program::{DeployTarget, Program};
 pub(crate) use source::{SourceArgs, describe};
-pub(crate) use tree::{Tree, roles, samples};
+pub(crate) use tree::{KustomizeTree, roles, samples};
 pub(crate) use write::all as write_all;
 
 use crate::{

@@ -30,12 +30,12 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use self::{
-    build::Recipe,
+    build::BuildOptions,
     changes::Changes,
     embedded::{Embedded, EmbeddedArgs},
     event::{Event, Reporter},
     install::Installer,
-    operator::Surroundings,
+    operator::OperatorOptions,
     plain::Plain,
     resources::Resources,
     supervisor::{Command, Supervisor},
@@ -179,7 +179,7 @@ async fn prepare(
     let host = args.webhook_host.clone().unwrap_or_else(|| tunnel::own_address(&cluster.url).to_string());
     let port = operator::free_port_everywhere().context("failed to find a free port for webhooks")?;
     let tunnel = Tunnel::prepare(&folder.join("webhook"), name, host, port)?;
-    let surroundings = Surroundings {
+    let operator_options = OperatorOptions {
         root: opened.root.clone(),
         kubeconfig,
         context: args.context.clone(),
@@ -187,15 +187,15 @@ async fn prepare(
         webhook_port: port,
         certificates: tunnel.certificates.clone(),
     };
-    let recipe = Recipe {
+    let build_options = BuildOptions {
         root: opened.root.clone(),
         name: name.clone(),
         release: args.release,
         colour: !has_view && colour_allowed() && io::stderr().is_terminal(),
     };
     Ok(Supervisor {
-        recipe,
-        surroundings,
+        build_options,
+        operator_options,
         resources: Resources::new(cluster.client.clone(), reporter.clone()),
         installer: Installer::new(cluster, tunnel, reporter.clone()),
         reporter: reporter.clone(),

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_process_that_has_the_lock_is_believed() {
+    fn only_the_record_of_the_lock_holder_is_valid() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         assert_eq!(Presence::of(&folder.join("missing")).unwrap(), Presence::Nobody);
@@ -153,7 +153,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_process_that_does_not_have_the_file_is_known() {
+    fn a_process_without_the_lock_file_is_recognized() {
         let folder = tempfile::tempdir().unwrap();
         let _lock = DataDirLock::acquire(folder.path()).unwrap();
         assert_eq!(has_lock_open(process::id(), folder.path()), Some(true));

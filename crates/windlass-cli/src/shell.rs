@@ -85,13 +85,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_stays_one_word_in_a_shell() {
+    fn paths_are_quoted_as_one_word() {
         assert_eq!(word(Path::new("/tmp/a-b_1.2/kubeconfig")), "/tmp/a-b_1.2/kubeconfig");
         assert_eq!(word(Path::new("/tmp/it's $HOME")), r"'/tmp/it'\''s $HOME'");
     }
 
     #[test]
-    fn each_shell_sets_variables_in_its_own_way() {
+    fn variables_are_set_in_the_syntax_of_each_shell() {
         let path = Path::new("/tmp/it's");
         for (shell, export, unset) in [
             (Shell::Bash, r"export K='/tmp/it'\''s'", "unset K"),
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shell_is_the_one_of_the_environment() {
+    fn the_shell_is_detected_from_the_environment() {
         for (variables, expected) in [
             (&[("SHELL", "/bin/bash")][..], Shell::Bash),
             (&[("SHELL", "/usr/local/bin/zsh")], Shell::Zsh),

@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_running_plane_is_told_on_a_page() {
+    fn the_status_of_a_running_plane_is_a_table() {
         let status = Status {
             state: State::Running,
             pid: Some(7),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_one_in_a_line_or_two() {
+    fn the_status_of_a_stopped_plane_is_short() {
         let status = Status { data_dir: "/data".into(), ..Status::default() };
         expect![[r#"
             plane        stopped

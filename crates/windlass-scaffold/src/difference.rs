@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_are_made_and_removed_are_shown_as_git_does() {
+    fn created_and_deleted_files_are_shown_like_git() {
         expect![[r#"
             --- /dev/null
             +++ b/a.rs

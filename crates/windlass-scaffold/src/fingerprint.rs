@@ -14,7 +14,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_that_of_the_standard() {
+    fn the_fingerprint_is_standard_fnv_1a() {
         assert_eq!(fingerprint(""), "cbf29ce484222325");
         assert_eq!(fingerprint("a"), "af63dc4c8601ec8c");
         assert_eq!(fingerprint("foobar"), "85944171f73967e8");

@@ -9,7 +9,7 @@ use diffy::{DiffOptions, Line};
 
 /// A change of consecutive lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Group {
+pub(crate) struct LineChange {
     /// Preceding lines in the old text, nearest first.
     before: Vec<String>,
     /// Following line in the old text.
@@ -21,7 +21,7 @@ pub(crate) struct Group {
 /// Result of a merge: the text, and the changes that could not be placed.
 pub(crate) struct Merged {
     pub(crate) text: String,
-    pub(crate) remaining: Vec<Group>,
+    pub(crate) remaining: Vec<LineChange>,
 }
 
 /// Merges the changes from `base` to `theirs` into the edited text.
@@ -31,7 +31,7 @@ pub(crate) fn merge(base: &str, edited: &str, theirs: &str) -> Merged {
     }
     let mut lines: Vec<String> = edited.split_inclusive('\n').map(str::to_owned).collect();
     let mut remaining = Vec::new();
-    for group in groups(base, theirs) {
+    for group in line_changes(base, theirs) {
         if !place(&mut lines, &group) {
             remaining.push(group);
         }
@@ -45,18 +45,18 @@ pub(crate) fn merge_with_markers(base: &str, edited: &str, theirs: &str) -> Resu
 }
 
 /// Returns the changes from one text to another.
-pub(crate) fn groups(old: &str, new: &str) -> Vec<Group> {
+pub(crate) fn line_changes(old: &str, new: &str) -> Vec<LineChange> {
     let mut options = DiffOptions::new();
     // The whole text as one hunk.
     options.set_context_len(old.lines().count() + new.lines().count());
     let patch = options.create_patch(old, new);
-    let mut groups: Vec<Group> = Vec::new();
+    let mut line_changes: Vec<LineChange> = Vec::new();
     let mut above: Vec<String> = Vec::new();
     let mut open = false;
     for line in patch.hunks().iter().flat_map(|hunk| hunk.lines()) {
         match line {
             Line::Context(text) => {
-                if open && let Some(group) = groups.last_mut() {
+                if open && let Some(group) = line_changes.last_mut() {
                     group.after = Some((*text).to_owned());
                 }
                 open = false;
@@ -64,21 +64,26 @@ pub(crate) fn groups(old: &str, new: &str) -> Vec<Group> {
             }
             Line::Delete(text) | Line::Insert(text) => {
                 if !open {
-                    groups.push(Group { before: above.clone(), after: None, removed: Vec::new(), added: Vec::new() });
+                    line_changes.push(LineChange {
+                        before: above.clone(),
+                        after: None,
+                        removed: Vec::new(),
+                        added: Vec::new(),
+                    });
                     open = true;
                 }
-                if let Some(group) = groups.last_mut() {
+                if let Some(group) = line_changes.last_mut() {
                     let lines = if matches!(line, Line::Delete(_)) { &mut group.removed } else { &mut group.added };
                     lines.push((*text).to_owned());
                 }
             }
         }
     }
-    groups
+    line_changes
 }
 
 /// Applies a change if there is exactly one place for it.
-fn place(lines: &mut Vec<String>, group: &Group) -> bool {
+fn place(lines: &mut Vec<String>, group: &LineChange) -> bool {
     if !group.added.is_empty() && find(lines, &group.added).is_some() {
         // The user has already made the change.
         return group.removed.is_empty() || find(lines, &group.removed).is_none();
@@ -102,7 +107,7 @@ fn place(lines: &mut Vec<String>, group: &Group) -> bool {
         }
         // Items at the end are appended after the user's, if the text they followed still exists.
         (None, None) if group.after.is_none() && group.added.first().is_some_and(|line| line.trim().is_empty()) => {
-            match group.before.iter().find(|line| says_something(line)).and_then(only) {
+            match group.before.iter().find(|line| is_significant(line)).and_then(only) {
                 Some(_) => lines.len(),
                 None => return false,
             }
@@ -115,7 +120,7 @@ fn place(lines: &mut Vec<String>, group: &Group) -> bool {
 
 /// Returns the position of these lines if they occur exactly once and are not blank.
 fn find(lines: &[String], wanted: &[String]) -> Option<usize> {
-    if !wanted.iter().any(|line| says_something(line)) {
+    if !wanted.iter().any(|line| is_significant(line)) {
         return None;
     }
     let mut places = (0..(lines.len() + 1).saturating_sub(wanted.len()))
@@ -124,12 +129,12 @@ fn find(lines: &[String], wanted: &[String]) -> Option<usize> {
     places.next().is_none().then_some(place)
 }
 
-fn says_something(line: &str) -> bool {
+fn is_significant(line: &str) -> bool {
     line.chars().any(char::is_alphanumeric)
 }
 
 /// Returns the line number near which a change belongs.
-pub(crate) fn line_of(text: &str, group: &Group) -> usize {
+pub(crate) fn line_of(text: &str, group: &LineChange) -> usize {
     let lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
     let neighbours = group.before.first().into_iter().chain(&group.after);
     let place = neighbours.filter_map(|line| lines.iter().position(|other| other.trim() == line.trim())).next();
@@ -144,7 +149,7 @@ mod tests {
     const THEIRS: &str = "fn operator() {\n    new()\n        .define::<A>()\n        .define::<B>()\n        .controller(a())\n        .controller(b())\n}\n";
 
     #[test]
-    fn edits_elsewhere_do_not_matter() {
+    fn edits_elsewhere_are_kept() {
         let edited = format!("//! Mine.\n\n{BASE}");
         let merged = merge(BASE, &edited, THEIRS);
         assert_eq!(merged.text, format!("//! Mine.\n\n{THEIRS}"));
@@ -165,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_no_calls_go_beside_their_neighbours_only() {
+    fn lines_other_than_calls_are_placed_next_to_their_neighbours_only() {
         let base = "struct A {\n    /// The a.\n    a: i32,\n}\n";
         let theirs = "struct A {\n    /// The a.\n    a: i32,\n    b: i32,\n}\n";
         let merged = merge(base, &base.replace("a: i32", "a: i64"), theirs);
@@ -174,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn items_that_both_sides_add_at_the_end_are_all_there() {
+    fn items_added_at_the_end_by_both_sides_are_all_kept() {
         let (base, mine, theirs) =
             ("fn a() {\n    1;\n}\n", "\nfn mine() {\n    2;\n}\n", "\nfn theirs() {\n    3;\n}\n");
         let merged = merge(base, &format!("{base}{mine}"), &format!("{base}{theirs}"));
@@ -184,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_done_by_hand_is_not_done_again() {
+    fn changes_made_by_hand_are_not_repeated() {
         let merged = merge(BASE, THEIRS, THEIRS);
         assert_eq!((merged.text.as_str(), merged.remaining.len()), (THEIRS, 0));
         let edited = THEIRS.replace("new()", "mine()").replace("        .controller(b())\n", "");
@@ -194,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_place_is_left_for_a_person() {
+    fn changes_that_cannot_be_placed_are_reported() {
         let merged = merge(BASE, "fn operator() { mine() }\n", THEIRS);
         assert_eq!(merged.text, "fn operator() { mine() }\n");
         assert_eq!(merged.remaining.len(), 2);
@@ -202,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_go_when_they_are_no_longer_generated() {
+    fn lines_that_are_no_longer_generated_are_removed() {
         let edited = THEIRS.replace("new()", "mine()");
         let merged = merge(THEIRS, &edited, BASE);
         assert_eq!(merged.text, BASE.replace("new()", "mine()"));

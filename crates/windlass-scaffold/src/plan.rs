@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     Files, fingerprint,
-    merge::{self, Group, groups, line_of},
+    merge::{self, LineChange, line_changes, line_of},
 };
 
 /// Changes that a command makes to the files of a project.
@@ -90,7 +90,7 @@ pub fn plan(
             (_, Some(new), Some(text)) if *new == text => {}
             (None, Some(new), None) => plan.change(path, None, Some(new.clone())),
             // The user has deleted the file, and may have moved its content elsewhere.
-            (Some(old), Some(new), None) if recorded.contains_key(path) => plan.leave(path, "", groups(old, new)),
+            (Some(old), Some(new), None) if recorded.contains_key(path) => plan.leave(path, "", line_changes(old, new)),
             (Some(_), Some(new), None) => plan.change(path, None, Some(new.clone())),
             (_, Some(new), Some(text)) if is_ours(&text) => plan.change(path, Some(text), Some(new.clone())),
             (Some(old), Some(new), Some(text)) => plan.merge(path, old, text, new, conflicts),
@@ -135,8 +135,8 @@ impl FilePlan {
         }
     }
 
-    fn leave(&mut self, path: &str, text: &str, groups: Vec<Group>) {
-        self.manual_edits.extend(groups.into_iter().map(|group| {
+    fn leave(&mut self, path: &str, text: &str, line_changes: Vec<LineChange>) {
+        self.manual_edits.extend(line_changes.into_iter().map(|group| {
             let line = line_of(text, &group);
             ManualEdit { path: path.to_owned(), line, remove: group.removed, add: group.added }
         }));

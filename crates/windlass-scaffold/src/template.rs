@@ -105,22 +105,22 @@ mod tests {
     }
 
     #[test]
-    fn holes_within_a_line_are_filled() {
+    fn placeholders_within_a_line_are_replaced() {
         check("pub struct {{kind}}Spec {}\n", "pub struct FooSpec {}\n");
     }
 
     #[test]
-    fn a_hole_alone_takes_its_lines_with_its_indentation_or_vanishes() {
+    fn a_placeholder_on_its_own_line_is_indented_or_removed() {
         check("x\n  {{lines}}\n  {{none}}\ny\n", "x\n  a\n\n  b\ny\n");
     }
 
     #[test]
-    fn lines_are_chosen_by_what_is_set() {
+    fn conditions_select_lines() {
         check("%if set\na\n%if none\nb\n%else\nc\n%end\n%else\nd\n%end\n%if !none\ne\n%end\n", "a\nc\ne\n");
     }
 
     #[test]
-    fn braces_of_others_are_left_alone() {
+    fn other_braces_are_left_alone() {
         check("key: ${{ github.sha }} {{}} {{ {{kind}}\n", "key: ${{ github.sha }} {{}} {{ Foo\n");
         check("use a::{{{kind}}, B};\n", "use a::{Foo, B};\n");
     }

@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn differences_are_named_by_their_place() {
+    fn differences_are_reported_with_their_path() {
         let before = json!({"spec": {"a": 1, "gone": 2, "list": [{"x": 1}], "longer": [1]}, "same": true});
         let after = json!({"spec": {"a": 3, "new": {}, "list": [{"x": "y"}], "longer": [1, 2]}, "same": true});
         let mut places = Vec::new();

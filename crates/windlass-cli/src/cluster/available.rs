@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_is_available_when_all_replicas_are_new_and_no_old_one_is_left() {
+    fn a_deployment_is_available_when_all_replicas_are_updated() {
         let status = |replicas: i64, observed: i64| json!({"replicas": replicas, "updatedReplicas": 2, "availableReplicas": 2, "observedGeneration": observed});
         assert!(state(3, status(2, 3)).is_available());
         assert!(!state(3, status(3, 3)).is_available());

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_their_items_and_empty_documents_are_none() {
+    fn lists_are_flattened_and_empty_documents_skipped() {
         let text = "# nothing\n---\napiVersion: v1\nkind: A\nmetadata: {name: a}\n---\n---\n\
                     {\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [\
                     {\"apiVersion\": \"v1\", \"kind\": \"B\", \"metadata\": {\"name\": \"b\"}}]}\n";
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn errors_have_a_line_number() {
         let said = |text: &str| format!("{:#}", read(text).unwrap_err());
         let broken = said("apiVersion: v1\nkind: A\nmetadata: {name: a}\n---\n{{ if }}\n");
         assert!(broken.starts_with("document at line 4: yaml: "), "{broken}");

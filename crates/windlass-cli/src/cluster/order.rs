@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_need_comes_first_and_webhooks_last() {
+    fn dependencies_come_first_and_webhook_configurations_last() {
         let object = |api_version: &str, kind: &str| json!({"apiVersion": api_version, "kind": kind});
         let objects = [
             object("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),

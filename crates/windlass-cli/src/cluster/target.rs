@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cluster_is_that_of_kubectl_and_else_that_of_windlass() {
+    fn the_cluster_is_that_of_kubectl_or_else_of_windlass_up() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         let check = |given: Option<&str>, kubeconfig: Option<&str>, expected: &[PathBuf]| {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_leads_nowhere_is_told() {
+    fn a_kubeconfig_variable_with_a_missing_file_is_reported() {
         let error = files(None, &|name| (name == "KUBECONFIG").then(|| "/nowhere/at/all".into())).unwrap_err();
         assert_eq!(error.to_string(), "KUBECONFIG is set to /nowhere/at/all, which does not exist");
     }

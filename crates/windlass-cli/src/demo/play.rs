@@ -88,7 +88,7 @@ fn why(ended: Result<Result<(), OperatorError>, JoinError>) -> anyhow::Error {
 }
 
 /// Plays the story.
-pub(super) struct Teller<'a> {
+pub(super) struct StoryPlayer<'a> {
     kubectl: Kubectl<'a>,
     screen: &'a Screen,
     operators: &'a mut Operators,
@@ -99,14 +99,14 @@ pub(super) struct Teller<'a> {
     healed: Vec<(&'static str, Duration)>,
 }
 
-impl<'a> Teller<'a> {
+impl<'a> StoryPlayer<'a> {
     pub(super) fn new(client: Client, files: &'a Path, screen: &'a Screen, operators: &'a mut Operators) -> Self {
         let kubectl = Kubectl { client, files };
         Self { kubectl, screen, operators, done: Instant::now(), pods: BTreeSet::new(), healed: Vec::new() }
     }
 
     /// Plays all chapters. Fails if a condition is not met. Returns what recovered, and how fast.
-    pub(super) async fn tell(mut self, chapters: &[Chapter]) -> anyhow::Result<Vec<(&'static str, Duration)>> {
+    pub(super) async fn play(mut self, chapters: &[Chapter]) -> anyhow::Result<Vec<(&'static str, Duration)>> {
         for (number, chapter) in chapters.iter().enumerate() {
             if number > 0 {
                 self.screen.between_chapters().await?;

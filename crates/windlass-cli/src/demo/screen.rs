@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_in_units_that_one_would_use() {
+    fn durations_are_formatted_in_suitable_units() {
         assert_eq!(milliseconds(Duration::from_micros(12_700)), "12 ms");
         assert_eq!(milliseconds(Duration::from_millis(1250)), "1.2 s");
     }

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_count_if_they_are_ready_stay_and_are_where_they_should_be() {
+    fn pods_count_if_ready_not_terminating_and_on_the_right_nodes() {
         let both = Until::Pods { count: 2, nodes: &["a", "b"] };
         assert_eq!(why(&both, &[pod("1", "a", "True"), pod("2", "b", "True")], &[]), Ok(()));
         assert_eq!(why(&both, &[pod("1", "a", "True"), pod("2", "a", "True")], &[]), Err("the pods are on a".into()));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_of_an_older_wish_does_not_count() {
+    fn conditions_of_an_older_generation_do_not_count() {
         let network = |observed: u64, ready: &str| {
             json!({"metadata": {"name": "n", "generation": 2}, "status": {"observedGeneration": observed,
                 "conditions": [{"type": "Ready", "status": ready}]}})
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_is_seen_to_go() {
+    fn conditions_about_deletions_are_checked() {
         let object = json!({"metadata": {"name": "n"}});
         let leaving = json!({"metadata": {"name": "n", "deletionTimestamp": "now"}});
         let wants = Until::Leaving { kind: "networks", name: "n" };

@@ -244,7 +244,13 @@ fn of_project(project: &ProjectFacts) -> Vec<Finding> {
     }
     let mut findings = vec![ok("project", root.to_string())];
     let ours = env!("CARGO_PKG_VERSION");
-    if let Some(version) = &project.dependency {
+    if let Some(checkout) = &project.missing_checkout {
+        findings.push(problem(
+            "dependency",
+            format!("the project depends on {}, which is not a checkout of Windlass", checkout.display()),
+            "choose another source with `windlass edit --path DIR`, --git URL or --windlass-version VERSION",
+        ));
+    } else if let Some(version) = &project.dependency {
         findings.push(match number(version) == number(ours) {
             true => ok("dependency", format!("windlass {version}")),
             false => warning(

@@ -86,6 +86,8 @@ pub(super) struct ProjectFacts {
     pub(super) problem: Option<(String, String)>,
     /// The locked version of Windlass.
     pub(super) dependency: Option<String>,
+    /// The checkout of Windlass that the project depends on, if it does not exist.
+    pub(super) missing_checkout: Option<PathBuf>,
     /// Whether types have changed since the manifests were generated from them.
     pub(super) stale: bool,
 }

@@ -19,7 +19,7 @@ use kube::{
 };
 use rustix::fs::{Access, access, statvfs};
 use serde_json::Value;
-use windlass_scaffold::ScaffoldError;
+use windlass_scaffold::{ScaffoldError, Source};
 
 use super::facts::{Cluster, Facts, Folder, Machine, Port, ProjectFacts, Terminal, Tools};
 use crate::{
@@ -166,8 +166,12 @@ async fn ask() -> anyhow::Result<(String, Option<i64>)> {
 fn project_facts() -> Option<ProjectFacts> {
     let here = env::current_dir().ok()?;
     let root = here.ancestors().find(|folder| folder.join("PROJECT").is_file())?.to_owned();
-    let checked = project::open_current().map(|_| ()).err();
-    let problem = checked.map(|error| {
+    let opened = project::open_current();
+    let missing_checkout = opened.as_ref().ok().and_then(|opened| match &opened.project.windlass {
+        Source::Path(path) => Some(root.join(path)).filter(|checkout| !project::is_checkout(checkout)),
+        Source::Git(_) | Source::Version(_) => None,
+    });
+    let problem = opened.err().map(|error| {
         let hint = error.chain().find_map(|cause| {
             let scaffold = cause.downcast_ref::<ScaffoldError>().map(ScaffoldError::hint);
             scaffold.or_else(|| cause.downcast_ref::<ErrorWithHint>().map(|advised| advised.hint.clone().into_owned()))
@@ -175,7 +179,7 @@ fn project_facts() -> Option<ProjectFacts> {
         (format!("{error:#}"), hint.unwrap_or_else(|| "make the PROJECT file readable".to_owned()))
     });
     let stale = newest(&root.join("src/api")) > newest(&root.join("deploy/crd")).or(Some(SystemTime::now()));
-    Some(ProjectFacts { dependency: locked(&root), problem, stale, root })
+    Some(ProjectFacts { dependency: locked(&root), problem, missing_checkout, stale, root })
 }
 
 /// Version of Windlass in the lock file.
@@ -213,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_that_others_may_read_are_found() {
+    fn readable_private_keys_are_found() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("pki")).unwrap();
         for (name, mode) in [("pki/ca.key", 0o640), ("pki/ca.crt", 0o644), ("pki/sa.key", 0o600), ("kubeconfig", 0o604)]
@@ -241,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_that_are_not_there_say_nothing() {
+    fn missing_programs_have_no_version() {
         assert_eq!(said("no-such-program-at-all", &["--version"], true), None);
     }
 }

@@ -13,7 +13,7 @@ use windlass_scaffold::{
 };
 
 use super::Part;
-use crate::project::{self, OpenProject, Place, Program, Tree, roles, samples};
+use crate::project::{self, DeployTarget, KustomizeTree, OpenProject, Program, roles, samples};
 
 /// Files of the tree, with their part and the parts of the manifests they contain. The project's own tests compare the
 /// same files.
@@ -30,7 +30,7 @@ const TREE: &[(Part, &str, &str)] = &[
 pub(super) fn tree(opened: &OpenProject, program: &Program, parts: &BTreeSet<Part>) -> anyhow::Result<Vec<Change>> {
     let name = &opened.project.project_name;
     let (namespace, image) = (format!("{name}-system"), format!("{name}:latest"));
-    let place = Place { namespace: &namespace, image: &image };
+    let place = DeployTarget { namespace: &namespace, image: &image };
     let mut changes = Vec::new();
     for (_, path, only) in TREE.iter().filter(|(part, ..)| parts.contains(part)) {
         let flags = ["--network-policy", "--service-monitor", "--only", only];
@@ -48,7 +48,7 @@ pub(super) fn tree(opened: &OpenProject, program: &Program, parts: &BTreeSet<Par
 pub(super) fn products(
     opened: &OpenProject,
     program: &Program,
-    tree: &Tree,
+    tree: &KustomizeTree,
     parts: &BTreeSet<Part>,
 ) -> anyhow::Result<Vec<Change>> {
     let products: Vec<Product> = parts.iter().filter_map(|part| part.product()).collect();
@@ -59,8 +59,8 @@ pub(super) fn products(
         true => tree.objects(opened, program)?,
         false => Vec::new(),
     };
-    let image = tree.says.image.to_string();
-    let place = Place { namespace: &tree.says.namespace, image: &image };
+    let image = tree.kustomization.image.to_string();
+    let place = DeployTarget { namespace: &tree.kustomization.namespace, image: &image };
     let manifests = program.manifests(&place, &["--network-policy"])?;
     let with_cert_manager = program.manifests(&place, &["--network-policy", "--cert-manager"])?;
     let (roles, samples) = (roles(&opened.root)?, samples(&opened.root)?);
@@ -68,7 +68,7 @@ pub(super) fn products(
     let package = Package {
         project: &opened.project,
         version: program.version(),
-        image: &tree.says.image,
+        image: &tree.kustomization.image,
         install: &install,
         manifests: &manifests,
         with_cert_manager: &with_cert_manager,

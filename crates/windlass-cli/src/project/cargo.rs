@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_program_is_found_in_what_cargo_says() {
+    fn the_binary_is_found_in_the_output_of_cargo() {
         let line = |id: &str, name: &str, executable: &str, fresh: bool| {
             format!(
                 r#"{{"reason":"compiler-artifact","package_id":"{id}","target":{{"name":"{name}"}},"executable":{executable},"fresh":{fresh}}}"#

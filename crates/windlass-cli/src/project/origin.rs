@@ -91,7 +91,7 @@ fn check_checkout(root: &Path) -> Result<(), ErrorWithHint> {
 }
 
 /// Whether a directory has the sources of Windlass.
-pub(super) fn is_checkout(root: &Path) -> bool {
+pub(crate) fn is_checkout(root: &Path) -> bool {
     root.join("crates/windlass/Cargo.toml").is_file()
 }
 

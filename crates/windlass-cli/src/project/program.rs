@@ -18,7 +18,7 @@ pub(crate) struct Program(Artifact);
 
 /// Where an operator is deployed.
 #[derive(Clone, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct DeployTarget<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) image: &'a str,
 }
@@ -55,13 +55,13 @@ impl Program {
     }
 
     /// Returns its manifests, or those of some parts.
-    pub(crate) fn manifests(&self, place: &Place<'_>, flags: &[&str]) -> anyhow::Result<Vec<Value>> {
+    pub(crate) fn manifests(&self, place: &DeployTarget<'_>, flags: &[&str]) -> anyhow::Result<Vec<Value>> {
         documents::read(&self.manifests_text(place, &[flags, &["--output", "json"]].concat())?)
             .context("failed to read the manifests of the operator")
     }
 
     /// Returns its manifests as text.
-    pub(crate) fn manifests_text(&self, place: &Place<'_>, flags: &[&str]) -> anyhow::Result<String> {
+    pub(crate) fn manifests_text(&self, place: &DeployTarget<'_>, flags: &[&str]) -> anyhow::Result<String> {
         let mut command = Command::new(&self.0.executable);
         command.args(["manifests", "--namespace", place.namespace, "--image", place.image]).args(flags);
         let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();

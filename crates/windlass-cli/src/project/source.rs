@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_way_leads_up_and_down_again() {
+    fn relative_paths_go_up_and_down() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         assert_eq!(relative(&root.join("not/there"), &root.join("windlass")), Path::new("../../windlass"));

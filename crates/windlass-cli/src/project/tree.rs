@@ -16,7 +16,7 @@ use windlass_scaffold::{
 
 use super::{
     OpenProject,
-    program::{Place, Program},
+    program::{DeployTarget, Program},
     read,
 };
 use crate::{cluster::documents, failure::ErrorWithHint};
@@ -34,34 +34,34 @@ const PARTS: &[(&str, &str)] = &[
 ];
 
 /// The tree, with overrides from the command line.
-pub(crate) struct Tree {
-    pub(crate) says: Kustomization,
+pub(crate) struct KustomizeTree {
+    pub(crate) kustomization: Kustomization,
     /// Change of the tree's root, if it has to change.
     pub(crate) change: Option<Change>,
     /// Whether there are overrides.
     overridden: bool,
 }
 
-impl Tree {
+impl KustomizeTree {
     /// Reads the tree.
     pub(crate) fn read(opened: &OpenProject, image: Option<&Image>, namespace: Option<&str>) -> anyhow::Result<Self> {
         let name = &opened.project.project_name;
         let old = read(&opened.root, &BTreeSet::from([KUSTOMIZATION.to_owned()]))?.remove(KUSTOMIZATION);
-        let mut says = match &old {
+        let mut kustomization = match &old {
             Some(text) => Kustomization::read(name, text)?,
             None => Kustomization::new(name),
         };
         let mut text = old.clone();
         if let Some(namespace) = namespace {
-            namespace.clone_into(&mut says.namespace);
+            namespace.clone_into(&mut kustomization.namespace);
             text = text.and_then(|text| set_namespace(&text, namespace));
         }
         if let Some(image) = image {
-            says.image = image.clone();
+            kustomization.image = image.clone();
             text = text.and_then(|text| set_image(name, &text, image));
         }
         let change = (text != old).then(|| Change { path: KUSTOMIZATION.to_owned(), old, new: text, merged: true });
-        Ok(Self { says, change, overridden: image.is_some() || namespace.is_some() })
+        Ok(Self { kustomization, change, overridden: image.is_some() || namespace.is_some() })
     }
 
     /// Returns the change of the tree's root; fails if the file has no place for it.
@@ -78,13 +78,13 @@ impl Tree {
 
     /// Returns all deployed objects in order. Trees with kustomize features are rendered by kustomize.
     pub(crate) fn objects(&self, opened: &OpenProject, program: &Program) -> anyhow::Result<Vec<Value>> {
-        if !self.says.foreign.is_empty() {
+        if !self.kustomization.foreign.is_empty() {
             return self.by_kustomize(&opened.root);
         }
-        let image = self.says.image.to_string();
-        let place = Place { namespace: &self.says.namespace, image: &image };
+        let image = self.kustomization.image.to_string();
+        let place = DeployTarget { namespace: &self.kustomization.namespace, image: &image };
         let mut objects = Vec::new();
-        for (part, folder) in PARTS.iter().filter(|(_, folder)| self.says.has(folder)) {
+        for (part, folder) in PARTS.iter().filter(|(_, folder)| self.kustomization.has(folder)) {
             let flags = ["--network-policy", "--service-monitor", "--only", part];
             objects.extend(program.manifests(&place, &flags)?);
             if *folder == "rbac" {
@@ -95,7 +95,7 @@ impl Tree {
     }
 
     fn by_kustomize(&self, root: &Path) -> anyhow::Result<Vec<Value>> {
-        let foreign = self.says.foreign.join(", ");
+        let foreign = self.kustomization.foreign.join(", ");
         if self.overridden {
             let message = format!("{KUSTOMIZATION} uses kustomize features ({foreign})");
             let hint = "set image and namespace in it with `windlass generate --image IMAGE --namespace NAME`";

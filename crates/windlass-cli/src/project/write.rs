@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_made_changed_and_removed_with_their_folders() {
+    fn files_are_created_changed_and_deleted_with_their_directories() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         all(root, &[change("a/b/c.txt", None, Some("1")), change("d.txt", None, Some("2"))]).unwrap();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_when_one_cannot_be_written() {
+    fn a_failed_write_restores_all_files() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         fs::write(root.join("a"), "old").unwrap();
@@ -202,7 +202,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_link_stays_one_until_it_is_removed() {
+    fn a_symbolic_link_is_kept_until_it_is_deleted() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         fs::write(root.join("real"), "old").unwrap();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_changed_meanwhile_is_not_overwritten() {
+    fn concurrent_changes_are_not_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a"), "theirs").unwrap();
         let error = all(folder.path(), &[change("a", Some("old"), Some("new"))]).unwrap_err();

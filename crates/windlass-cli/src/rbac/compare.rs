@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_and_what_is_too_much_is_told() {
+    fn missing_and_unused_permissions_are_reported() {
         let role = |kind: &str, name: &str, rules: Value| json!({"kind": kind, "metadata": {"name": name, "namespace": "s"}, "rules": rules});
         let binding = |kind: &str, of: &str, name: &str| {
             json!({"kind": kind, "metadata": {"name": "b", "namespace": "s"}, "roleRef": {"kind": of, "name": name},

@@ -3,7 +3,7 @@
 mod child;
 mod proxy;
 mod records;
-mod scene;
+mod session;
 
 use std::{
     path::{Path, PathBuf},
@@ -15,12 +15,12 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
 
-use self::{records::Records, scene::Scene};
+use self::{records::Records, session::RecordingSession};
 use super::{
     compare,
     needs::{Needs, Recorded},
     print::{self, Owner},
-    rules::{Narrow, Roles},
+    rules::{Roles, RuleOptions},
 };
 use crate::{
     cluster::ClusterArgs,
@@ -105,8 +105,8 @@ pub(crate) fn run(args: LearnArgs) -> anyhow::Result<()> {
     if needs.is_empty() {
         eprintln!("no permissions are needed");
     } else {
-        let narrow = Narrow { own: &owner.namespace, namespaces: args.namespace_scoped, names: !args.no_names };
-        output::print(&text(&Roles::of(&needs, narrow), &owner, args.output)?)?;
+        let options = RuleOptions { own: &owner.namespace, namespaces: args.namespace_scoped, names: !args.no_names };
+        output::print(&text(&Roles::of(&needs, options), &owner, args.output)?)?;
     }
     if let Some(status) = ended.filter(|status| !status.success()) {
         let message = format!("{} exited with {status}", args.command.first().map_or("the command", String::as_str));
@@ -126,12 +126,13 @@ async fn watch(args: &LearnArgs, owner: &Owner) -> anyhow::Result<(Vec<Recorded>
     let mut signals = Signals::catch().context("failed to install signal handlers")?;
     let records = Records::default();
     let chosen = args.cluster.kubeconfig.is_some() || args.cluster.context.is_some();
-    let scene = Scene::open(chosen.then_some(&args.cluster), &args.apply, args.user_agent.clone(), &records).await?;
-    let has_namespace = scene.has_namespace(&owner.namespace).await;
-    let file = scene.folder().join("requests");
+    let session =
+        RecordingSession::open(chosen.then_some(&args.cluster), &args.apply, args.user_agent.clone(), &records).await?;
+    let has_namespace = session.has_namespace(&owner.namespace).await;
+    let file = session.folder().join("requests");
     let ended = match args.command.split_first() {
         Some((program, arguments)) => {
-            let mut variables = vec![("KUBECONFIG", scene.kubeconfig()), (RECORD_REQUESTS, file.as_path())];
+            let mut variables = vec![("KUBECONFIG", session.kubeconfig()), (RECORD_REQUESTS, file.as_path())];
             // The namespace-local objects of the program belong to its namespace.
             if has_namespace {
                 variables.push((POD_NAMESPACE, Path::new(&owner.namespace)));
@@ -139,7 +140,7 @@ async fn watch(args: &LearnArgs, owner: &Owner) -> anyhow::Result<(Vec<Recorded>
             Some(child::run(program, arguments, &variables, args.time, &mut signals).await?)
         }
         None => {
-            eprintln!("export KUBECONFIG={}", scene.kubeconfig().display());
+            eprintln!("export KUBECONFIG={}", session.kubeconfig().display());
             eprintln!("recording requests; press Ctrl-C to print the roles");
             tokio::select! {
                 () = signals.first() => {}
@@ -149,7 +150,7 @@ async fn watch(args: &LearnArgs, owner: &Owner) -> anyhow::Result<(Vec<Recorded>
         }
     };
     records.add_file(&file).with_context(|| format!("cannot read {}", file.display()))?;
-    scene.close().await;
+    session.close().await;
     // A command that was told to stop has no exit status to report.
     Ok((records.all(), ended.flatten()))
 }
@@ -269,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read() {
+    fn durations_are_parsed() {
         for (text, seconds) in [("30s", 30), ("10m", 600), ("1h30m", 5400), ("45", 45)] {
             assert_eq!(duration(text), Ok(Duration::from_secs(seconds)));
         }

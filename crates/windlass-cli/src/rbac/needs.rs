@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_everybody_may_do_is_not_needed() {
+    fn default_permissions_are_not_needed() {
         let needs = Needs::of(
             &[
                 recorded("GET", "/apis/apps/v1"),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_namespace_of_a_test_stands_for_any_and_that_of_its_operator_for_its_own() {
+    fn the_namespace_of_a_test_stands_for_any_namespace() {
         let needs = Needs::of(
             &[
                 recorded("GET", "/api/v1/namespaces/test-1/pods/a"),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_operator_does_unseen_is_added_once() {
+    fn permissions_that_are_not_exercised_are_added_once() {
         let secret = "/api/v1/namespaces/me-system/secrets/me-webhook-certificates";
         let hooks_path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/me";
         let mut needs = Needs::of(&[recorded("GET", secret), recorded("GET", hooks_path)], "system");
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_and_others_passed_over() {
+    fn recorded_lines_are_parsed_and_others_skipped() {
         let line =
             r#"{"method":"GET","uri":"/api/v1/pods?watch=1","status":200,"namespace":"test-1","own":"me-system"}"#;
         assert_eq!(Recorded::read(line), Some(recorded("GET", "/api/v1/pods?watch=1")));

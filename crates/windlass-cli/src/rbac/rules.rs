@@ -36,7 +36,7 @@ const NAMED_OF_CLUSTER: &[Base<'static>] = &[
 
 /// How narrow the rules are.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Narrow<'a> {
+pub(super) struct RuleOptions<'a> {
     /// Namespace of the program, whose objects are handled separately.
     pub(super) own: &'a str,
     /// Grant permissions only in the namespaces where they were used, even if there were several.
@@ -66,10 +66,10 @@ impl Roles {
     /// requests in the program's own namespace do not count for that, and are granted there. Events are granted
     /// wherever the program watches. Names are fixed for resources with known names, unless the resource was listed or
     /// watched as a whole.
-    pub(super) fn of(needs: &Needs, narrow: Narrow<'_>) -> Self {
+    pub(super) fn of(needs: &Needs, options: RuleOptions<'_>) -> Self {
         let mut by_base: BTreeMap<(bool, Base<'_>), Vec<&Need>> = BTreeMap::new();
         for need in &needs.resources {
-            let is_own = need.namespace.as_deref() == Some(narrow.own);
+            let is_own = need.namespace.as_deref() == Some(options.own);
             by_base.entry((is_own, (&need.group, need.base()))).or_default().push(need);
         }
         let everywhere = needs.resources.iter().any(|need| need.namespace.is_none() && is_of_all(need));
@@ -80,12 +80,12 @@ impl Roles {
             // By scope, resource and verb.
             let mut names: BTreeMap<(Option<&str>, &str, &str), Names<'_>> = BTreeMap::new();
             for need in &needs {
-                let scope = if narrow.namespaces { need.namespace.as_deref() } else { scope };
+                let scope = if options.namespaces { need.namespace.as_deref() } else { scope };
                 let granted = scopes.get(&None).into_iter().flatten();
-                if scope == Some(narrow.own) && granted.into_iter().any(|rule| rule.allows(need)) {
+                if scope == Some(options.own) && granted.into_iter().any(|rule| rule.allows(need)) {
                     continue;
                 }
-                let named = narrow.names && has_fixed_names(base, scope, &needs);
+                let named = options.names && has_fixed_names(base, scope, &needs);
                 let entry = names.entry((scope, &need.resource, need.verb)).or_insert_with(|| Some(BTreeSet::new()));
                 match (&need.name, &mut *entry) {
                     (Some(name), Some(names)) if named => {

@@ -18,7 +18,7 @@ use crate::project::{Artifact, artifact, cargo};
 
 /// What to build, and how.
 #[derive(Clone, Debug)]
-pub(crate) struct Recipe {
+pub(crate) struct BuildOptions {
     pub(crate) root: PathBuf,
     /// Name of the binary.
     pub(crate) name: String,
@@ -43,7 +43,7 @@ pub(crate) struct Building {
     since: Instant,
 }
 
-impl Recipe {
+impl BuildOptions {
     /// Starts cargo and reports its output.
     pub(crate) fn start(&self, reporter: &Reporter) -> anyhow::Result<Building> {
         let cargo = cargo();

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_are_told_from_what_lies_beside_them() {
+    fn sources_are_distinguished_from_temporary_files() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         let files = [
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_that_change_together_are_told_together() {
+    async fn files_that_change_together_are_reported_together() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         fs::create_dir(root.join("src")).unwrap();

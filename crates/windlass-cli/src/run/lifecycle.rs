@@ -160,19 +160,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_same_is_not_started_again_unless_asked_for() {
+    fn an_unchanged_build_is_only_restarted_on_request() {
         check(&[&UP[..], &[(Input::Changed, Build), (FRESH, Nothing)]].concat());
         check(&[&UP[..], &[(Input::Restart, Build), (FRESH, Install), (Input::Installed, Start)]].concat());
     }
 
     #[test]
-    fn what_could_not_be_installed_is_tried_again_though_it_is_the_same() {
+    fn a_failed_installation_is_retried_with_the_same_binary() {
         let tail = [(BUILT, Install), (Input::InstallFailed, Nothing), (Input::Changed, Build), (FRESH, Install)];
         check(&[&UP[..], &[(Input::Changed, Build)], &tail].concat());
     }
 
     #[test]
-    fn changes_wait_while_paused() {
+    fn changes_are_deferred_while_paused() {
         check(
             &[
                 &UP[..],
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn crashes_are_waited_for_longer_each_time_until_something_changes() {
+    fn the_delay_after_crashes_doubles_until_a_change() {
         let wait = |seconds| Wait(Duration::from_secs(seconds));
         let mut steps = UP.to_vec();
         for seconds in [1, 2, 4, 8, 16, 30, 30] {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_that_ends_during_a_build_waits_for_the_build() {
+    fn an_operator_that_stops_during_a_build_waits_for_the_build() {
         check(&[&UP[..], &[(Input::Changed, Build), (CRASHED, Nothing), (FRESH, Install)]].concat());
         let failed = [(CRASHED, Nothing), (Input::BuildFailed, Wait(FIRST_WAIT)), (Input::Due, Start)];
         check(&[&UP[..], &[(Input::Changed, Build)], &failed].concat());

@@ -31,7 +31,7 @@ const NUMBERS: Duration = Duration::from_secs(1);
 
 /// How the operator is run.
 #[derive(Clone, Debug)]
-pub(crate) struct Surroundings {
+pub(crate) struct OperatorOptions {
     pub(crate) root: PathBuf,
     pub(crate) kubeconfig: Option<PathBuf>,
     pub(crate) context: Option<String>,
@@ -61,7 +61,7 @@ pub(crate) struct Running {
     _counting: JoinSet<()>,
 }
 
-impl Surroundings {
+impl OperatorOptions {
     /// Starts the operator. Metrics and probes use free ports of the loopback address.
     pub(crate) fn start(&self, program: &Path, after: OnReady, reporter: &Reporter) -> anyhow::Result<Running> {
         let (metrics, probes) = free_ports().context("failed to find a free port")?;

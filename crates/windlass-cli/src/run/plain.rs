@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_say_whose_they_are() {
+    fn lines_are_prefixed_with_their_source() {
         assert_eq!(prefixed(Source::Cargo, "Compiling", false), "   cargo | Compiling");
         assert_eq!(prefixed(Source::Operator, "started", true), "\u{1b}[32moperator |\u{1b}[0m started");
     }

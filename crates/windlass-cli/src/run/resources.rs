@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stored_version_is_followed() {
+    fn the_storage_version_is_watched() {
         let definition = json!({ "spec": {
             "group": "example.com", "names": { "kind": "Book", "plural": "books" },
             "versions": [{ "name": "v2", "storage": false }, { "name": "v1", "storage": true }],
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_summed_up() {
+    fn objects_are_summarized() {
         let object: DynamicObject = serde_json::from_value(json!({
             "apiVersion": "example.com/v1", "kind": "Book",
             "metadata": { "name": "one", "namespace": "default", "generation": 2 },

@@ -5,12 +5,12 @@ use std::{future, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{
-    build::{Built, Recipe},
+    build::{BuildOptions, Built},
     changes::Changes,
     event::{Build, Event, Operator, Reporter, in_words},
     install::Installer,
     lifecycle::{Action, Input, Lifecycle},
-    operator::{OnReady, Running, Samples, Surroundings},
+    operator::{OnReady, OperatorOptions, Running, Samples},
     process::ending,
     resources::Resources,
     tunnel::Installation,
@@ -30,8 +30,8 @@ pub(crate) enum Command {
 
 /// All parts of a run.
 pub(crate) struct Supervisor {
-    pub(crate) recipe: Recipe,
-    pub(crate) surroundings: Surroundings,
+    pub(crate) build_options: BuildOptions,
+    pub(crate) operator_options: OperatorOptions,
     pub(crate) installer: Installer,
     pub(crate) resources: Resources,
     pub(crate) reporter: Reporter,
@@ -44,16 +44,16 @@ pub(crate) struct Supervisor {
 }
 
 /// A build or installation in progress.
-type Work = Pin<Box<dyn Future<Output = Worked>>>;
+type Work = Pin<Box<dyn Future<Output = WorkOutcome>>>;
 
-enum Worked {
+enum WorkOutcome {
     Built(anyhow::Result<Built>),
     Installed(anyhow::Result<Installation>),
 }
 
 /// Changing state of the run.
 #[derive(Default)]
-struct Moment {
+struct RunState {
     lifecycle: Lifecycle,
     work: Option<Work>,
     operator: Option<Running>,
@@ -71,9 +71,9 @@ impl Supervisor {
     ) -> anyhow::Result<()> {
         // A killed run may have left webhooks that block all writes, and a build takes its time.
         self.withdraw("failed to remove webhooks of an earlier run").await;
-        let mut moment = Moment::default();
-        let action = moment.lifecycle.on(Input::Restart);
-        self.act(action, &mut moment).await;
+        let mut state = RunState::default();
+        let action = state.lifecycle.on(Input::Restart);
+        self.act(action, &mut state).await;
         tokio::pin!(stop);
         let outcome = loop {
             let input = tokio::select! {
@@ -83,7 +83,7 @@ impl Supervisor {
                     Command::Restart => Some(Input::Restart),
                     Command::Pause => Some(Input::Pause),
                 },
-                paths = changed(&mut self.changes) => match paths == ["Cargo.lock"] && moment.work.is_some() {
+                paths = changed(&mut self.changes) => match paths == ["Cargo.lock"] && state.work.is_some() {
                     // Cargo reports it when it starts.
                     true => None,
                     false => {
@@ -91,91 +91,91 @@ impl Supervisor {
                         Some(Input::Changed)
                     }
                 },
-                done = finished(&mut moment.work) => {
-                    moment.work = None;
-                    match self.worked(done, &mut moment).await {
+                done = finished(&mut state.work) => {
+                    state.work = None;
+                    match self.worked(done, &mut state).await {
                         Ok(input) => Some(input),
                         Err(error) => break Err(error),
                     }
                 }
-                (status, after) = ended(&mut moment.operator) => {
-                    moment.operator = None;
-                    let action = moment.lifecycle.on(Input::Exited { after });
+                (status, after) = ended(&mut state.operator) => {
+                    state.operator = None;
+                    let action = state.lifecycle.on(Input::Exited { after });
                     let again = if let Action::Wait(again) = action { again } else { Duration::ZERO };
                     self.reporter.tell(Event::Operator(Operator::Crashed { how: ending(status), again })).await;
-                    self.act(action, &mut moment).await;
+                    self.act(action, &mut state).await;
                     None
                 }
-                () = reached(moment.due) => {
-                    moment.due = None;
+                () = reached(state.due) => {
+                    state.due = None;
                     Some(Input::Due)
                 }
             };
             let Some(input) = input else { continue };
-            let action = moment.lifecycle.on(input);
+            let action = state.lifecycle.on(input);
             if input == Input::Pause {
-                self.reporter.tell(Event::Paused(moment.lifecycle.paused())).await;
+                self.reporter.tell(Event::Paused(state.lifecycle.paused())).await;
             }
-            self.act(action, &mut moment).await;
+            self.act(action, &mut state).await;
         };
         self.reporter.tell(Event::Ending).await;
-        self.end(moment).await;
+        self.end(state).await;
         outcome
     }
 
-    async fn act(&mut self, action: Action, moment: &mut Moment) {
+    async fn act(&mut self, action: Action, state: &mut RunState) {
         match action {
             Action::Nothing => {}
             Action::Build => {
                 // Cancels the build or installation in progress.
-                moment.work = None;
+                state.work = None;
                 self.reporter.tell(Event::Build(Build::Started)).await;
-                moment.work = Some(match self.recipe.start(&self.reporter) {
-                    Ok(building) => Box::pin(async { Worked::Built(building.finish().await) }),
-                    Err(error) => Box::pin(future::ready(Worked::Built(Err(error)))),
+                state.work = Some(match self.build_options.start(&self.reporter) {
+                    Ok(building) => Box::pin(async { WorkOutcome::Built(building.finish().await) }),
+                    Err(error) => Box::pin(future::ready(WorkOutcome::Built(Err(error)))),
                 });
             }
             Action::Install => {
                 self.reporter.tell(Event::Operator(Operator::Installing)).await;
-                let (installer, program) = (self.installer.clone(), moment.program.clone().unwrap_or_default());
-                moment.work = Some(Box::pin(async move { Worked::Installed(installer.install(program).await) }));
+                let (installer, program) = (self.installer.clone(), state.program.clone().unwrap_or_default());
+                state.work = Some(Box::pin(async move { WorkOutcome::Installed(installer.install(program).await) }));
             }
-            Action::Wait(time) => moment.due = Some(Instant::now() + time),
-            Action::Start => self.start(moment).await,
+            Action::Wait(time) => state.due = Some(Instant::now() + time),
+            Action::Start => self.start(state).await,
         }
     }
 
-    async fn start(&mut self, moment: &mut Moment) {
-        moment.due = None;
-        if let Some(operator) = moment.operator.take() {
+    async fn start(&mut self, state: &mut RunState) {
+        state.due = None;
+        if let Some(operator) = state.operator.take() {
             self.reporter.tell(Event::Operator(Operator::Stopping)).await;
             operator.stop().await;
         }
         let after = OnReady {
             installer: self.installer.clone(),
-            installation: moment.installation.clone(),
+            installation: state.installation.clone(),
             samples: self.samples.clone(),
         };
-        let program = moment.program.clone().unwrap_or_default();
-        match self.surroundings.start(&program, after, &self.reporter) {
+        let program = state.program.clone().unwrap_or_default();
+        match self.operator_options.start(&program, after, &self.reporter) {
             Ok(operator) => {
                 self.reporter.tell(Event::Operator(Operator::Starting { process: operator.id() })).await;
-                moment.operator = Some(operator);
+                state.operator = Some(operator);
             }
             Err(error) => self.reporter.tell(Event::Operator(Operator::Failed { why: in_words(&error) })).await,
         }
     }
 
     /// Handles the end of a build or an installation.
-    async fn worked(&mut self, done: Worked, moment: &mut Moment) -> anyhow::Result<Input> {
+    async fn worked(&mut self, done: WorkOutcome, state: &mut RunState) -> anyhow::Result<Input> {
         Ok(match done {
-            Worked::Built(Ok(Built { program, fresh, took })) => {
-                moment.program = Some(program);
+            WorkOutcome::Built(Ok(Built { program, fresh, took })) => {
+                state.program = Some(program);
                 self.must_build = false;
                 self.reporter.tell(Event::Build(Build::Done { took, fresh })).await;
                 Input::Built { fresh }
             }
-            Worked::Built(Err(error)) => {
+            WorkOutcome::Built(Err(error)) => {
                 if self.must_build {
                     let hint = "fix the compiler errors and run it again";
                     return Err(ErrorWithHint { message: format!("{error:#}"), hint: hint.into() }.into());
@@ -183,12 +183,12 @@ impl Supervisor {
                 self.reporter.tell(Event::Build(Build::Failed { why: in_words(&error) })).await;
                 Input::BuildFailed
             }
-            Worked::Installed(Ok(installation)) => {
+            WorkOutcome::Installed(Ok(installation)) => {
                 self.resources.follow(&installation.definitions).await;
-                moment.installation = Arc::new(installation);
+                state.installation = Arc::new(installation);
                 Input::Installed
             }
-            Worked::Installed(Err(error)) => {
+            WorkOutcome::Installed(Err(error)) => {
                 self.reporter.tell(Event::Operator(Operator::Failed { why: in_words(&error) })).await;
                 Input::InstallFailed
             }
@@ -196,10 +196,10 @@ impl Supervisor {
     }
 
     /// Webhooks are removed first: without an operator to respond, they would block writes.
-    async fn end(self, mut moment: Moment) {
-        moment.work = None;
+    async fn end(self, mut state: RunState) {
+        state.work = None;
         self.withdraw("failed to remove webhooks of this run").await;
-        if let Some(operator) = moment.operator {
+        if let Some(operator) = state.operator {
             operator.stop().await;
         }
     }
@@ -220,7 +220,7 @@ async fn changed(changes: &mut Option<Changes>) -> Vec<String> {
     }
 }
 
-async fn finished(work: &mut Option<Work>) -> Worked {
+async fn finished(work: &mut Option<Work>) -> WorkOutcome {
     match work {
         Some(work) => work.await,
         None => future::pending().await,

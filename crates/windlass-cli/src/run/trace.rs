@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_before_is_what_there_is_or_what_an_earlier_run_found() {
+    fn the_previous_conversion_is_that_before_the_first_run() {
         let [here, service] = [json!({ "strategy": "here" }), json!({ "strategy": "service" })];
         let none = unconverted();
         let left = |annotations: Value| json!({ "labels": { LABEL: "shop" }, "annotations": annotations });
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_run_has_changed_is_restored_and_others_keep_what_they_own() {
+    fn only_changes_of_a_run_are_restored_and_other_managers_keep_their_fields() {
         let owners = json!([{ "manager": "kubectl" }, { "manager": MANAGER }]);
         let metadata = json!({
             "labels": { LABEL: "shop", "a": "b" }, "annotations": { BEFORE: "{}" }, "managedFields": owners,

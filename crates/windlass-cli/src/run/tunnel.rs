@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn configurations_lead_to_this_machine_under_names_of_their_own() {
+    fn webhook_configurations_point_to_this_machine_under_their_own_names() {
         let configuration = json!({
             "kind": "ValidatingWebhookConfiguration", "metadata": { "name": "shop", "labels": { "a": "b" } },
             "webhooks": [{ "name": "a", "clientConfig": service("/a") }, { "name": "b", "clientConfig": service("/b") }],
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn definitions_that_are_converted_lead_to_this_machine_and_others_stay() {
+    fn crds_with_conversion_point_to_this_machine_and_others_are_unchanged() {
         let conversion =
             json!({ "strategy": "Webhook", "webhook": { "clientConfig": service("/convert"), VERSIONS: ["v1"] } });
         let converted =
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_are_where_the_operator_looks_for_them() {
+    fn certificates_are_written_where_the_operator_reads_them() {
         let folder = tempfile::tempdir().unwrap();
         let made = Tunnel::prepare(folder.path(), "shop", "10.1.2.3".into(), 1).unwrap();
         for file in ["tls.crt", "tls.key"] {

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tail_is_the_last_lines_and_the_hint_is_the_planes_own() {
+    fn the_tail_has_the_last_lines_and_the_hint_of_the_plane() {
         let folder = tempfile::tempdir().unwrap();
         let log = log(folder.path());
         let lines: String = (0..5000).map(|line| format!("line {line}\n")).collect();

@@ -77,7 +77,7 @@ fn quoted(path: &Path) -> String {
 }
 
 #[test]
-fn a_plane_is_started_looked_at_and_stopped() {
+fn a_plane_is_started_inspected_and_stopped() {
     let folder = Folder::new();
     let kubeconfig = folder.path.join("kubeconfig");
     let (code, status) = folder.status();
@@ -128,7 +128,7 @@ fn a_plane_is_started_looked_at_and_stopped() {
 }
 
 #[test]
-fn what_a_killed_plane_leaves_behind_is_not_taken_for_one() {
+fn leftovers_of_a_killed_plane_are_not_mistaken_for_a_plane() {
     let folder = Folder::new();
     folder.start();
     let pid = folder.pid();
@@ -147,7 +147,7 @@ fn what_a_killed_plane_leaves_behind_is_not_taken_for_one() {
 }
 
 #[test]
-fn a_start_that_fails_shows_why_and_what_to_do() {
+fn a_failed_start_shows_the_reason_and_a_hint() {
     let folder = Folder::new();
     fs::create_dir_all(folder.path.join("pki")).unwrap();
     fs::write(folder.path.join("pki/ca.crt"), "damaged").unwrap();
@@ -160,7 +160,7 @@ fn a_start_that_fails_shows_why_and_what_to_do() {
 }
 
 #[test]
-fn a_plane_in_the_foreground_is_seen_and_stopped_too() {
+fn a_plane_in_the_foreground_is_found_and_stopped() {
     let parent = tempfile::tempdir().unwrap();
     let folder = Folder { path: parent.path().join("data"), _parent: parent };
     let up = Up::start(&folder.path, &["--store", "memory"]);
@@ -172,7 +172,7 @@ fn a_plane_in_the_foreground_is_seen_and_stopped_too() {
 }
 
 #[test]
-fn data_is_removed_only_if_one_insists() {
+fn data_is_only_deleted_with_confirmation() {
     let folder = Folder::new();
     folder.start();
     let said = folder.fails(&["down", "--delete-data"]);

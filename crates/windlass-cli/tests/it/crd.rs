@@ -136,7 +136,7 @@ fn upgraded(manifest: &str) -> (Value, String) {
 }
 
 #[test]
-fn a_minimal_definition_gets_a_version_and_a_schema() {
+fn a_minimal_crd_gets_a_version_and_a_schema() {
     let (definition, account) = upgraded(MINIMAL);
     let version = json!({
         "name": "v1", "served": true, "storage": true,
@@ -156,7 +156,7 @@ fn a_minimal_definition_gets_a_version_and_a_schema() {
 }
 
 #[test]
-fn misplaced_short_names_are_moved_and_their_place_is_told() {
+fn misplaced_short_names_are_moved_and_reported() {
     let (definition, account) = upgraded(MISPLACED);
     assert_eq!(definition["spec"]["names"]["shortNames"], json!(["vpa"]));
     assert!(definition["spec"].get("shortNames").is_none());
@@ -168,7 +168,7 @@ fn misplaced_short_names_are_moved_and_their_place_is_told() {
 }
 
 #[test]
-fn what_stood_at_the_top_stands_in_every_version() {
+fn top_level_fields_are_copied_to_every_version() {
     let (definition, account) = upgraded(TOP_LEVEL);
     for version in definition["spec"]["versions"].as_array().unwrap() {
         assert_eq!(version["subresources"]["status"], json!({}));
@@ -188,7 +188,7 @@ fn what_stood_at_the_top_stands_in_every_version() {
 }
 
 #[test]
-fn a_network_keeps_its_unknown_fields_and_says_that_it_is_unapproved() {
+fn a_crd_in_a_reserved_group_keeps_unknown_fields_and_is_annotated() {
     let (definition, account) = upgraded(NETWORK);
     let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     let spec = json!({
@@ -254,7 +254,7 @@ fn nothing_is_written_unless_everything_can_be_upgraded() {
 }
 
 #[test]
-fn wrong_input_is_told_with_what_to_do() {
+fn wrong_input_is_reported_with_a_hint() {
     let said = |arguments: &[&str], input: &str, code: i32| {
         let output = upgrade(arguments, input);
         assert_eq!(output.status.code(), Some(code));

@@ -80,7 +80,7 @@ fn left(temporary: &Path) -> usize {
 }
 
 #[test]
-fn every_chapter_comes_true_and_nothing_is_left() {
+fn every_chapter_succeeds_and_nothing_is_left_behind() {
     let temporary = tempfile::tempdir().unwrap();
     let output = output(&mut demo(temporary.path()));
     let told = String::from_utf8(output.stdout).unwrap();
@@ -98,7 +98,7 @@ fn every_chapter_comes_true_and_nothing_is_left() {
 }
 
 #[test]
-fn a_signal_ends_it_in_the_middle_and_nothing_is_left() {
+fn a_signal_stops_the_demo_and_nothing_is_left_behind() {
     let temporary = tempfile::tempdir().unwrap();
     let (mut child, _, _out) = start(temporary.path());
     assert_eq!(left(temporary.path()), 1);
@@ -108,7 +108,7 @@ fn a_signal_ends_it_in_the_middle_and_nothing_is_left() {
 }
 
 #[test]
-fn whoever_closes_the_pipe_has_seen_enough() {
+fn a_closed_pipe_ends_the_demo_successfully() {
     let temporary = tempfile::tempdir().unwrap();
     let (mut child, _, out) = start(temporary.path());
     drop(out);

@@ -26,7 +26,7 @@ async fn make_guestbook(client: Client) {
 }
 
 #[tokio::test]
-async fn definitions_come_and_go_but_not_with_objects_unless_one_insists() {
+async fn crds_with_objects_are_only_deleted_with_force() {
     let golden = Golden::new();
     let up = Up::start(&golden.beside("plane"), &[]);
     let kubeconfig = golden.beside("plane/kubeconfig");
@@ -55,7 +55,7 @@ async fn definitions_come_and_go_but_not_with_objects_unless_one_insists() {
 }
 
 #[tokio::test]
-async fn an_operator_is_deployed_changed_and_taken_away() {
+async fn an_operator_is_deployed_changed_and_removed() {
     let golden = Golden::new();
     let up = Up::start(&golden.beside("plane"), &[]);
     let kubeconfig = golden.beside("plane/kubeconfig");
@@ -113,7 +113,7 @@ async fn make_guestbook_without_webhooks(client: &Client) {
 }
 
 #[test]
-fn a_cluster_that_is_not_there_is_told_with_what_to_do() {
+fn an_unreachable_cluster_is_reported_with_a_hint() {
     let golden = Golden::new();
     let said = golden.run(&["install", "--kubeconfig", "/nowhere/at/all"]);
     assert_eq!(said.code, Some(1));

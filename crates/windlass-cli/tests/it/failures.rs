@@ -14,7 +14,7 @@ fn failure(arguments: &[&str], code: i32) -> String {
 }
 
 #[tokio::test]
-async fn a_second_server_on_the_folder_is_told_who_has_it() {
+async fn a_second_server_on_a_data_directory_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let data_dir = folder.path().join("data");
     let up = Up::start(&data_dir, &[]);
@@ -38,7 +38,7 @@ async fn a_second_server_on_the_folder_is_told_who_has_it() {
 }
 
 #[test]
-fn a_port_in_use_is_said_with_what_to_do() {
+fn a_port_in_use_is_reported_with_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -50,7 +50,7 @@ fn a_port_in_use_is_said_with_what_to_do() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_made_is_said_with_what_to_do() {
+fn a_directory_that_cannot_be_created_is_reported_with_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
@@ -61,7 +61,7 @@ fn a_folder_that_cannot_be_made_is_said_with_what_to_do() {
 }
 
 #[test]
-fn a_damaged_certificate_is_named() {
+fn a_damaged_certificate_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let data_dir = folder.path().join("data");
     Up::start(&data_dir, &["--store", "memory"]).stop("TERM");
@@ -75,7 +75,7 @@ fn a_damaged_certificate_is_named() {
 }
 
 #[test]
-fn a_damaged_store_is_named() {
+fn a_damaged_store_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let data_dir = folder.path().join("data");
     fs::create_dir(&data_dir).unwrap();
@@ -87,14 +87,14 @@ fn a_damaged_store_is_named() {
 }
 
 #[test]
-fn without_a_home_a_folder_has_to_be_given() {
+fn without_a_home_directory_data_dir_is_required() {
     let output = output(windlass().arg("up").env_remove("HOME").env_remove("XDG_DATA_HOME"));
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8(output.stderr).unwrap().ends_with("hint: choose one with --data-dir\n"));
 }
 
 #[test]
-fn a_controller_that_is_not_there_is_named_with_those_that_are() {
+fn an_unknown_controller_is_reported_with_the_known_ones() {
     let said = failure(&["up", "--controllers", "*,-deployments"], 1);
     assert!(
         said.starts_with("error: unknown controller \"deployments\"\nhint: known controllers: namespace-controller, "),
@@ -104,7 +104,7 @@ fn a_controller_that_is_not_there_is_named_with_those_that_are() {
 }
 
 #[test]
-fn stages_that_are_none_are_named() {
+fn invalid_stages_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("stages.yaml");
     let path = file.to_str().unwrap();
@@ -120,7 +120,7 @@ fn stages_that_are_none_are_named() {
 }
 
 #[test]
-fn wrong_usage_ends_with_two() {
+fn wrong_usage_exits_with_code_2() {
     for arguments in [
         &["up", "--store", "etcd"][..],
         &["up", "--port", "65536"],
@@ -138,7 +138,7 @@ fn wrong_usage_ends_with_two() {
 }
 
 #[test]
-fn nobody_who_listens_is_no_panic_and_a_full_disk_is_an_error() {
+fn a_closed_pipe_is_ignored_and_a_full_disk_is_an_error() {
     // A pipe whose reader has closed it.
     let gone = || {
         let (reader, writer) = std::io::pipe().unwrap();

@@ -12,7 +12,7 @@ use crate::{
 
 /// The golden files of windlass-scaffold are generated from the current manifests of the operator.
 #[test]
-fn the_recorded_manifests_are_those_of_the_program() {
+fn the_recorded_manifests_are_up_to_date() {
     let manifests = |flags: &[&str]| -> Value {
         let image = ["--image", "registry.example.com/guestbook:v1", "--namespace", "guestbook-system"];
         let said = output(
@@ -40,7 +40,7 @@ fn the_recorded_manifests_are_those_of_the_program() {
 }
 
 #[test]
-fn everything_is_made_once_and_then_it_is_up_to_date() {
+fn generating_twice_changes_nothing() {
     let golden = Golden::new();
     let stale = golden.run(&["generate", "--check"]);
     assert_eq!((stale.code, stale.out.as_str()), (Some(1), ""));
@@ -69,7 +69,7 @@ fn everything_is_made_once_and_then_it_is_up_to_date() {
 }
 
 #[test]
-fn what_is_stale_is_named_and_what_is_the_users_is_not_lost() {
+fn stale_files_are_reported_and_user_files_are_kept() {
     let golden = Golden::new();
     golden.must(&["generate"]);
     golden.edit("dist/chart/values.yaml", "replicas: 1", "replicas: 3");
@@ -106,7 +106,7 @@ fn what_is_stale_is_named_and_what_is_the_users_is_not_lost() {
 }
 
 #[test]
-fn image_and_namespace_are_remembered_where_kustomize_has_them() {
+fn image_and_namespace_are_saved_in_the_kustomization() {
     let golden = Golden::new();
     golden.must(&["generate", "--image", "registry.example.com/guests:v2", "--namespace", "guests"]);
     let root = golden.read("deploy/default/kustomization.yaml");

@@ -24,7 +24,7 @@ fn run(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn types_become_part_of_a_project_and_stay_the_users() {
+fn imported_types_are_added_to_the_project_and_belong_to_the_user() {
     let folder = tempfile::tempdir().unwrap();
     let (code, _, err) = run(folder.path(), &["init", "shop", "--domain", "example.com"]);
     assert_eq!(code, Some(0), "{err}");
@@ -85,7 +85,7 @@ fn types_are_printed_anywhere() {
 }
 
 #[test]
-fn old_definitions_on_standard_input_will_do() {
+fn v1beta1_crds_are_read_from_standard_input() {
     let text = "
 apiVersion: apiextensions.k8s.io/v1beta1
 kind: CustomResourceDefinition
@@ -125,7 +125,7 @@ metadata: {name: passed-over}
 }
 
 #[tokio::test]
-async fn definitions_of_a_cluster_are_imported_by_name() {
+async fn crds_of_a_cluster_are_imported_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let up = Up::start(&folder.path().join("data"), &["--store", "memory", "--controllers", "", "--nodes", "0"]);
     let text = fs::read(definition("price_list.yaml")).unwrap();

@@ -81,7 +81,7 @@ fn learn(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn an_operator_is_granted_what_it_uses() {
+fn the_roles_of_an_operator_match_its_requests() {
     let folder = tempfile::tempdir().unwrap();
     let manifests = operator().manifests("guestbook-system", "guestbook:latest").build().unwrap();
     let granted = folder.path().join("rbac.yaml");
@@ -106,7 +106,7 @@ fn an_operator_is_granted_what_it_uses() {
 }
 
 #[test]
-fn a_program_has_a_namespace_of_its_own() {
+fn a_program_has_its_own_namespace() {
     let folder = tempfile::tempdir().unwrap();
     // With any name of the namespace it is deployed to.
     let granted = json!({"apiVersion": "v1", "kind": "List", "items": [
@@ -136,7 +136,7 @@ fn a_program_has_a_namespace_of_its_own() {
 }
 
 #[test]
-fn a_cluster_is_watched_as_well() {
+fn requests_to_a_cluster_are_recorded() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let up = Up::start(&data, &["--store", "memory", "--controllers", "", "--nodes", "0"]);
@@ -199,7 +199,7 @@ rules:
 }
 
 #[test]
-fn a_command_that_fails_is_told() {
+fn a_failed_command_is_reported() {
     let failed = output(windlass().args(["rbac", "learn", "--", "false"]));
     let err = String::from_utf8(failed.stderr).unwrap();
     assert_eq!(failed.status.code(), Some(1));

@@ -213,7 +213,7 @@ fn is_alive(process: &str) -> bool {
 }
 
 #[tokio::test]
-async fn an_operator_is_run_again_after_each_change_that_can_be_built() {
+async fn the_operator_is_restarted_after_each_successful_build() {
     let project = Project::new();
     let mut run = project.run(&["--samples", "--", "--moon=up"]);
     let first = run.until("the first start", || project.start(1));
@@ -259,7 +259,7 @@ async fn an_operator_is_run_again_after_each_change_that_can_be_built() {
 }
 
 #[test]
-fn a_build_that_fails_and_that_nobody_will_mend_is_a_failure() {
+fn a_failed_first_build_without_watching_ends_the_run() {
     let project = Project::new();
     project.append("src/lib.rs", "// BROKEN\n");
     let said = output(&mut project.command(&["run", "--plain", "--no-watch"]));
@@ -270,7 +270,7 @@ fn a_build_that_fails_and_that_nobody_will_mend_is_a_failure() {
 }
 
 #[test]
-fn what_cannot_be_run_is_told() {
+fn a_program_that_cannot_be_run_is_reported() {
     let project = Project::new();
     for (arguments, code, expected) in [
         (&["run", "--kubeconfig", "/nowhere"][..], 1, "/nowhere"),

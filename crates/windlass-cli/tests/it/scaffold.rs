@@ -85,7 +85,7 @@ fn run(folder: &Path, arguments: &[&str]) -> Said {
 }
 
 #[test]
-fn a_project_is_made_once() {
+fn a_project_is_created_only_once() {
     let project = Project::new();
     for path in ["PROJECT", "Cargo.toml", "src/main.rs", "tests/it/main.rs", "deploy/default/kustomization.yaml"] {
         assert!(!project.read(path).is_empty());
@@ -98,7 +98,7 @@ fn a_project_is_made_once() {
 }
 
 #[test]
-fn names_are_refused_with_a_better_one() {
+fn invalid_names_are_rejected_with_a_suggestion() {
     let folder = tempfile::tempdir().unwrap();
     let said = run(folder.path(), &["init", "My_Shop", "--domain", "example.com"]);
     assert_eq!(said.code, Some(1));
@@ -132,7 +132,7 @@ fn a_dry_run_is_a_diff_and_nothing_else() {
 }
 
 #[test]
-fn commands_work_from_any_folder_and_keep_what_was_edited() {
+fn commands_work_from_any_directory_and_keep_edits() {
     let project = Project::with_book();
     project.edit(
         "src/operator.rs",
@@ -160,7 +160,7 @@ fn commands_work_from_any_folder_and_keep_what_was_edited() {
 }
 
 #[test]
-fn what_finds_no_place_is_told_with_file_and_line() {
+fn changes_that_cannot_be_placed_are_reported_with_file_and_line() {
     let project = Project::with_book();
     let mine = "//! Mine.\n\npub fn operator() -> windlass::operator::Operator {\n    mine()\n}\n";
     fs::write(project.root().join("src/operator.rs"), mine).unwrap();
@@ -173,7 +173,7 @@ fn what_finds_no_place_is_told_with_file_and_line() {
 }
 
 #[test]
-fn what_was_edited_is_removed_only_with_force_and_with_its_folders() {
+fn edited_files_are_only_deleted_with_force() {
     let project = Project::with_book();
     let pristine = project.everything();
     project.edit("src/controller/book.rs", "all resources are up to date", "it is mine");
@@ -202,7 +202,7 @@ impl Project {
 }
 
 #[test]
-fn files_of_others_are_not_overwritten() {
+fn unrelated_files_are_not_overwritten() {
     let project = Project::new();
     fs::create_dir_all(project.root().join("src/controller")).unwrap();
     fs::write(project.root().join("src/controller/pen.rs"), "mine\n").unwrap();
@@ -218,7 +218,7 @@ fn files_of_others_are_not_overwritten() {
 }
 
 #[test]
-fn fields_are_edited_in_types_that_the_user_has_changed() {
+fn fields_are_edited_in_modified_types() {
     let project = Project::with_book();
     project.edit("src/api/book/v1.rs", "/// What a book is to be.", "/// What one wants to read.");
     let said = project.run(&["edit", "--kind", "Book", "--field", "title:string=1..", "--description", "Sells books"]);
@@ -231,7 +231,7 @@ fn fields_are_edited_in_types_that_the_user_has_changed() {
 }
 
 #[test]
-fn a_damaged_project_file_is_named_with_its_line() {
+fn a_damaged_project_file_is_reported_with_its_line() {
     let project = Project::new();
     project.edit("PROJECT", "domain: example.com", "domain: example.com\nmoon: full");
     let said = project.run(PEN);

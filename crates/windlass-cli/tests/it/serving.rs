@@ -28,7 +28,7 @@ fn config_map(name: &str) -> ConfigMap {
 }
 
 #[tokio::test]
-async fn health_is_for_everybody_and_the_api_for_those_who_say_who_they_are() {
+async fn health_checks_are_public_and_the_api_needs_authentication() {
     let folder = tempfile::tempdir().unwrap();
     let up = Up::start(&folder.path().join("data"), &["--store", "memory"]);
     let anonymous = up.anonymous().await;
@@ -56,7 +56,7 @@ async fn the_printed_kubeconfig_is_private_and_names_the_port_that_was_picked() 
 }
 
 #[tokio::test]
-async fn a_signal_ends_it_at_once_though_somebody_watches() {
+async fn a_signal_stops_the_server_despite_open_watches() {
     let folder = tempfile::tempdir().unwrap();
     for signal in ["TERM", "INT"] {
         let up = Up::start(&folder.path().join("data"), &[]);
@@ -104,7 +104,7 @@ async fn an_acknowledged_write_survives_a_kill() {
 }
 
 #[tokio::test]
-async fn the_memory_store_forgets_objects_and_keeps_the_certificates() {
+async fn the_memory_store_loses_objects_but_keeps_certificates() {
     let folder = tempfile::tempdir().unwrap();
     let data_dir = folder.path().join("data");
     let up = Up::start(&data_dir, &["--store", "memory"]);
@@ -121,7 +121,7 @@ async fn the_memory_store_forgets_objects_and_keeps_the_certificates() {
 }
 
 #[tokio::test]
-async fn pods_run_on_the_node_that_there_is() {
+async fn pods_run_on_the_only_node() {
     let folder = tempfile::tempdir().unwrap();
     let data_dir = folder.path().join("data");
     let up = Up::start(&data_dir, &["--store", "memory"]);
@@ -137,7 +137,7 @@ async fn pods_run_on_the_node_that_there_is() {
 }
 
 #[tokio::test]
-async fn without_nodes_and_controllers_nothing_happens_by_itself() {
+async fn without_nodes_and_controllers_objects_do_not_change() {
     let folder = tempfile::tempdir().unwrap();
     let data_dir = folder.path().join("data");
     let up = Up::start(&data_dir, &["--store", "memory", "--nodes", "0", "--controllers", ""]);

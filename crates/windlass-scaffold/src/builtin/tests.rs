@@ -83,7 +83,7 @@ fn kinds_are_those_of_k8s_openapi() {
 }
 
 #[test]
-fn all_that_a_server_has_and_can_be_watched_is_known() {
+fn all_watchable_kinds_of_the_server_are_known() {
     let table = windlass_builtins::table();
     assert!(table.resources.len() > 50);
     for resource in table.resources.iter() {
@@ -103,7 +103,7 @@ fn all_that_a_server_has_and_can_be_watched_is_known() {
 }
 
 #[test]
-fn what_is_said_of_others_is_true() {
+fn errors_about_unknown_kinds_are_accurate() {
     for (group, version, kind, why, hint) in [
         (None, None, "Book", "Book is neither a kind of this project nor a built-in kind", "otherwise"),
         (None, None, "pod", "pod is neither", "Kubernetes has Pod of core/v1"),

@@ -35,7 +35,7 @@ fn refused(result: Result<(), ScaffoldError>, message: &str, hint: &str) {
 }
 
 #[test]
-fn a_kind_is_made_once_and_its_plural_too() {
+fn kinds_and_plurals_are_unique() {
     let mut project = with_book();
     let again = ApiOptions::new("shop", "v1", "Book");
     refused(project.create_api(again), "Book of shop.example.com already exists", "windlass edit");
@@ -48,7 +48,7 @@ fn a_kind_is_made_once_and_its_plural_too() {
 }
 
 #[test]
-fn modules_are_called_by_the_kind_unless_that_is_taken() {
+fn modules_are_named_after_the_kind_unless_the_name_is_in_use() {
     let mut project = with_book();
     for (group, kind, module) in [
         ("library", "Book", "library_book"),
@@ -64,7 +64,7 @@ fn modules_are_called_by_the_kind_unless_that_is_taken() {
 }
 
 #[test]
-fn another_version_begins_as_the_stored_one_and_is_converted() {
+fn a_new_version_copies_the_storage_version_and_is_converted() {
     let mut project = with_book();
     let options =
         VersionOptions { fields: vec!["isbn:string?".parse().unwrap()], ..VersionOptions::new("v1beta1", "Book") };
@@ -89,7 +89,7 @@ fn another_version_begins_as_the_stored_one_and_is_converted() {
 }
 
 #[test]
-fn webhooks_are_added_to_what_is_there_and_to_kinds_of_kubernetes() {
+fn webhooks_are_added_to_own_and_built_in_kinds() {
     let mut project = with_book();
     refused(project.create_webhook(webhook("Book", false, false)), "no webhook is selected", "--defaulting");
     refused(project.create_webhook(webhook("Book", false, true)), "one version", "create version");
@@ -101,7 +101,7 @@ fn webhooks_are_added_to_what_is_there_and_to_kinds_of_kubernetes() {
 }
 
 #[test]
-fn controllers_are_of_kinds_of_the_project_of_kubernetes_and_of_others() {
+fn controllers_are_for_own_built_in_and_foreign_kinds() {
     let mut project = with_book();
     refused(project.create_controller(controller(None, None, "Book")), "already exists", "edit it");
     let api = ApiOptions { controller: false, ..ApiOptions::new("shop", "v1", "Pen") };

@@ -13,7 +13,7 @@ fn refused(text: &str, why: &str) {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn fields_round_trip() {
     for text in [
         "replicas:int32=1..10,default=3",
         "title:string=1..63",
@@ -34,7 +34,7 @@ fn what_is_written_is_read_again() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_a_reason() {
+fn invalid_fields_are_rejected_with_a_reason() {
     refused("size", "it has no type");
     refused("Size:int", "must consist of letters and digits in camelCase");
     refused("size:integer", "unknown type \"integer\"");
@@ -81,7 +81,7 @@ fn patterns_are_those_of_the_server_and_values_match_them() {
 }
 
 #[test]
-fn names_become_identifiers_that_serde_finds_again() {
+fn identifiers_map_back_to_names_with_serde() {
     for (name, ident, rename) in [
         ("configMapName", "config_map_name", false),
         ("type", "r#type", false),
@@ -95,7 +95,7 @@ fn names_become_identifiers_that_serde_finds_again() {
 }
 
 #[test]
-fn samples_fit_their_constraints() {
+fn samples_satisfy_their_constraints() {
     for (text, sample) in [
         ("a:string", "example"),
         ("a:string=..3", "exa"),
@@ -111,7 +111,7 @@ fn samples_fit_their_constraints() {
 }
 
 #[test]
-fn what_a_range_forbids_is_known() {
+fn values_outside_of_a_range_are_found() {
     for (text, forbidden) in [
         ("a:int32=1..10", Some("11")),
         ("a:int64=1..", Some("0")),

@@ -71,7 +71,7 @@ fn everything() -> Project {
 }
 
 #[test]
-fn every_template_renders_and_nothing_is_left_in_it() {
+fn every_template_renders_completely() {
     let mut project = everything();
     for license in [License::Apache2, License::Mit, License::None] {
         project.license = license;
@@ -117,7 +117,7 @@ fn modules_are_declared_and_everything_is_wired() {
 }
 
 #[test]
-fn words_that_are_no_names_in_rust_are_variants_with_others() {
+fn enum_values_that_are_not_identifiers_get_other_variants() {
     let files = generate(&everything());
     let types = &files["src/api/book/v1.rs"];
     for (word, variant) in [("1", "N1"), ("2nd", "N2nd"), ("self", "SelfValue"), ("+", "Value4")] {
@@ -135,7 +135,7 @@ fn there_is_no_event_about_an_event() {
 }
 
 #[test]
-fn types_of_others_may_be_called_otherwise_than_their_kinds() {
+fn types_of_foreign_kinds_may_be_renamed() {
     let files = generate(&everything());
     for (path, part) in [
         ("src/api/operator.rs", "pub mod latest;"),
@@ -168,7 +168,7 @@ fn a_project_without_resources_has_none_of_their_files() {
 }
 
 #[test]
-fn windlass_comes_from_where_it_is_said_to() {
+fn the_windlass_dependency_follows_the_source() {
     let manifest = |source: Source| {
         let mut options = ProjectOptions::new("a", "example.com");
         options.windlass = source;
@@ -185,7 +185,7 @@ fn windlass_comes_from_where_it_is_said_to() {
 }
 
 #[test]
-fn definitions_in_groups_of_kubernetes_say_that_nobody_approved_them() {
+fn crds_in_reserved_groups_are_annotated_as_unapproved() {
     for (domain, expected) in [("k8s.io", true), ("x.kubernetes.io", true), ("myk8s.io", false)] {
         let mut project = Project::new(ProjectOptions::new("a", domain)).unwrap();
         project.create_api(ApiOptions::new("shop", "v1", "Book")).unwrap();
@@ -195,7 +195,7 @@ fn definitions_in_groups_of_kubernetes_say_that_nobody_approved_them() {
 }
 
 #[test]
-fn types_of_another_version_are_those_that_the_user_made() {
+fn types_of_a_new_version_include_user_edits() {
     let files = generate(&everything());
     let edited = files["src/api/book/v1.rs"].replace("pub stock: i64", "pub stock: i64,\n    pub mine: i64");
     let copied = copy_version(&edited, "Book", "v1", "v2");

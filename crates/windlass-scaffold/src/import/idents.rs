@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_a_name_is_it_becomes_another_ident() {
+    fn every_name_gets_a_unique_identifier() {
         let mut fields = Idents::default();
         let given = ["fooBar", "foo_bar", "foo-bar", "type", "self", "", "-", "3d", "ü"].map(|name| fields.field(name));
         assert_eq!(given, ["foo_bar", "foo_bar_2", "foo_bar_3", "type", "self_", "field", "field_2", "n3d", "field_3"]);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn variants_are_told_apart() {
+    fn variants_are_unique() {
         let mut variants = Idents::default();
         let given = ["a4", "A4", "", "self", "4", "soft-cover"].map(|value| variants.variant(value));
         assert_eq!(given, ["A4", "A4Or2", "Empty", "SelfValue", "N4", "SoftCover"]);

@@ -53,7 +53,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn values_are_what_the_macro_reads() {
+    fn values_are_valid_input_of_the_json_macro() {
         for (value, expected) in [
             (json!({"b": [1, -2, null], "a": true}), r#"{"a": true, "b": [1, -2, null]}"#),
             (json!(3_000_000_000_i64), "3000000000i64"),

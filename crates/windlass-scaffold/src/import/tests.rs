@@ -48,7 +48,7 @@ fn module(spec: &Value) -> String {
 }
 
 #[test]
-fn what_types_cannot_say_is_told() {
+fn differences_that_types_cannot_express_are_reported() {
     let mut crd = definition(json!({"type": "object", "oneOf": [{"properties": {"a": {"minimum": 1}}}]}));
     let version = &mut crd["spec"]["versions"][0];
     version["schema"]["openAPIV3Schema"]["required"] = json!([]);
@@ -65,7 +65,7 @@ fn what_types_cannot_say_is_told() {
 }
 
 #[test]
-fn what_is_no_definition_is_refused() {
+fn objects_other_than_crds_are_rejected() {
     let refused = |value: Value| Definition::read(&value).unwrap_err().to_string();
     assert_eq!(
         refused(json!({"kind": "Pod", "apiVersion": "v1"})),
@@ -78,7 +78,7 @@ fn what_is_no_definition_is_refused() {
 }
 
 #[test]
-fn an_open_object_with_a_spec_has_it_where_everybody_looks_for_it() {
+fn an_open_object_with_a_spec_has_a_spec_field() {
     let mut open = definition(json!({"type": "object", "properties": {"size": {"type": "integer"}}}));
     let root = &mut open["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     root["x-kubernetes-preserve-unknown-fields"] = true.into();
@@ -88,7 +88,7 @@ fn an_open_object_with_a_spec_has_it_where_everybody_looks_for_it() {
 }
 
 #[test]
-fn schemas_that_no_server_takes_are_refused_with_their_place() {
+fn invalid_schemas_are_rejected_with_their_path() {
     let object = |inner: Value| json!({"type": "object", "properties": {"a": {"type": "array", "items": inner}}});
     let mut deep = json!({"type": "string"});
     for _ in 0..250 {
@@ -110,7 +110,7 @@ fn schemas_that_no_server_takes_are_refused_with_their_place() {
 }
 
 #[test]
-fn examples_in_words_are_not_compiled() {
+fn code_in_descriptions_is_not_compiled() {
     let words = "Do:\n```\nlet x = 1;\n```\n    fn f() {}\n\n~~~ yaml\na: b";
     let text = module(&json!({"type": "object", "properties": {"a": {"type": "string", "description": words}}}));
     let docs: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("    ///")).collect();
@@ -170,7 +170,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_a_schema_says_it_becomes_rust(schema in schemas()) {
+    fn every_schema_becomes_valid_rust(schema in schemas()) {
         module(&schema);
         module(&json!({"type": "object", "properties": {"a": schema}}));
     }

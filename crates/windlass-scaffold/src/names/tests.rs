@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn names_of_projects_are_labels_and_crates() {
+fn project_names_are_labels_and_crate_names() {
     for name in ["a", "guestbook", "my-operator-2"] {
         assert_eq!(check_project(name), Ok(()), "{name}");
     }
@@ -48,7 +48,7 @@ fn domains_and_groups_are_dns_names() {
 }
 
 #[test]
-fn versions_are_as_those_of_kubernetes() {
+fn versions_follow_the_kubernetes_convention() {
     for version in ["v1", "v10", "v1alpha1", "v2beta13"] {
         assert_eq!(check_version(version), Ok(()), "{version}");
     }
@@ -95,7 +95,7 @@ fn plurals_are_labels() {
 }
 
 #[test]
-fn fields_are_suggested_that_are_good() {
+fn suggested_field_names_are_valid() {
     let long = "a".repeat(64);
     for (name, suggested) in [
         ("é", "field"),
@@ -113,13 +113,13 @@ fn fields_are_suggested_that_are_good() {
 }
 
 #[test]
-fn variants_are_made_up_for_words_that_are_none_in_rust() {
+fn invalid_identifiers_get_invented_variants() {
     let words = ["red", "1", "self", "+", "", "2x-y"].map(str::to_owned);
     assert_eq!(variants(&words), ["Red", "N1", "SelfValue", "Value4", "Value5", "N2xY"]);
 }
 
 #[test]
-fn names_of_others_are_those_that_kubernetes_takes() {
+fn foreign_names_may_be_any_that_kubernetes_accepts() {
     for (kind, expected) in [
         ("Certificate", "Certificate"),
         ("Operator", "OperatorObject"),
@@ -156,7 +156,7 @@ fn names_of_others_are_those_that_kubernetes_takes() {
 }
 
 #[test]
-fn words_are_found_in_names() {
+fn names_are_split_into_words() {
     for (name, expected) in [
         ("CronTab", "cron_tab"),
         ("HTTPRoute", "http_route"),

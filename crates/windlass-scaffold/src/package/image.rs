@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parts_of_an_image_are_told_apart() {
+    fn image_references_are_parsed() {
         let digest = format!("sha256:{}", "a1".repeat(32));
         for (text, repository, tag) in [
             ("shop", "shop", None),

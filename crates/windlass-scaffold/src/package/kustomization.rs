@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn image_and_namespace_are_set_in_their_lines_alone() {
+    fn setting_image_and_namespace_changes_only_their_lines() {
         let image = "example.com/a/shop:1.0".parse().unwrap();
         let text = format!("{TEXT}  - name: other\n    newTag: x\n");
         let new = set_image("shop", &set_namespace(&text, "mine").unwrap(), &image).unwrap();

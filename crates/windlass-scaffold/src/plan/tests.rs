@@ -15,14 +15,14 @@ fn new<'a>(plan: &'a FilePlan, path: &str) -> Option<&'a str> {
 }
 
 #[test]
-fn new_files_are_made_and_those_that_nobody_edited_replaced() {
+fn new_files_are_created_and_unmodified_ones_replaced() {
     let plan = planned(&[("a", "1\n")], &[("a", "2\n"), ("b", "3\n")], &[("a", "1\n")]);
     assert_eq!((new(&plan, "a"), new(&plan, "b")), (Some("2\n"), Some("3\n")));
     assert!(plan.questions.is_empty() && plan.manual_edits.is_empty());
 }
 
 #[test]
-fn what_stays_the_same_is_not_looked_at() {
+fn unchanged_files_are_skipped() {
     assert_eq!(planned(&[("a", "1\n")], &[("a", "1\n")], &[("a", "edited\n")]), FilePlan::default());
     assert_eq!(planned(&[("a", "1\n")], &[("a", "2\n")], &[("a", "2\n")]), FilePlan::default());
 }
@@ -35,7 +35,7 @@ fn edited_files_are_merged() {
 }
 
 #[test]
-fn what_cannot_be_merged_is_told_line_by_line_and_the_file_left_alone() {
+fn changes_that_cannot_be_merged_are_reported_line_by_line() {
     let plan = planned(&[("a", "one\n")], &[("a", "one\ntwo\n")], &[("a", "all is different\n")]);
     assert!(plan.changes.is_empty());
     let expected = ManualEdit { path: "a".into(), line: 1, remove: vec![], add: vec!["two\n".into()] };
@@ -43,7 +43,7 @@ fn what_cannot_be_merged_is_told_line_by_line_and_the_file_left_alone() {
 }
 
 #[test]
-fn upgrades_leave_markers_where_it_conflicts() {
+fn upgrades_mark_conflicts() {
     let there = |path: &str| (path == "a").then(|| "mine\n".to_owned());
     let (before, after) = (files(&[("a", "old\n")]), files(&[("a", "new\n")]));
     let plan = plan(&BTreeMap::new(), &before, &after, &there, Conflicts::Mark);
@@ -53,7 +53,7 @@ fn upgrades_leave_markers_where_it_conflicts() {
 }
 
 #[test]
-fn nothing_of_the_user_is_overwritten_or_removed_without_asking() {
+fn edits_are_not_overwritten_or_deleted_without_asking() {
     let mut plan = planned(&[("gone", "1\n")], &[("new", "2\n")], &[("gone", "edited\n"), ("new", "mine\n")]);
     assert!(plan.changes.is_empty());
     assert_eq!(plan.questions.len(), 2);
@@ -66,21 +66,21 @@ fn nothing_of_the_user_is_overwritten_or_removed_without_asking() {
 }
 
 #[test]
-fn files_that_nobody_edited_go_when_they_are_no_longer_generated() {
+fn unmodified_files_are_deleted_when_no_longer_generated() {
     let plan = planned(&[("a", "1\n")], &[], &[("a", "1\n")]);
     assert_eq!((plan.changes.len(), plan.changes[0].new.as_ref()), (1, None));
     assert_eq!(planned(&[("a", "1\n")], &[], &[]), FilePlan::default());
 }
 
 #[test]
-fn a_file_that_the_user_removed_is_not_made_again() {
+fn a_file_deleted_by_the_user_is_not_recreated() {
     let plan = planned(&[("a", "one\n")], &[("a", "one\ntwo\n")], &[]);
     assert!(plan.changes.is_empty());
     assert_eq!(plan.manual_edits[0].add, ["two\n"]);
 }
 
 #[test]
-fn what_another_version_of_the_templates_made_is_known_by_its_fingerprint() {
+fn unmodified_files_of_other_templates_are_known_by_fingerprint() {
     let recorded = [("a".to_owned(), fingerprint("older\n"))].into();
     let there = |_: &str| Some("older\n".to_owned());
     let (before, after) = (files(&[("a", "old\n")]), files(&[("a", "new\n")]));

@@ -11,7 +11,7 @@ fn project() -> Project {
 }
 
 #[test]
-fn it_is_written_in_the_manner_of_kubebuilder_and_read_again() {
+fn the_project_file_round_trips() {
     let project = project();
     let text = project.write();
     expect![[r##"
@@ -46,7 +46,7 @@ fn it_is_written_in_the_manner_of_kubebuilder_and_read_again() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_line() {
+fn errors_in_the_project_file_have_a_line_number() {
     let text = project().write();
     for (from, to, expected) in [
         ("domain: example.com", "domain: example.com\nmoon: full", "PROJECT:5: "),
@@ -92,7 +92,7 @@ fn resources_are_found_by_kind_and_group() {
 }
 
 #[test]
-fn windlass_comes_from_a_version_or_a_repository_that_cargo_understands() {
+fn sources_that_cargo_would_reject_are_rejected() {
     let of = |windlass: Source| Project::new(ProjectOptions { windlass, ..ProjectOptions::new("shop", "example.com") });
     for version in ["0.1", "=0.1.2", "^1", ">=0.1, <0.3", "*", "1.0.0-rc.1"] {
         assert!(of(Source::Version(version.to_owned())).is_ok(), "{version}");
@@ -120,7 +120,7 @@ fn windlass_comes_from_a_version_or_a_repository_that_cargo_understands() {
 }
 
 #[test]
-fn the_source_of_windlass_survives_the_project_file() {
+fn the_source_of_windlass_round_trips_through_the_project_file() {
     let git = |rev: Option<&str>| GitSource { url: "https://example.com/w".to_owned(), rev: rev.map(str::to_owned) };
     for windlass in [
         Source::Version("0.1".to_owned()),

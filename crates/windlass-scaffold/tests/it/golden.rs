@@ -51,7 +51,7 @@ fn read(folder: &Path, prefix: &str, files: &mut BTreeMap<String, String>) {
 }
 
 #[test]
-fn the_golden_project_is_what_is_generated() {
+fn the_golden_project_is_up_to_date() {
     check("guestbook", &project().1);
 }
 

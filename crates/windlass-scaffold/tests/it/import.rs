@@ -126,38 +126,38 @@ fn normalize(schema: &mut Value) {
 }
 
 #[test]
-fn certificates_are_what_they_were() {
+fn certificate_types_round_trip_the_crd() {
     check::<certificate_v1::Certificate>("certificate", "v1");
 }
 
 #[test]
-fn monitors_of_services_are_what_they_were() {
+fn service_monitor_types_round_trip_the_crd() {
     check::<service_monitor_v1::ServiceMonitor>("service_monitor", "v1");
 }
 
 #[test]
-fn workflows_are_what_they_were() {
+fn workflow_types_round_trip_the_crd() {
     check::<cron_workflow_v1alpha1::CronWorkflow>("cron_workflow", "v1alpha1");
 }
 
 #[test]
-fn crontabs_are_what_they_were() {
+fn crontab_types_round_trip_the_crd() {
     check::<cron_tab_v1::CronTab>("cron_tab", "v1");
     check::<cron_tab_v1beta1::CronTab>("cron_tab", "v1beta1");
 }
 
 #[test]
-fn objects_without_a_spec_are_what_they_were() {
+fn types_without_a_spec_round_trip_the_crd() {
     check::<price_list_v1::PriceTable>("price_list", "v1");
 }
 
 #[test]
-fn kinds_are_what_they_were_whatever_their_types_are_called() {
+fn renamed_types_round_trip_the_crd() {
     check::<operator_v1api20200601::OperatorObject>("operator", "v1api20200601");
 }
 
 #[test]
-fn objects_of_which_nothing_is_known_are_what_they_were() {
+fn schemaless_types_round_trip_the_crd() {
     check::<heap_v1::Heap>("heap", "v1");
     let told = Definition::read(&manifest("heap")).unwrap().types("v2").unwrap();
     assert_eq!(told.notes, ["status: becomes a subresource, unlike in the CRD"]);
@@ -185,7 +185,7 @@ fn survives<K: serde::Serialize + serde::de::DeserializeOwned>(object: &Value) {
 }
 
 #[test]
-fn objects_of_which_nothing_is_known_survive_the_types() {
+fn schemaless_objects_round_trip() {
     let mut heap = json!({
         "apiVersion": "shop.example.org/v1",
         "kind": "Heap",
@@ -208,7 +208,7 @@ fn objects_of_which_nothing_is_known_survive_the_types() {
 
 /// Objects round-trip through the types.
 #[test]
-fn objects_survive_the_types() {
+fn objects_round_trip_through_the_types() {
     let workflow = json!({
         "apiVersion": "flows.example.org/v1alpha1",
         "kind": "CronWorkflow",

@@ -53,13 +53,13 @@ fn files(package: &Package<'_>) -> Files {
 }
 
 #[test]
-fn installer_chart_bundle_and_dashboard_are_the_golden_ones() {
+fn packages_match_the_golden_files() {
     let input = Input::new();
     golden::check("packaged/guestbook", &files(&input.package()));
 }
 
 #[test]
-fn files_lie_where_their_product_has_its_places_and_generated_ones_say_so() {
+fn package_files_are_in_their_directories_and_marked_as_generated() {
     let input = Input::new();
     for product in Product::ALL {
         for file in product.files(&input.package()) {
@@ -76,7 +76,7 @@ fn files_lie_where_their_product_has_its_places_and_generated_ones_say_so() {
 }
 
 #[test]
-fn nothing_of_the_first_release_is_hard_coded_in_the_chart() {
+fn the_chart_contains_no_names_of_the_manifests() {
     let input = Input::new();
     let chart = Product::Chart.files(&input.package());
     for file in chart.iter().filter(|file| file.path.contains("/templates/")) {
@@ -88,7 +88,7 @@ fn nothing_of_the_first_release_is_hard_coded_in_the_chart() {
 }
 
 #[test]
-fn what_the_project_says_to_catalogs_is_in_the_bundle() {
+fn catalog_metadata_is_in_the_bundle() {
     let input = Input::new();
     let catalog: Value = serde_json::json!({
         "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",

@@ -10,7 +10,7 @@ fn comments_are_found_and_texts_are_joined() {
 }
 
 #[test]
-fn other_documents_and_comments_stay() {
+fn other_documents_and_comments_are_kept() {
     let other = "# mine\nkind: ConfigMap # with a comment\nmetadata: {name: x}\n";
     let manifest = upgrade(&format!("# license\n{OLD}---\n{other}")).unwrap();
     assert_eq!(manifest.upgraded, 1);
@@ -38,7 +38,7 @@ fn the_items_of_a_list_are_upgraded() {
 }
 
 #[test]
-fn a_template_is_refused() {
+fn templates_are_rejected() {
     let error = upgrade("a: 1\n---\n{{ if .Values.crd }}\n").unwrap_err();
     assert!(format!("{error:#}").starts_with("document 2: "), "{error:#}");
 }

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_understood() {
+    fn commands_are_parsed() {
         let parse = |line: &str| Line::parse(line).unwrap();
         let pods = vec![kind("pods").unwrap()];
         assert_eq!(
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_an_error() {
+    fn unknown_commands_are_errors() {
         for line in
             ["get pods", "kubectl", "kubectl get", "kubectl get trees", "kubectl get pods a b", "kubectl explode pods"]
         {

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_as_wide_as_they_must_be() {
+    fn columns_are_as_wide_as_needed() {
         expect![[r#"
             NAME         READY   AGE
             one          1/2     1s
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changed_is_news() {
+    fn only_changed_rows_are_new() {
         let mut seen = BTreeMap::new();
         let mut widths = Vec::new();
         let mut news = |version, ready| Rows::read(&answer(version, ready)).unwrap().news(&mut seen).lines(&mut widths);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_can_be_of_ones_own() {
+    fn custom_columns_are_supported() {
         let columns = [("POD", ".metadata.name"), ("NODE", ".spec.nodeName"), ("LIST", ".list")];
         let columns: Vec<_> = columns.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
         let objects = [json!({"metadata": {"name": "web"}, "list": ["a", "b"]})];

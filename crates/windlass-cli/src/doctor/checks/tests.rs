@@ -54,7 +54,7 @@ fn check(change: impl FnOnce(&mut Facts), check: &str, level: Level, words: &str
 }
 
 #[test]
-fn a_machine_on_which_all_is_well_has_only_good_findings() {
+fn a_machine_without_problems_has_only_ok_findings() {
     assert_eq!(findings(|_| {}), []);
     let names: Vec<&str> = all(&well()).iter().map(|finding| finding.check).collect();
     let expected = "rust cargo rustfmt clippy git kubectl images static disk inotify port data clock cluster project \
@@ -81,7 +81,7 @@ fn rust_is_needed_in_projects_and_good_to_have_elsewhere() {
 }
 
 #[test]
-fn other_tools_are_good_to_have() {
+fn missing_optional_tools_are_warnings() {
     use Level::Warning;
     check(|facts| facts.tools.rustfmt = None, "rustfmt", Warning, "rustup component add rustfmt");
     check(|facts| facts.tools.clippy = None, "clippy", Warning, "rustup component add clippy");
@@ -95,7 +95,7 @@ fn other_tools_are_good_to_have() {
 }
 
 #[test]
-fn the_machine_must_have_room_time_and_a_port() {
+fn disk_clock_inotify_and_port_are_checked() {
     use Level::{Problem, Warning};
     check(|facts| facts.machine.free = Some(1_000_000_000), "disk", Warning, "1.0 GB free");
     check(|facts| facts.machine.free = Some(5_000_000), "disk", Problem, "free up disk space");
@@ -109,7 +109,7 @@ fn the_machine_must_have_room_time_and_a_port() {
 }
 
 #[test]
-fn keys_are_for_nobody_else() {
+fn private_keys_must_not_be_readable_by_others() {
     use Level::{Problem, Warning};
     check(
         |facts| facts.folder.open_secrets = vec![PathBuf::from("/data/kubeconfig")],
@@ -122,7 +122,7 @@ fn keys_are_for_nobody_else() {
 }
 
 #[test]
-fn a_cluster_that_does_not_answer_is_no_problem_of_this_machine() {
+fn a_cluster_that_does_not_respond_is_a_warning() {
     use Level::Warning;
     check(|facts| facts.cluster.answer = Some(Err("refused".into())), "cluster", Warning, "does not respond: refused");
     let old = |facts: &mut Facts| facts.cluster.answer = Some(Ok(("v1.28.3+k3s1".into(), None)));
@@ -130,7 +130,7 @@ fn a_cluster_that_does_not_answer_is_no_problem_of_this_machine() {
 }
 
 #[test]
-fn projects_are_looked_into() {
+fn projects_are_checked() {
     use Level::{Problem, Warning};
     let project = |facts: &mut Facts, change: fn(&mut ProjectFacts)| change(facts.project.as_mut().unwrap());
     let unreadable = |facts: &mut Facts| {
@@ -139,18 +139,20 @@ fn projects_are_looked_into() {
     check(unreadable, "project", Problem, "PROJECT:3: no: mend it");
     let other = |facts: &mut Facts| project(facts, |project| project.dependency = Some("7.0.0".into()));
     check(other, "dependency", Warning, "the project uses windlass 7.0.0");
+    let missing = |facts: &mut Facts| project(facts, |project| project.missing_checkout = Some("/gone".into()));
+    check(missing, "dependency", Problem, "/gone, which is not a checkout of Windlass");
     let stale = |facts: &mut Facts| project(facts, |project| project.stale = true);
     check(stale, "manifests", Warning, "windlass generate --check");
 }
 
 #[test]
-fn a_terminal_should_show_what_is_drawn() {
+fn terminals_without_utf8_or_width_are_warned_about() {
     check(|facts| facts.terminal.utf8 = false, "terminal", Level::Warning, "C.UTF-8");
     check(|facts| facts.terminal.columns = Some(60), "terminal", Level::Warning, "60 columns");
 }
 
 #[test]
-fn versions_are_found_in_what_programs_say() {
+fn versions_are_parsed_from_program_output() {
     for (text, expected) in [
         ("rustc 1.95.0 (abc 2026-01-01)", Some((1, 95))),
         ("v1.36.4", Some((1, 36))),

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_may_nest_deeply() {
+    fn responses_may_nest_deeply() {
         let text = format!("{}1{}", "{\"a\":[".repeat(100), "]}".repeat(100));
         let value = parse(&text).unwrap();
         assert_eq!(value.pointer(&"/a/0".repeat(100)), Some(&Value::from(1)));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_not_fetched_and_it_is_said_how_to() {
+    fn urls_are_rejected_with_a_hint() {
         let error = from_file(Path::new("https://example.com/crds.yaml")).unwrap_err();
         assert_eq!(
             crate::failure::hint(&error).unwrap(),

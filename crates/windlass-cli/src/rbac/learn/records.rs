@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_request_is_kept_once() {
+    fn repeated_requests_are_stored_once() {
         let records = Records::default();
         for version in 0..3 {
             let uri = format!("/api/v1/pods?resourceVersion={version}&watch=true&fieldSelector=metadata.name%3Da");

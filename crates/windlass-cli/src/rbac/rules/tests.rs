@@ -1,7 +1,7 @@
 use super::*;
 use crate::rbac::needs::Recorded;
 
-const USUAL: Narrow<'_> = Narrow { own: "system", namespaces: false, names: true };
+const USUAL: RuleOptions<'_> = RuleOptions { own: "system", namespaces: false, names: true };
 
 fn needs(requests: &[&str]) -> Needs {
     let recorded: Vec<Recorded> = requests
@@ -30,15 +30,15 @@ fn text(roles: &Roles) -> Vec<String> {
 }
 
 #[track_caller]
-fn check(requests: &[&str], narrow: Narrow<'_>, expected: &[&str]) {
+fn check(requests: &[&str], options: RuleOptions<'_>, expected: &[&str]) {
     let needs = needs(requests);
-    let roles = Roles::of(&needs, narrow);
+    let roles = Roles::of(&needs, options);
     assert_eq!(text(&roles), expected);
     assert!(needs.resources.iter().all(|need| roles.allows(need)));
 }
 
 #[test]
-fn an_operator_needs_what_it_watches_and_writes() {
+fn an_operator_needs_permissions_for_watches_and_writes() {
     check(
         &[
             "GET /apis/a.example.com/v1/foos?limit=500",
@@ -65,7 +65,7 @@ fn an_operator_needs_what_it_watches_and_writes() {
 }
 
 #[test]
-fn what_is_in_one_namespace_stays_there_and_fixed_names_are_named() {
+fn permissions_are_limited_to_one_namespace_and_fixed_names() {
     check(
         &[
             "POST /apis/coordination.k8s.io/v1/namespaces/system/leases",
@@ -88,16 +88,16 @@ fn what_is_in_one_namespace_stays_there_and_fixed_names_are_named() {
 }
 
 #[test]
-fn names_and_namespaces_are_as_narrow_as_is_asked_for() {
+fn rules_are_as_narrow_as_requested() {
     let requests = &["GET /api/v1/namespaces/a/secrets/x", "GET /api/v1/namespaces/b/secrets/y"];
     check(requests, USUAL, &["* : secrets get"]);
-    check(requests, Narrow { namespaces: true, ..USUAL }, &["a : secrets (x) get", "b : secrets (y) get"]);
+    check(requests, RuleOptions { namespaces: true, ..USUAL }, &["a : secrets (x) get", "b : secrets (y) get"]);
     check(&requests[..1], USUAL, &["a : secrets (x) get"]);
-    check(&requests[..1], Narrow { names: false, ..USUAL }, &["a : secrets get"]);
+    check(&requests[..1], RuleOptions { names: false, ..USUAL }, &["a : secrets get"]);
 }
 
 #[test]
-fn names_that_are_made_while_it_runs_are_not_fixed() {
+fn generated_names_are_not_fixed() {
     check(
         &[
             "GET /apis/a.example.com/v1/namespaces/test/foos",
@@ -119,7 +119,7 @@ fn names_that_are_made_while_it_runs_are_not_fixed() {
 }
 
 #[test]
-fn what_is_in_the_programs_own_namespace_is_allowed_there_only() {
+fn permissions_in_the_own_namespace_are_limited_to_it() {
     let own = [
         "POST /api/v1/namespaces/system/secrets",
         "GET /api/v1/namespaces/system/secrets/certificates",
@@ -141,7 +141,7 @@ fn events_go_wherever_the_program_watches() {
 }
 
 #[test]
-fn rules_of_manifests_allow_what_kubernetes_would() {
+fn rules_have_the_semantics_of_kubernetes() {
     let rule = |value: Value| Rule::read(&value);
     let need = &needs(&["GET /api/v1/namespaces/a/pods/b/log"]).resources.pop_first().unwrap();
     for (allowed, value) in [
@@ -187,14 +187,14 @@ mod properties {
 
         /// Everything requested is granted, and nothing on other resources or verbs.
         #[test]
-        fn all_that_is_needed_is_allowed_and_no_other_verb(
+        fn all_needed_permissions_are_granted_and_no_other_verb(
             needed in prop::collection::btree_set(any_need(), 0..30),
             other in any_need(),
             namespaces: bool,
             names: bool,
         ) {
             let needs = Needs { resources: needed, ..Needs::default() };
-            let roles = Roles::of(&needs, Narrow { own: "a", namespaces, names });
+            let roles = Roles::of(&needs, RuleOptions { own: "a", namespaces, names });
             for need in &needs.resources {
                 prop_assert!(roles.allows(need), "{need:?} in {roles:?}");
             }

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_tracing_are_taken_apart() {
+    fn tracing_lines_are_parsed() {
         let text = "2026-01-02T15:04:05.678901Z  WARN reconcile{controller=\"book\" object=\"a: b\"}: shop::book: it failed: no: way error=\"x\"";
         let line = parse(Source::Operator, text);
         assert_eq!((line.time.as_str(), line.level), ("15:04:05", Level::Warn));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_are_taken_as_they_are() {
+    fn other_lines_are_kept_whole() {
         for (source, text, level, expected) in [
             (Source::Operator, "thread 'main' panicked", Level::Info, "thread 'main' panicked"),
             (Source::Operator, "2026-01-02 INFO not a time", Level::Info, "2026-01-02 INFO not a time"),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_follows_until_it_is_moved() {
+    fn the_window_follows_the_log_until_it_is_scrolled() {
         let mut log = log(10);
         assert_eq!(texts(&log, 2), ["line 8", "line 9"]);
         log.scroll(-3, 2);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_hides_what_it_does_not_find() {
+    fn a_filter_hides_lines_that_do_not_match() {
         let mut log = log(3);
         log.push(parse(Source::Error, "Line of trouble"));
         log.set_filter("LINE");
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn old_lines_are_forgotten() {
+    fn old_lines_are_dropped() {
         let log = log(KEPT + 3);
         assert_eq!((log.len(), texts(&log, KEPT)[0]), (KEPT, "line 3"));
     }

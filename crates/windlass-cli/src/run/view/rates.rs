@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_is_not_a_step_back() {
+    fn a_restart_does_not_decrease_counters() {
         let controller = after(&[(10.0, 2.0), (4.0, 0.0), (6.0, 0.0)]);
         assert_eq!(controller.rates, [10.0, 2.0, 1.0]);
         assert_eq!((controller.reconciles, controller.errors, controller.since_error), (16.0, 2.0, 2));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_as_exact_as_the_buckets() {
+    fn durations_are_as_precise_as_the_buckets() {
         let infinite = f64::INFINITY;
         for (buckets, part, expected) in [
             (&[(0.005, 9.0), (0.01, 10.0), (infinite, 10.0)][..], 0.5, Some(Took::Within(0.005))),

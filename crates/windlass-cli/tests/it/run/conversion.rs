@@ -135,7 +135,7 @@ async fn convert(project: &Project, start: &Start) -> JoinSet<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn objects_are_converted_here_during_a_run_and_as_before_after_it() {
+async fn conversion_is_redirected_during_a_run_and_restored_after_it() {
     let project = project();
     let cluster = Cluster::beside(&project).await;
     // Another manager has created it: an apply that only adds the URL of this machine would be rejected.
@@ -181,7 +181,7 @@ async fn objects_are_converted_here_during_a_run_and_as_before_after_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_killed_run_has_left_is_taken_away_by_the_next_though_it_cannot_be_built() {
+async fn leftovers_of_a_killed_run_are_removed_by_the_next_even_if_its_build_fails() {
     let project = project();
     let cluster = Cluster::beside(&project).await;
     for before in [json!({ "strategy": "None" }), definition("elsewhere")["spec"]["conversion"].clone()] {
@@ -203,7 +203,7 @@ async fn what_a_killed_run_has_left_is_taken_away_by_the_next_though_it_cannot_b
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_killed_run_has_left_goes_with_the_definitions() {
+async fn leftovers_of_a_killed_run_are_removed_with_the_crds() {
     let project = project();
     let cluster = Cluster::beside(&project).await;
     kill_one(&project, &cluster).await;

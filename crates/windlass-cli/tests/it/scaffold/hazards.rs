@@ -32,7 +32,7 @@ fn at_a_terminal(project: &Project, arguments: &[&str], typed: &str) -> Said {
 }
 
 #[test]
-fn a_no_stops_before_anything_is_done() {
+fn declining_a_prompt_changes_nothing() {
     let project = Project::with_book();
     project.edit("src/controller/book.rs", "all resources are up to date", "it is mine");
     let before = project.everything();
@@ -47,7 +47,7 @@ fn a_no_stops_before_anything_is_done() {
 }
 
 #[test]
-fn what_a_killed_command_left_is_removed() {
+fn temporary_files_of_a_killed_command_are_removed() {
     let project = Project::new();
     let mut ended = std::process::Command::new("true").spawn().unwrap();
     ended.wait().unwrap();
@@ -62,7 +62,7 @@ fn what_a_killed_command_left_is_removed() {
 }
 
 #[test]
-fn manifests_that_are_stale_now_are_told() {
+fn stale_manifests_are_reported() {
     let project = Project::new();
     assert!(!project.run(PEN).err.contains("windlass generate"));
     fs::create_dir_all(project.root().join("deploy/crd")).unwrap();
@@ -100,7 +100,7 @@ fn an_upgrade_never_loses_an_edit() {
 }
 
 #[test]
-fn an_upgrade_finds_in_git_what_was_generated() {
+fn an_upgrade_finds_generated_files_in_git() {
     let project = edited_since();
     let git = |arguments: &[&str]| {
         let mut command = Command::new("git");
@@ -122,7 +122,7 @@ fn an_upgrade_finds_in_git_what_was_generated() {
 }
 
 #[test]
-fn a_program_that_is_no_windlass_and_a_project_that_is_none_are_said() {
+fn programs_and_projects_of_other_tools_are_rejected() {
     let project = edited_since();
     let said = project.run(&["upgrade", "--from", "true"]);
     assert_eq!(said.code, Some(1));
@@ -135,7 +135,7 @@ fn a_program_that_is_no_windlass_and_a_project_that_is_none_are_said() {
 }
 
 #[test]
-fn a_namespace_that_no_cluster_takes_is_refused() {
+fn an_invalid_namespace_is_rejected() {
     let project = Project::new();
     let said = project.run(&["generate", "--namespace", "Bad_NS"]);
     assert_eq!(said.code, Some(2));

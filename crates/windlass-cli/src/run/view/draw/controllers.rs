@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bars_grow_with_the_rate_and_end_at_the_right() {
+    fn bars_grow_with_the_rate_and_are_right_aligned() {
         let text = |rates: &[f64], width| bars(&rates.iter().copied().collect(), width).to_string();
         assert_eq!(text(&[0.0, 5.0, 10.0], 5), "  ▁▅█");
         assert_eq!(text(&[9.0, 0.0, 0.5], 2), "▁▅");

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_told_from_the_message() {
+    fn fields_are_split_from_the_message() {
         assert_eq!(fields("it failed error=\"no way\" tries=3"), ("it failed ", "error=\"no way\" tries=3"));
         assert_eq!(fields("a == b, and nothing else"), ("a == b, and nothing else", ""));
         assert_eq!(fields("version=1"), ("", "version=1"));

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_are_taken_by_their_names() {
+    fn the_severity_of_a_condition_depends_on_its_name() {
         for (kind, status, expected) in [
             ("Ready", "True", Tone::Good),
             ("Ready", "False", Tone::Bad),

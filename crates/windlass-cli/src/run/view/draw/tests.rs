@@ -89,7 +89,7 @@ fn busy() -> State {
 }
 
 #[test]
-fn at_the_start_there_is_little_to_see() {
+fn the_initial_view_is_almost_empty() {
     let mut state = State::new("guestbook".into());
     state.on(Event::Build(Build::Started), now(18));
     state.on(Event::Line(Source::Cargo, "   Compiling guestbook v0.1.0".into()), now(19));
@@ -120,7 +120,7 @@ fn at_the_start_there_is_little_to_see() {
 }
 
 #[test]
-fn a_narrow_terminal_has_everything_one_below_the_other() {
+fn a_narrow_terminal_stacks_the_panels() {
     check(
         80,
         24,
@@ -154,7 +154,7 @@ fn a_narrow_terminal_has_everything_one_below_the_other() {
 }
 
 #[test]
-fn a_wide_terminal_has_controllers_beside_objects() {
+fn a_wide_terminal_shows_controllers_next_to_objects() {
     check(
         130,
         22,
@@ -186,7 +186,7 @@ fn a_wide_terminal_has_controllers_beside_objects() {
 }
 
 #[test]
-fn a_low_terminal_has_the_log() {
+fn a_low_terminal_shows_only_the_log() {
     let mut state = busy();
     state.key(Key::Letter('/'));
     "FAIL".chars().for_each(|letter| assert_eq!(state.key(Key::Letter(letter)), None));
@@ -207,7 +207,7 @@ fn a_low_terminal_has_the_log() {
 }
 
 #[test]
-fn trouble_is_named_at_the_top() {
+fn errors_are_shown_in_the_header() {
     let mut state = busy();
     state.on(Event::Build(Build::Failed { why: "the build exited with code 101".into() }), now(20));
     state.on(Event::Paused(true), now(21));
@@ -247,7 +247,7 @@ fn trouble_is_named_at_the_top() {
 }
 
 #[test]
-fn how_it_goes_is_told_by_colours() {
+fn states_have_colours() {
     let mut state = busy();
     let terminal = terminal(80, 24, &mut state, true);
     let buffer = terminal.backend().buffer();
@@ -279,7 +279,7 @@ fn nothing_is_drawn_outside_of_the_smallest_terminal() {
 }
 
 #[test]
-fn without_colour_there_is_none() {
+fn no_color_disables_colours() {
     let mut state = busy();
     let colours = |terminal: Terminal<TestBackend>| {
         let cells = terminal.backend().buffer().content.clone();

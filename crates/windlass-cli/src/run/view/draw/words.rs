@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_are_as_kubectl_writes_them() {
+    fn ages_are_formatted_like_kubectl() {
         for (seconds, expected) in [
             (0, "0s"),
             (119, "119s"),

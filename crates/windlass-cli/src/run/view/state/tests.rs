@@ -36,7 +36,7 @@ fn names(state: &State) -> Vec<&str> {
 }
 
 #[test]
-fn a_build_that_fails_does_not_change_the_operator() {
+fn a_failed_build_keeps_the_running_operator() {
     let done = Build::Done { took: Duration::from_secs(1), fresh: false };
     let mut state = state(vec![
         Event::Build(Build::Started),
@@ -60,7 +60,7 @@ fn a_build_that_fails_does_not_change_the_operator() {
 }
 
 #[test]
-fn objects_come_change_and_go() {
+fn objects_are_added_changed_and_deleted() {
     let mut state = state(vec![
         Event::Kinds(vec!["Book".into(), "Pen".into()]),
         Event::Resources { kind: "Book".into(), objects: vec![object("Book", "b"), object("Book", "a")] },
@@ -79,7 +79,7 @@ fn objects_come_change_and_go() {
 }
 
 #[test]
-fn numbers_are_rates_by_the_time_between_them() {
+fn rates_depend_on_the_time_between_scrapes() {
     let numbers = |reconciles| {
         Event::Numbers(vec![ControllerNumbers { name: "book".into(), reconciles, queued: 3.0, ..Default::default() }])
     };
@@ -91,7 +91,7 @@ fn numbers_are_rates_by_the_time_between_them() {
 }
 
 #[test]
-fn keys_ask_for_what_they_say() {
+fn keys_send_their_commands() {
     let mut state = state(vec![]);
     for (key, expected) in [
         (Key::Letter('q'), Some(Command::Quit)),
@@ -110,7 +110,7 @@ fn keys_ask_for_what_they_say() {
 }
 
 #[test]
-fn a_filter_is_typed_and_removed() {
+fn a_filter_is_typed_and_cleared() {
     let mut state = state(vec![
         Event::Line(Source::Windlass, "one quiet line".into()),
         Event::Line(Source::Windlass, "another".into()),
@@ -127,7 +127,7 @@ fn a_filter_is_typed_and_removed() {
 }
 
 #[test]
-fn arrows_move_what_has_the_focus_and_stay_within() {
+fn arrow_keys_scroll_the_focused_panel_within_bounds() {
     let objects = (0..5).map(|number| object("Book", &number.to_string())).collect();
     let mut events = vec![Event::Resources { kind: "Book".into(), objects }];
     events.extend((0..10).map(|number| Event::Line(Source::Windlass, format!("line {number}"))));

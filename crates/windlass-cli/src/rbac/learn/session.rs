@@ -21,7 +21,7 @@ use super::{proxy::Proxy, records::Records};
 use crate::cluster::{ApplyOptions, Cluster, ClusterArgs, documents};
 
 /// A running server and proxy.
-pub(super) struct Scene {
+pub(super) struct RecordingSession {
     kubeconfig: PathBuf,
     /// Client of the server that bypasses the proxy.
     server: Client,
@@ -31,7 +31,7 @@ pub(super) struct Scene {
     folder: TempDir,
 }
 
-impl Scene {
+impl RecordingSession {
     /// Starts a proxy in front of a cluster, or of its own plane.
     pub(super) async fn open(
         cluster: Option<&ClusterArgs>,
@@ -115,7 +115,7 @@ impl Scene {
     }
 }
 
-impl Drop for Scene {
+impl Drop for RecordingSession {
     fn drop(&mut self) {
         self.proxy.abort();
     }
