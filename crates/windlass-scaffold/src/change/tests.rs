@@ -116,7 +116,7 @@ fn controllers_are_for_own_built_in_and_foreign_kinds() {
     refused(
         project.create_controller(controller(Some("apps"), Some("v1"), "Moon")),
         "Moon of apps/v1 is neither",
-        "whole group",
+        "full group",
     );
     refused(project.create_controller(controller(Some("apps"), Some("v7"), "StatefulSet")), "apps/v7", "of apps/v1");
 }

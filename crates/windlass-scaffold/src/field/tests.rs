@@ -57,7 +57,7 @@ fn invalid_fields_are_rejected_with_a_reason() {
     refused("tags:[]string,default=a", "cannot have a default here");
     refused("wait:duration,default=1hour", "is not a valid duration");
     refused("size:int,default=1,default=2", "default is given twice");
-    refused("size:int,doc=one\ntwo", "line break");
+    refused("size:int,doc=one\ntwo", "control character");
     refused("size:[]int=50..", "too large");
     refused("size:int!", "unknown type \"int!\"");
 }

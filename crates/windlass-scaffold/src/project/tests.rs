@@ -15,11 +15,11 @@ fn the_project_file_round_trips() {
     let project = project();
     let text = project.write();
     expect![[r##"
-        # What windlass generated, and from what. Commands of windlass keep it; edit it with `windlass edit`.
+        # Scaffold metadata, managed by windlass. Change it with `windlass edit`.
         scaffold: 3
         projectName: bookshop
         domain: example.com
-        description: The operator bookshop
+        description: The bookshop operator
         license: apache2
         windlass:
           version: "0.1"

@@ -1,6 +1,6 @@
 //! Certificate v1.
 //!
-//! Imported from the definition of `certs.example.org`, whose words and names these are.
+//! Imported from the CustomResourceDefinition of `certs.example.org`, including names and descriptions.
 
 #![allow(clippy::all, rustdoc::all)]
 

@@ -1,6 +1,6 @@
 //! CronTab v1.
 //!
-//! Imported from the definition of `stable.example.org`, whose words and names these are.
+//! Imported from the CustomResourceDefinition of `stable.example.org`, including names and descriptions.
 
 #![allow(clippy::all, rustdoc::all)]
 

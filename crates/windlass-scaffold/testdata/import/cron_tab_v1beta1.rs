@@ -1,6 +1,6 @@
 //! CronTab v1beta1.
 //!
-//! Imported from the definition of `stable.example.org`, whose words and names these are.
+//! Imported from the CustomResourceDefinition of `stable.example.org`, including names and descriptions.
 
 #![allow(clippy::all, rustdoc::all)]
 
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct CronTabSpec {
-    /// Fields that the definition does not name.
+    /// Fields that the schema does not specify.
     #[serde(flatten)]
     #[schemars(skip)]
     pub rest: BTreeMap<String, serde_json::Value>,

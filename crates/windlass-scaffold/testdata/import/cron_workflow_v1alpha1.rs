@@ -1,6 +1,6 @@
 //! CronWorkflow v1alpha1.
 //!
-//! Imported from the definition of `flows.example.org`, whose words and names these are.
+//! Imported from the CustomResourceDefinition of `flows.example.org`, including names and descriptions.
 
 #![allow(clippy::all, rustdoc::all)]
 
@@ -85,7 +85,7 @@ pub struct CronWorkflowWorkflowSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<CronWorkflowWorkflowSpecVolumes>")]
     pub volumes: Option<Vec<CronWorkflowWorkflowSpecVolumes>>,
-    /// Fields that the definition does not name.
+    /// Fields that the schema does not specify.
     #[serde(flatten)]
     #[schemars(skip)]
     pub rest: BTreeMap<String, serde_json::Value>,
@@ -116,7 +116,7 @@ pub struct CronWorkflowWorkflowSpecArgumentsParameters {
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct CronWorkflowWorkflowSpecVolumes {
     pub name: String,
-    /// Fields that the definition does not name.
+    /// Fields that the schema does not specify.
     #[serde(flatten)]
     #[schemars(skip)]
     pub rest: BTreeMap<String, serde_json::Value>,
@@ -126,7 +126,7 @@ pub struct CronWorkflowWorkflowSpecVolumes {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct CronWorkflowStatus {
-    /// Fields that the definition does not name.
+    /// Fields that the schema does not specify.
     #[serde(flatten)]
     #[schemars(skip)]
     pub rest: BTreeMap<String, serde_json::Value>,

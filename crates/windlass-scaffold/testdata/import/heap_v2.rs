@@ -1,6 +1,6 @@
 //! Heap v2.
 //!
-//! Imported from the definition of `shop.example.org`, whose words and names these are.
+//! Imported from the CustomResourceDefinition of `shop.example.org`, including names and descriptions.
 
 #![allow(clippy::all, rustdoc::all)]
 
@@ -30,7 +30,7 @@ pub struct HeapSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "HeapSpec2")]
     pub spec: Option<HeapSpec2>,
-    /// Fields that the definition does not name.
+    /// Fields that the schema does not specify.
     #[serde(flatten, deserialize_with = "rest_of_object")]
     #[schemars(skip)]
     pub rest: BTreeMap<String, serde_json::Value>,
@@ -43,7 +43,7 @@ pub struct HeapSpec2 {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i32")]
     pub size: Option<i32>,
-    /// Fields that the definition does not name.
+    /// Fields that the schema does not specify.
     #[serde(flatten)]
     #[schemars(skip)]
     pub rest: BTreeMap<String, serde_json::Value>,

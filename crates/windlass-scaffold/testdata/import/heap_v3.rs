@@ -1,6 +1,6 @@
 //! Heap v3.
 //!
-//! Imported from the definition of `shop.example.org`, whose words and names these are.
+//! Imported from the CustomResourceDefinition of `shop.example.org`, including names and descriptions.
 
 #![allow(clippy::all, rustdoc::all)]
 
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct HeapSpec {
-    /// Fields that the definition does not name.
+    /// Fields that the schema does not specify.
     #[serde(flatten, deserialize_with = "rest_of_object")]
     #[schemars(skip)]
     pub rest: BTreeMap<String, serde_json::Value>,
@@ -34,7 +34,7 @@ pub struct HeapSpec {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct HeapStatus {
-    /// Fields that the definition does not name.
+    /// Fields that the schema does not specify.
     #[serde(flatten)]
     #[schemars(skip)]
     pub rest: BTreeMap<String, serde_json::Value>,

@@ -1,6 +1,6 @@
 //! Operator v1api20200601.
 //!
-//! Imported from the definition of `install.example.org`, whose words and names these are.
+//! Imported from the CustomResourceDefinition of `install.example.org`, including names and descriptions.
 
 #![allow(clippy::all, rustdoc::all)]
 

@@ -1,6 +1,6 @@
 //! PriceTable v1.
 //!
-//! Imported from the definition of `shop.example.org`, whose words and names these are.
+//! Imported from the CustomResourceDefinition of `shop.example.org`, including names and descriptions.
 
 #![allow(clippy::all, rustdoc::all)]
 

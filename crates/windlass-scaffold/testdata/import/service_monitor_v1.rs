@@ -1,6 +1,6 @@
 //! ServiceMonitor v1.
 //!
-//! Imported from the definition of `monitoring.example.org`, whose words and names these are.
+//! Imported from the CustomResourceDefinition of `monitoring.example.org`, including names and descriptions.
 
 #![allow(clippy::all, rustdoc::all)]
 

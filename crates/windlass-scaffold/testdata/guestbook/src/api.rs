@@ -1,3 +1,3 @@
-//! The resources.
+//! Resource types, one module per kind.
 
 pub mod guestbook;

@@ -1,3 +1,3 @@
-//! What is done about objects, a module a kind.
+//! Controllers, one module per kind.
 
 pub mod guestbook;

@@ -1,4 +1,4 @@
-//! Runs the operator.
+//! Entry point of the operator.
 
 use std::process::ExitCode;
 

@@ -1,10 +1,10 @@
-//! The operator: everything it watches and serves.
+//! The operator: its CRDs, controllers and webhooks.
 
 use windlass::prelude::*;
 
 use crate::{api, controller, webhook};
 
-/// The operator. Its flags, probes, metrics and manifests come with it: see `cargo run -- --help`.
+/// Builds the operator. Flags, probes, metrics and manifests are included: see `cargo run -- --help`.
 pub fn operator() -> Operator {
     Operator::new("guestbook")
         .version(env!("CARGO_PKG_VERSION"))

@@ -1,3 +1,3 @@
-//! What is filled in and refused, a module a kind.
+//! Admission webhooks, one module per kind.
 
 pub mod guestbook;

@@ -1,6 +1,6 @@
-//! Guestbook, of `webapp.example.com`.
+//! Guestbook of the API group `webapp.example.com`.
 
 pub mod v1;
 
-// The version that is stored, and that the rest of the program works with.
+// The storage version, which the rest of the operator uses.
 pub use v1::*;

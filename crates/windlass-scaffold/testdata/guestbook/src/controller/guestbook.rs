@@ -1,20 +1,21 @@
-//! Keeps guestbook objects as they are asked for.
+//! Reconciles Guestbook objects.
 
 use windlass::prelude::*;
 
 use crate::api::guestbook::{Guestbook, GuestbookStatus};
 
-/// What is watched, and what is done about it. What belongs to a guestbook is watched with `.owns::<Deployment>()`.
+/// Configures the controller. Add `.owns::<Deployment>()` to watch Deployments owned by a Guestbook.
 pub fn controller() -> Controller<Guestbook> {
     Controller::new("guestbook", reconcile)
 }
 
-/// Makes the cluster as a guestbook says, and says in its status how far that is. Called whenever it, or what belongs to
-/// it, may have changed.
+/// Reconciles the cluster with the spec of a Guestbook and reports progress in its status.
+///
+/// Called whenever the Guestbook or a resource it owns may have changed.
 async fn reconcile(guestbook: Arc<Guestbook>, ctx: Context) -> Result<Action> {
-    // Here: `ctx.apply_owned(&guestbook, ...)` for everything that should be there because of it.
+    // TODO: apply the resources that a Guestbook needs with `ctx.apply_owned(&guestbook, ...)`.
     let mut status = GuestbookStatus::default();
-    status.set_condition(ready(true).reason("Reconciled").message("all is as it should be"));
+    status.set_condition(ready(true).reason("Reconciled").message("all resources are up to date"));
     ctx.set_status(&guestbook, status).await?;
     Ok(Action::done())
 }

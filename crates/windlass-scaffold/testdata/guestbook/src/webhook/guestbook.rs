@@ -1,16 +1,16 @@
-//! What is filled in and refused when guestbook objects are written.
+//! Defaulting and validation for Guestbook objects.
 
 use kube::ResourceExt;
 use windlass::webhook::{Denied, Request, Warnings, Webhook};
 
 use crate::api::guestbook::Guestbook;
 
-/// The label that tells who looks after an object.
+/// Label that names the manager of an object.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
-/// Names of what belongs to an object begin with its name, and have to fit a label.
-pub const LONGEST_NAME: usize = 52;
+/// Maximum length of a name: dependent resources add a suffix to it, and the result must fit into a label.
+pub const MAX_NAME_LENGTH: usize = 52;
 
-/// What the API server asks.
+/// Configures the webhook.
 pub fn webhook() -> Webhook<Guestbook> {
     Webhook::new()
         .default_with(|guestbook: &mut Guestbook, _: &Request<Guestbook>| default(guestbook))
@@ -20,16 +20,16 @@ pub fn webhook() -> Webhook<Guestbook> {
         })
 }
 
-/// Fills in what was left out.
+/// Sets defaults for fields that are unset.
 pub fn default(guestbook: &mut Guestbook) {
     let labels = guestbook.labels_mut();
     labels.entry(MANAGED_BY.into()).or_insert("guestbook".into());
 }
 
-/// Refuses what cannot be. There is no old one when it is made.
+/// Rejects invalid objects. `old` is `None` when the object is created.
 pub fn validate(old: Option<&Guestbook>, new: &Guestbook) -> Result<Warnings, Denied> {
-    if old.is_none() && new.name_any().len() > LONGEST_NAME {
-        let message = format!("must be no more than {LONGEST_NAME} characters");
+    if old.is_none() && new.name_any().len() > MAX_NAME_LENGTH {
+        let message = format!("must be no more than {MAX_NAME_LENGTH} characters");
         return Err(Denied::field("metadata.name", message));
     }
     Ok(Warnings::none())

@@ -1,9 +1,9 @@
-//! Guestbook.
+//! Tests of Guestbook.
 
 use guestbook::{
     api::guestbook::{Guestbook, GuestbookSpec, GuestbookType},
     operator::operator,
-    webhook::guestbook::{LONGEST_NAME, MANAGED_BY, default, validate},
+    webhook::guestbook::{MANAGED_BY, MAX_NAME_LENGTH, default, validate},
 };
 use kube::{Api, ResourceExt, api::PostParams};
 
@@ -27,7 +27,7 @@ async fn a_guestbook_becomes_ready() {
 }
 
 #[tokio::test]
-async fn size_out_of_range_is_refused() {
+async fn size_out_of_range_is_rejected() {
     let plane = plane().await;
     let mut guestbook = example();
     guestbook.spec.size = 11;
@@ -37,20 +37,20 @@ async fn size_out_of_range_is_refused() {
 }
 
 #[test]
-fn what_was_left_out_is_filled_in() {
+fn unset_fields_get_defaults() {
     let mut guestbook = example();
     default(&mut guestbook);
     assert_eq!(guestbook.labels()[MANAGED_BY], "guestbook");
-    guestbook.labels_mut().insert(MANAGED_BY.into(), "somebody".into());
+    guestbook.labels_mut().insert(MANAGED_BY.into(), "someone-else".into());
     default(&mut guestbook);
-    assert_eq!(guestbook.labels()[MANAGED_BY], "somebody");
+    assert_eq!(guestbook.labels()[MANAGED_BY], "someone-else");
 }
 
 #[test]
-fn a_long_name_is_refused_unless_it_is_there_already() {
+fn a_name_that_is_too_long_is_rejected_on_creation() {
     let mut guestbook = example();
     assert!(validate(None, &guestbook).is_ok());
-    guestbook.metadata.name = Some("a".repeat(LONGEST_NAME + 1));
+    guestbook.metadata.name = Some("a".repeat(MAX_NAME_LENGTH + 1));
     let denied = validate(None, &guestbook).unwrap_err();
     assert!(denied.to_string().contains("metadata.name"), "{denied}");
     assert!(validate(Some(&guestbook), &guestbook).is_ok());

@@ -1,4 +1,4 @@
-//! The operator on a control plane of the test's own.
+//! Integration tests: each runs the operator against its own control plane.
 
 use ::guestbook::{api, operator::operator};
 use windlass_testing::TestPlane;
@@ -6,13 +6,13 @@ use windlass_testing::TestPlane;
 mod guestbook;
 mod manifests;
 
-/// A plane that knows the resources.
+/// Starts a control plane with the CRDs of the operator.
 async fn plane() -> TestPlane {
     TestPlane::builder().with_crd::<api::guestbook::Guestbook>().await
 }
 
 #[tokio::test]
-async fn it_starts_and_stops() {
+async fn the_operator_starts_and_stops() {
     let plane = plane().await;
     plane.run(operator()).stop().await.unwrap();
 }

@@ -1,11 +1,11 @@
-//! What is in `deploy` is what the program says about itself.
+//! The manifests in `deploy` match the operator.
 
 use std::{env, fs, path::Path};
 
 use guestbook::operator::operator;
 use windlass::manifests::{Part, to_yaml};
 
-/// The files, and what is in them.
+/// Generated files and the parts they contain.
 const FILES: &[(&str, &[Part])] = &[
     ("crd/crds.yaml", &[Part::Crds]),
     (
@@ -18,9 +18,9 @@ const FILES: &[(&str, &[Part])] = &[
     ("webhook/webhooks.yaml", &[Part::Webhooks]),
 ];
 
-/// Files that are not there yet are written; with `UPDATE=1`, all are.
+/// Missing files are written; with `UPDATE=1`, all files are rewritten.
 #[test]
-fn the_manifests_are_those_of_the_program() {
+fn the_manifests_are_up_to_date() {
     let mut manifests = operator().manifests("guestbook-system", "guestbook:latest");
     manifests.network_policy = true;
     manifests.service_monitor = true;
@@ -29,14 +29,14 @@ fn the_manifests_are_those_of_the_program() {
     for (name, parts) in FILES {
         let text = to_yaml(manifests.iter().filter(|manifest| parts.contains(&manifest.part)));
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").join(name);
-        let there = fs::read_to_string(&file).unwrap_or_default();
-        if is_set("UPDATE") || (there.is_empty() && !is_set("CI")) {
+        let current = fs::read_to_string(&file).unwrap_or_default();
+        if is_set("UPDATE") || (current.is_empty() && !is_set("CI")) {
             if !text.is_empty() {
                 fs::write(&file, text).unwrap();
             }
         } else {
-            let hint = "`windlass generate` or `UPDATE=1 cargo test manifests` writes it";
-            assert!(there == text, "deploy/{name} is stale: {hint}");
+            let hint = "run `windlass generate` or `UPDATE=1 cargo test manifests`";
+            assert!(current == text, "deploy/{name} is out of date: {hint}");
         }
     }
 }

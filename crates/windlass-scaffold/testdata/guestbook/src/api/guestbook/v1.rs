@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::Conditions;
 
-/// What a guestbook is to be.
+/// Desired state of a Guestbook.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -23,27 +23,27 @@ use windlass::Conditions;
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
 pub struct GuestbookSpec {
-    /// How many pods serve it.
+    /// Number of replicas.
     #[serde(default = "default_size")]
     #[schemars(range(min = 1, max = 10))]
     pub size: i32,
-    /// The ConfigMap with its settings.
+    /// Name of the ConfigMap with the settings.
     #[schemars(length(min = 1, max = 63))]
     pub config_map_name: String,
-    /// What guests leave.
+    /// Kind of entry that guests leave.
     #[serde(default)]
     pub r#type: GuestbookType,
 }
 
-/// What a guestbook is.
+/// Observed state of a Guestbook.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema, Conditions)]
 #[serde(rename_all = "camelCase")]
 pub struct GuestbookStatus {
-    /// How far it is as it should be.
+    /// Latest observed conditions.
     #[serde(default)]
     #[schemars(schema_with = "windlass::schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// The generation that this status is about.
+    /// Generation of the spec that was last reconciled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
@@ -52,7 +52,7 @@ fn default_size() -> i32 {
     1
 }
 
-/// What guests leave.
+/// Kind of entry that guests leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum GuestbookType {
     #[default]
