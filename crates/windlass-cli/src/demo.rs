@@ -150,7 +150,7 @@ fn write_files(folder: &Path) -> anyhow::Result<()> {
         documents.push(yaml::to_yaml(&definition));
     }
     let definitions = documents.join("---\n");
-    for (name, text) in story::FILES.iter().copied().chain([("definitions.yaml", definitions.as_str())]) {
+    for (name, text) in story::FILES.iter().copied().chain([("crds.yaml", definitions.as_str())]) {
         fs::write(folder.join(name), text).with_context(|| format!("cannot write {name}"))?;
     }
     Ok(())

@@ -179,7 +179,7 @@ impl<'a> StoryPlayer<'a> {
             (Printed::Done(printed), false) => self.screen.output(&printed)?,
             (Printed::Refused(printed), true) => self.screen.refusal(&printed)?,
             (Printed::Done(_), true) => bail!("`{text}` was not rejected"),
-            (Printed::Refused(printed), false) => bail!("`{text}` was refused: {}", printed.trim_end()),
+            (Printed::Refused(printed), false) => bail!("`{text}` was rejected: {}", printed.trim_end()),
         }
         // The next condition is awaited at once; time to read comes after it.
         match line {

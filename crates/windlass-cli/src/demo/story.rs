@@ -72,7 +72,7 @@ pub(super) const CHAPTERS: &[Chapter] = &[
         steps: &[
             Say("A CustomResourceDefinition adds a kind to the API server. Its objects are served, validated and \
                  printed as soon as the command returns."),
-            Do("kubectl apply -f definitions.yaml"),
+            Do("kubectl apply -f crds.yaml"),
             Do("kubectl get networks,guestbooks"),
             Say("So far they are only data. Now two operators start in this process: one provisions networks, the \
                  other runs guestbooks. In a cluster they would be pods."),
@@ -183,7 +183,7 @@ mod tests {
             let parsed = Line::parse(line).unwrap();
             assert!(line.len() + 5 <= 80, "{line}");
             if let Line::Apply { file } = parsed {
-                assert!(file == "definitions.yaml" || FILES.iter().any(|(name, _)| *name == file), "{file}");
+                assert!(file == "crds.yaml" || FILES.iter().any(|(name, _)| *name == file), "{file}");
             }
         }
     }

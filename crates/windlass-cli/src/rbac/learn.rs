@@ -177,7 +177,7 @@ fn add_unseen(needs: &mut Needs, operator: &str, own: &str, elects: bool) {
 }
 
 fn tell(answered: &[Recorded], refused: &[Recorded], needs: &Needs) {
-    eprintln!("saw {} different requests", answered.len() + refused.len());
+    eprintln!("recorded {} distinct requests", answered.len() + refused.len());
     if !refused.is_empty() {
         eprintln!("these requests were forbidden (403) and are not in the roles:");
         for Recorded { method, uri, .. } in refused {

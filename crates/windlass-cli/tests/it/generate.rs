@@ -36,7 +36,7 @@ fn the_recorded_manifests_are_up_to_date() {
         fs::write(&recorded, format!("{said:#}\n")).unwrap();
     }
     let there: Value = serde_json::from_str(&fs::read_to_string(&recorded).unwrap()).unwrap();
-    assert!(there == said, "`UPDATE=1 cargo test -p windlass-cli` writes {} anew", recorded.display());
+    assert!(there == said, "rewrite {} with `UPDATE=1 cargo test -p windlass-cli`", recorded.display());
 }
 
 #[test]

@@ -220,11 +220,11 @@ fn unrelated_files_are_not_overwritten() {
 #[test]
 fn fields_are_edited_in_modified_types() {
     let project = Project::with_book();
-    project.edit("src/api/book/v1.rs", "/// What a book is to be.", "/// What one wants to read.");
+    project.edit("src/api/book/v1.rs", "/// Desired state of a Book.", "/// Desired state of a good Book.");
     let said = project.run(&["edit", "--kind", "Book", "--field", "title:string=1..", "--description", "Sells books"]);
     assert_eq!(said.code, Some(0), "{}", said.err);
     let types = project.read("src/api/book/v1.rs");
-    assert!(types.contains("/// What one wants to read.") && types.contains("pub title: String"), "{types}");
+    assert!(types.contains("/// Desired state of a good Book.") && types.contains("pub title: String"), "{types}");
     assert!(project.read("Cargo.toml").contains("description = \"Sells books\""));
     let said = project.run(&["edit", "--kind", "Book", "--field", "title:text"]);
     assert!(said.err.contains("unknown type \"text\"\nhint: types are"), "{}", said.err);
@@ -249,7 +249,7 @@ fn age(project: &Project, path: &str, old: &str) {
 #[test]
 fn an_upgrade_replaces_merges_and_marks_conflicts() {
     let project = Project::with_book();
-    assert!(project.run(&["upgrade"]).err.contains("is of this windlass already"));
+    assert!(project.run(&["upgrade"]).err.contains("is already up to date"));
     let (ignored, main, operator) =
         (project.read(".gitignore"), project.read("src/main.rs"), project.read("src/operator.rs"));
     let base = project.folder.path().join("base");
@@ -258,14 +258,14 @@ fn an_upgrade_replaces_merges_and_marks_conflicts() {
     assert_eq!(fs::read_to_string(base.join("src/main.rs")).unwrap(), main);
 
     age(&project, ".gitignore", "/old\n");
-    let old = main.replace("//! Runs the operator.", "//! Starts the operator.");
+    let old = main.replace("//! Entry point of the operator.", "//! Runs the operator.");
     age(&project, "src/main.rs", &old);
     fs::write(base.join("src/main.rs"), &old).unwrap();
     project.edit("src/main.rs", "async fn main", "// Mine.\nasync fn main");
-    let old = operator.replace("everything it watches", "all that it watches");
+    let old = operator.replace("its CRDs, controllers", "all its controllers");
     age(&project, "src/operator.rs", &old);
     fs::write(base.join("src/operator.rs"), &old).unwrap();
-    project.edit("src/operator.rs", "all that it watches", "what I watch");
+    project.edit("src/operator.rs", "all its controllers", "my controllers");
     project.edit("PROJECT", &format!("scaffold: {SCAFFOLD}"), "scaffold: 0");
 
     let said = project.run(PEN);
@@ -291,8 +291,11 @@ fn an_upgrade_replaces_merges_and_marks_conflicts() {
     assert!(said.err.contains("conflicts in src/operator.rs"), "{}", said.err);
     assert_eq!(project.read(".gitignore"), ignored);
     let merged = project.read("src/main.rs");
-    assert!(merged.starts_with("//! Runs the operator.") && merged.contains("// Mine.\nasync fn main"), "{merged}");
+    assert!(
+        merged.starts_with("//! Entry point of the operator.") && merged.contains("// Mine.\nasync fn main"),
+        "{merged}"
+    );
     let marked = project.read("src/operator.rs");
-    assert!(marked.contains("<<<<<<<") && marked.contains("what I watch"), "{marked}");
+    assert!(marked.contains("<<<<<<<") && marked.contains("my controllers"), "{marked}");
     assert!(project.read("PROJECT").contains(&format!("scaffold: {SCAFFOLD}")));
 }

@@ -133,10 +133,9 @@ fn a_cluster_that_does_not_respond_is_a_warning() {
 fn projects_are_checked() {
     use Level::{Problem, Warning};
     let project = |facts: &mut Facts, change: fn(&mut ProjectFacts)| change(facts.project.as_mut().unwrap());
-    let unreadable = |facts: &mut Facts| {
-        project(facts, |project| project.problem = Some(("PROJECT:3: no".into(), "mend it".into())))
-    };
-    check(unreadable, "project", Problem, "PROJECT:3: no: mend it");
+    let unreadable =
+        |facts: &mut Facts| project(facts, |project| project.problem = Some(("PROJECT:3: no".into(), "fix it".into())));
+    check(unreadable, "project", Problem, "PROJECT:3: no: fix it");
     let other = |facts: &mut Facts| project(facts, |project| project.dependency = Some("7.0.0".into()));
     check(other, "dependency", Warning, "the project uses windlass 7.0.0");
     let missing = |facts: &mut Facts| project(facts, |project| project.missing_checkout = Some("/gone".into()));
