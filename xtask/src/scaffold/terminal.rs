@@ -95,7 +95,7 @@ impl Drop for Terminal<'_> {
     fn drop(&mut self) {
         self.background.clear();
         if self.variables.contains_key("KUBECONFIG") {
-            let _ = execute(self.shell("windlass down"));
+            let _ = execute(&mut self.shell("windlass down"));
         }
     }
 }
