@@ -27,7 +27,6 @@ mod allocate;
 pub(crate) mod convert;
 pub(crate) mod decode;
 mod defaults;
-mod kind_rules;
 pub(crate) mod managed_fields;
 mod mutate;
 mod persist;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use windlass_builtins::kinds::namespace;
 use windlass_merge::apply::field_manager::keep_times_if_unchanged;
 use windlass_store::{Error as StoreError, Revision};
 
-use super::{convert, kind_rules, respond::Written};
+use super::{convert, respond::Written};
 use crate::{
     endpoint::Endpoint,
     meta,
@@ -102,7 +103,7 @@ pub(super) async fn update(
     dry_run: bool,
 ) -> Result<Persisted, PersistError> {
     let Existing { key, stored: current, value: old } = existing;
-    let removed = kind_rules::completes_deletion(endpoint, &object, old);
+    let removed = completes_deletion(endpoint, &object, old);
     keep_times_if_unchanged(old, &mut object);
     if dry_run {
         object["metadata"]["resourceVersion"] = current.revision.to_string().into();
@@ -127,6 +128,17 @@ pub(super) async fn update(
     let (revision, effect) = if removed { (current.revision, Effect::Removed) } else { (revision, Effect::Written) };
     let stored = StoredObject::parse(&bytes, revision).expect("a just encoded object must parse");
     Ok(Persisted { written: Written::Stored(stored.into()), effect })
+}
+
+/// Whether an update completes the deletion of an object, by removing its last finalizer. Namespaces have finalizers in
+/// their spec as well.
+fn completes_deletion(endpoint: &Endpoint, object: &Value, old: &Value) -> bool {
+    let is_namespace = endpoint.is("", "namespaces");
+    meta::is_terminating(object)
+        && meta::finalizers(object).is_empty()
+        && object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
+        && (!meta::finalizers(old).is_empty() || is_namespace)
+        && (!is_namespace || namespace::may_be_removed(object))
 }
 
 /// Stores an object that is marked as being deleted, unless it is stored so already.
