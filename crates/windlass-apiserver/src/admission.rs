@@ -34,7 +34,7 @@ use crate::{
     webhooks::Subject,
 };
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// Creates an object.
@@ -61,7 +61,7 @@ impl Operation {
 
 /// A write, as plugins see it.
 pub struct Attributes<'a> {
-    /// What the request does.
+    /// The operation of the request.
     pub operation: Operation,
     /// The resource.
     pub resource: &'a Resource,

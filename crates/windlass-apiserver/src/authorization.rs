@@ -1,4 +1,4 @@
-//! Authorization: whether a user may do what a request asks for.
+//! Authorization: whether a user may perform a request.
 
 mod permission;
 
@@ -10,11 +10,11 @@ use crate::{request_info::ResourceRequest, status::ApiError, user::User, verb::V
 pub struct Attributes<'a> {
     /// The user that sent the request.
     pub user: &'a User,
-    /// What the request does.
+    /// The requested action.
     pub action: Action<'a>,
 }
 
-/// What a request does.
+/// The action that a request performs.
 pub enum Action<'a> {
     /// A request for a resource, or for one of its objects.
     Resource {

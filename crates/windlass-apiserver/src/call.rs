@@ -159,7 +159,7 @@ impl<'a> Call<'a> {
 }
 
 impl Call<'_> {
-    /// Runs work that takes long if the body is large.
+    /// Runs work that blocks its thread for long if the body is large.
     pub(crate) fn run_blocking<T>(&self, work: impl FnOnce() -> T) -> T {
         if self.body.len() < blocking::LARGE { work() } else { blocking::run(work) }
     }

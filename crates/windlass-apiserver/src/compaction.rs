@@ -9,7 +9,7 @@ use crate::storage::Storage;
 
 /// The interval at which the newest revision is recorded.
 const EVERY: Duration = Duration::from_secs(30);
-/// The number of recorded revisions, which makes for a history of five to five and a half minutes.
+/// The number of recorded revisions, which amounts to a history of five to five and a half minutes.
 const KEEP: usize = 11;
 
 /// Compacts the store forever.

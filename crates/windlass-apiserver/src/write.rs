@@ -7,7 +7,7 @@
 //! | [`convert`] | | the live object to the version of the request |
 //! | [`managed_fields`] | every field belongs to the writer | changed fields belong to the writer |
 //! | [`mutate`] | mutating plugins and webhooks | same |
-//! | [`defaults`] | identity, name, status, allocations ([`allocate`]) | restores what the request may not change |
+//! | [`defaults`] | identity, name, status, allocations ([`allocate`]) | restores fields that the request may not change |
 //! | [`validate`] | metadata, kind or schema; warnings | same, also against the live object |
 //! | [`validating_admission`] | validating plugins and webhooks | same |
 //! | [`quota`] \* | charges the quotas of the namespace | same |

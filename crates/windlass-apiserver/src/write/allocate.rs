@@ -45,7 +45,7 @@ impl Drop for Allocation {
     }
 }
 
-/// Allocates what a Service needs and writes it into the object; nothing for other kinds.
+/// Allocates the cluster IPs and node ports of a Service and writes them into the object; does nothing for other kinds.
 pub(super) fn allocate(call: &Call<'_>, object: &mut Value, old: Option<&Value>, dry_run: bool) -> Result<Allocation> {
     if !call.is_core("services") {
         return Ok(Allocation::none());

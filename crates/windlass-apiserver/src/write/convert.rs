@@ -20,7 +20,7 @@ use crate::{
     storage::{StoredObject, encode},
 };
 
-/// Converts a stored object to the version of the endpoint if that takes a webhook; else returns it unchanged.
+/// Converts a stored object to the version of the endpoint if that requires a webhook; else returns it unchanged.
 pub(crate) async fn to_served_object(
     server: &Inner,
     endpoint: &Endpoint,
@@ -33,7 +33,7 @@ pub(crate) async fn to_served_object(
     Ok(served.swap_remove(0))
 }
 
-/// Converts stored objects to the version of the endpoint if that takes a webhook; else returns them unchanged.
+/// Converts stored objects to the version of the endpoint if that requires a webhook; else returns them unchanged.
 pub(crate) async fn to_served_objects(
     server: &Inner,
     endpoint: &Endpoint,
@@ -93,7 +93,7 @@ struct PendingConversion {
     converted: Option<Value>,
 }
 
-/// Returns an object in another version, if that takes no webhook or the webhook was called before.
+/// Returns an object in another version, if that requires no webhook or the webhook was called before.
 ///
 /// # Errors
 /// If the webhook has to be called first, by [`convert_pending`].

@@ -43,7 +43,7 @@ impl QuotaLocks {
     }
 }
 
-/// What was charged, by the name of the quota.
+/// The charges of a write, by the name of the quota.
 #[derive(Debug, Default)]
 #[must_use = "the charges of a failed write must be refunded"]
 pub(super) struct Charges(Vec<(String, Usage)>);

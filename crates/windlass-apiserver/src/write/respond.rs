@@ -21,7 +21,7 @@ pub(crate) enum Written {
 }
 
 impl Written {
-    /// Converts a stored object to the version of the request if that takes a webhook.
+    /// Converts a stored object to the version of the request if that requires a webhook.
     pub(super) async fn to_served_version(self, call: &Call<'_>) -> Result<Self> {
         match self {
             Self::Stored(object) => {
