@@ -6,23 +6,21 @@ use http::Request;
 use hyper::body::Incoming;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{conn::auto, graceful::GracefulShutdown},
+    server::{
+        conn::auto,
+        graceful::{GracefulShutdown, Watcher},
+    },
 };
 use rustls::pki_types::CertificateDer;
-use tokio::{
-    net::{TcpListener, TcpStream},
-    task::JoinSet,
-};
-use tokio_rustls::TlsAcceptor;
+use tokio::net::TcpListener;
 use tracing::debug;
+use windlass_tls::Handshake;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::{server::Server, user::User};
 
 /// How long open requests may take to finish after the server is stopped.
 const DRAIN: Duration = Duration::from_millis(700);
-/// How long a TLS handshake may take.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 
 impl Server {
     /// Serves HTTP/1.1 and HTTP/2 over TLS until `shutdown` resolves, then ends watches and lets open requests finish.
@@ -35,49 +33,21 @@ impl Server {
         tls: Arc<rustls::ServerConfig>,
         shutdown: impl Future<Output = ()> + Send,
     ) -> io::Result<()> {
-        let acceptor = TlsAcceptor::from(tls);
-        let graceful = Arc::new(GracefulShutdown::new());
+        let graceful = GracefulShutdown::new();
         // Remaining connections are dropped when this function returns, because they would keep the store open.
-        let mut connections = JoinSet::new();
-        let mut shutdown = std::pin::pin!(shutdown);
-        loop {
-            let stream = tokio::select! {
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => stream,
-                    // A single connection failed (too many open files, a client that disconnected); later ones may
-                    // succeed.
-                    Err(error) => {
-                        debug!(%error, "failed to accept a connection");
-                        tokio::time::sleep(Duration::from_millis(10)).await;
-                        continue;
-                    }
-                },
-                Some(_) = connections.join_next() => continue,
-                () = &mut shutdown => break,
-            };
-            connections.spawn(connection(self.clone(), acceptor.clone(), stream, graceful.watcher()));
-        }
-        drop(listener);
+        let _connections = windlass_tls::accept(listener, tls, usize::MAX, shutdown, |handshake| {
+            connection(self.clone(), handshake, graceful.watcher())
+        })
+        .await;
         self.stop();
-        let Some(graceful) = Arc::into_inner(graceful) else { return Ok(()) };
         // Requests that take longer are cut off.
         let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
         Ok(())
     }
 }
 
-async fn connection(
-    server: Server,
-    acceptor: TlsAcceptor,
-    stream: TcpStream,
-    watcher: hyper_util::server::graceful::Watcher,
-) {
-    let _ = stream.set_nodelay(true);
-    let stream = match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return debug!(%error, "TLS handshake failed"),
-        Err(_) => return debug!("TLS handshake took too long"),
-    };
+async fn connection(server: Server, handshake: Handshake, watcher: Watcher) {
+    let Some(stream) = handshake.complete().await else { return };
     let user = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()).and_then(user_of);
     let user = user.map(Arc::new);
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {

@@ -15,7 +15,15 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("windlass-builtins", &["windlass-schema", "windlass-cel", "windlass-merge"]),
     (
         "windlass-apiserver",
-        &["windlass-clock", "windlass-schema", "windlass-cel", "windlass-merge", "windlass-store", "windlass-builtins"],
+        &[
+            "windlass-clock",
+            "windlass-tls",
+            "windlass-schema",
+            "windlass-cel",
+            "windlass-merge",
+            "windlass-store",
+            "windlass-builtins",
+        ],
     ),
     ("windlass-macros", &[]),
     ("windlass-runtime", &["windlass-clock", "windlass-macros", "windlass-tls"]),
