@@ -64,23 +64,22 @@ use crate::strategy::{Plain, Strategy};
 /// The strategy of a resource; [`Plain`] if the kind has no behaviour of its own or is unknown.
 pub fn strategy(group: &str, resource: &str) -> &'static dyn Strategy {
     match (group, resource) {
-        // One row per kind that has its own file, in the order of discovery.
+        // One row per kind that has its own file, sorted by group and resource.
         ("", "configmaps") => &config_map::ConfigMap,
         ("", "endpoints") => &endpoints::Endpoints,
         ("", "events") => &event::CoreEvent,
-        ("events.k8s.io", "events") => &event::EventsEvent,
         ("", "limitranges") => &limit_range::LimitRange,
         ("", "namespaces") => &namespace::Namespace,
         ("", "nodes") => &node::Node,
         ("", "persistentvolumeclaims") => &persistent_volume_claim::PersistentVolumeClaim,
         ("", "persistentvolumes") => &persistent_volume::PersistentVolume,
         ("", "pods") => &pod::Pod,
-        ("", "resourcequotas") => &resource_quota::ResourceQuota,
         ("", "podtemplates") => &pod_template::PodTemplate,
         ("", "replicationcontrollers") => &replication_controller::ReplicationController,
+        ("", "resourcequotas") => &resource_quota::ResourceQuota,
         ("", "secrets") => &secret::Secret,
-        ("", "services") => &service::Service,
         ("", "serviceaccounts") => &service_account::ServiceAccount,
+        ("", "services") => &service::Service,
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations") => {
             &webhook_configuration::WebhookConfiguration::MUTATING
         }
@@ -88,15 +87,20 @@ pub fn strategy(group: &str, resource: &str) -> &'static dyn Strategy {
             &webhook_configuration::WebhookConfiguration::VALIDATING
         }
         ("apiextensions.k8s.io", "customresourcedefinitions") => &custom_resource_definition::CustomResourceDefinition,
+        ("apps", "controllerrevisions") => &controller_revision::ControllerRevision,
+        ("apps", "daemonsets") => &daemon_set::DaemonSet,
+        ("apps", "deployments") => &deployment::Deployment,
+        ("apps", "replicasets") => &replica_set::ReplicaSet,
+        ("apps", "statefulsets") => &stateful_set::StatefulSet,
+        ("autoscaling", "horizontalpodautoscalers") => &horizontal_pod_autoscaler::HorizontalPodAutoscaler,
+        ("batch", "cronjobs") => &cron_job::CronJob,
+        ("batch", "jobs") => &job::Job,
         ("certificates.k8s.io", "certificatesigningrequests") => {
             &certificate_signing_request::CertificateSigningRequest
         }
         ("coordination.k8s.io", "leases") => &lease::Lease,
         ("discovery.k8s.io", "endpointslices") => &endpoint_slice::EndpointSlice,
-        ("apps", "controllerrevisions") => &controller_revision::ControllerRevision,
-        ("apps", "daemonsets") => &daemon_set::DaemonSet,
-        ("apps", "deployments") => &deployment::Deployment,
-        ("apps", "replicasets") => &replica_set::ReplicaSet,
+        ("events.k8s.io", "events") => &event::EventsEvent,
         ("flowcontrol.apiserver.k8s.io", "flowschemas") => &flow_schema::FlowSchema,
         ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => {
             &priority_level_configuration::PriorityLevelConfiguration
@@ -107,10 +111,12 @@ pub fn strategy(group: &str, resource: &str) -> &'static dyn Strategy {
         ("networking.k8s.io", "networkpolicies") => &network_policy::NetworkPolicy,
         ("networking.k8s.io", "servicecidrs") => &service_cidr::ServiceCidr,
         ("node.k8s.io", "runtimeclasses") => &runtime_class::RuntimeClass,
+        ("policy", "poddisruptionbudgets") => &pod_disruption_budget::PodDisruptionBudget,
         ("rbac.authorization.k8s.io", "clusterrolebindings") => &role_binding::RoleBinding::CLUSTER,
         ("rbac.authorization.k8s.io", "clusterroles") => &role::ClusterRole,
         ("rbac.authorization.k8s.io", "rolebindings") => &role_binding::RoleBinding::NAMESPACED,
         ("rbac.authorization.k8s.io", "roles") => &role::Role,
+        ("resource.k8s.io", "resourceslices") => &resource_slice::ResourceSlice,
         ("scheduling.k8s.io", "priorityclasses") => &priority_class::PriorityClass,
         ("storage.k8s.io", "csidrivers") => &csi_driver::CsiDriver,
         ("storage.k8s.io", "csinodes") => &csi_node::CsiNode,
@@ -118,12 +124,6 @@ pub fn strategy(group: &str, resource: &str) -> &'static dyn Strategy {
         ("storage.k8s.io", "storageclasses") => &storage_class::StorageClass,
         ("storage.k8s.io", "volumeattachments") => &volume_attachment::VolumeAttachment,
         ("storage.k8s.io", "volumeattributesclasses") => &volume_attributes_class::VolumeAttributesClass,
-        ("apps", "statefulsets") => &stateful_set::StatefulSet,
-        ("autoscaling", "horizontalpodautoscalers") => &horizontal_pod_autoscaler::HorizontalPodAutoscaler,
-        ("batch", "cronjobs") => &cron_job::CronJob,
-        ("batch", "jobs") => &job::Job,
-        ("policy", "poddisruptionbudgets") => &pod_disruption_budget::PodDisruptionBudget,
-        ("resource.k8s.io", "resourceslices") => &resource_slice::ResourceSlice,
         _ => &Plain,
     }
 }

@@ -1,4 +1,4 @@
-//! The facts of every built-in kind, in the order of discovery. Fields that a row does not mention have the default.
+//! The facts of every built-in kind, sorted by group and resource. Fields that a row does not mention have the default.
 
 use super::*;
 use crate::facts::{Generation, KindFacts, NameRule};
