@@ -55,6 +55,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "windlass-plane",
             "windlass-scaffold",
             "windlass-testing",
+            "windlass-tls",
             "windlass",
         ],
     ),

@@ -1,6 +1,6 @@
 //! A proxy that forwards requests to an API server and records them.
 
-use std::{convert::Infallible, io, sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc};
 
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
@@ -10,19 +10,14 @@ use hyper_util::{
     server::conn::auto,
 };
 use kube::{Client, client::Body};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    task::JoinSet,
-};
-use tokio_rustls::TlsAcceptor;
+use tokio::net::TcpListener;
+use windlass_tls::Handshake;
 
 use super::records::Records;
 use crate::rbac::needs::Recorded;
 
 /// More than any API server accepts in a request.
 const LONGEST_BODY: usize = 64 << 20;
-/// Timeout for TLS handshakes.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Headers that concern the connection, or authenticate the client to the proxy.
 const OF_CONNECTION: &[&str] = &["authorization", "host", "keep-alive", "proxy-connection", "te", "transfer-encoding"];
 
@@ -41,27 +36,13 @@ pub(super) struct Proxy {
 
 impl Proxy {
     /// Serves clients with a certificate until it is dropped.
-    pub(super) async fn serve(self, listener: TcpListener, tls: Arc<rustls::ServerConfig>) -> io::Result<()> {
-        let acceptor = TlsAcceptor::from(tls);
-        let mut connections = JoinSet::new();
-        loop {
-            tokio::select! {
-                accepted = listener.accept() => {
-                    let (stream, _) = accepted?;
-                    connections.spawn(self.clone().connection(acceptor.clone(), stream));
-                }
-                Some(_) = connections.join_next() => {}
-            }
-        }
+    pub(super) async fn serve(self, listener: TcpListener, tls: Arc<rustls::ServerConfig>) {
+        let serve = |handshake| self.clone().connection(handshake);
+        windlass_tls::accept(listener, tls, usize::MAX, std::future::pending(), serve).await;
     }
 
-    async fn connection(self, acceptor: TlsAcceptor, stream: TcpStream) {
-        let _ = stream.set_nodelay(true);
-        let stream = match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake failed"),
-            Err(_) => return tracing::debug!("TLS handshake took too long"),
-        };
+    async fn connection(self, handshake: Handshake) {
+        let Some(stream) = handshake.complete().await else { return };
         let known = stream.get_ref().1.peer_certificates().is_some_and(|chain| !chain.is_empty());
         let service = hyper::service::service_fn(move |request| {
             let proxy = self.clone();

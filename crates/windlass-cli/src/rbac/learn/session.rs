@@ -25,7 +25,7 @@ pub(super) struct RecordingSession {
     kubeconfig: PathBuf,
     /// Client of the server that bypasses the proxy.
     server: Client,
-    proxy: JoinHandle<io::Result<()>>,
+    proxy: JoinHandle<()>,
     plane: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
     // Dropped last, as the others use it.
     folder: TempDir,
