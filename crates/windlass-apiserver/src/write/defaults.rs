@@ -129,7 +129,8 @@ fn keep_status(endpoint: &Endpoint, object: &mut Value, old: &Value) {
     }
 }
 
-/// Restores everything but the status, and for built-in kinds most of the metadata, for an update of the status.
+/// Restores everything that an update of the status may not change. Custom resources may change only managed fields of
+/// the metadata; built-in kinds may change everything but the deletion timestamp and owner references.
 fn keep_all_but_status(endpoint: &Endpoint, subresource: &str, object: &mut Value, old: &Value) {
     if !matches!(subresource, "status" | "approval") {
         return;
