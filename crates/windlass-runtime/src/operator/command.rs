@@ -182,7 +182,7 @@ mod tests {
         let _ = tracing_subscriber::fmt().with_writer(std::io::sink).try_init();
         let (code, out, err) = execute_with(&["--kubeconfig=/nowhere/at/all", "--log-level=off"]).await;
         assert_eq!((code, out.as_str()), (3, ""));
-        assert!(err.starts_with("error: failed to connect to a cluster: invalid kubeconfig:  "), "{err}");
+        assert!(err.starts_with("error: failed to connect to a cluster: invalid kubeconfig: "), "{err}");
         assert!(err.ends_with("hint: check --kubeconfig, --context and KUBECONFIG\n"), "{err}");
     }
 }

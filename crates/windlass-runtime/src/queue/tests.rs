@@ -318,21 +318,21 @@ async fn metrics_have_client_gos_names() {
         # HELP workqueue_retries Keys that were delayed
         # TYPE workqueue_retries counter
         workqueue_retries_total{name="foo",controller="foo"} 1
-        # HELP workqueue_unfinished_work_seconds How long the keys that workers have now have been held, together
+        # HELP workqueue_unfinished_work_seconds Total age of the keys that workers have now
         # TYPE workqueue_unfinished_work_seconds gauge
         workqueue_unfinished_work_seconds{name="foo",controller="foo"} 2.001
-        # HELP workqueue_longest_running_processor_seconds How long the key that a worker has had longest has been held
+        # HELP workqueue_longest_running_processor_seconds Age of the key that a worker has had longest
         # TYPE workqueue_longest_running_processor_seconds gauge
         workqueue_longest_running_processor_seconds{name="foo",controller="foo"} 2.001
-        # HELP workqueue_queue_duration_seconds How long keys were ready before a worker took them
+        # HELP workqueue_queue_duration_seconds Time that keys were ready before a worker took them
         # TYPE workqueue_queue_duration_seconds histogram
         workqueue_queue_duration_seconds_sum{name="foo",controller="foo"} 0.1
         workqueue_queue_duration_seconds_count{name="foo",controller="foo"} 2
-        # HELP workqueue_work_duration_seconds How long workers had keys
+        # HELP workqueue_work_duration_seconds Time that workers had keys
         # TYPE workqueue_work_duration_seconds histogram
         workqueue_work_duration_seconds_sum{name="foo",controller="foo"} 2.0
         workqueue_work_duration_seconds_count{name="foo",controller="foo"} 1
-        # HELP workqueue_depth Keys that are ready
+        # HELP workqueue_depth Number of ready keys
         # TYPE workqueue_depth gauge
         workqueue_depth{name="foo",controller="foo",priority="-100"} 1
         workqueue_depth{name="foo",controller="foo",priority="0"} 0
