@@ -35,7 +35,15 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("windlass-nodes", &["windlass-clock", "windlass-schema", "windlass-loops", "windlass-apiserver", "windlass"]),
     (
         "windlass-plane",
-        &["windlass-clock", "windlass-loops", "windlass-nodes", "windlass-apiserver", "windlass-store", "windlass"],
+        &[
+            "windlass-clock",
+            "windlass-loops",
+            "windlass-nodes",
+            "windlass-apiserver",
+            "windlass-store",
+            "windlass-tls",
+            "windlass",
+        ],
     ),
     (
         "windlass-testing",

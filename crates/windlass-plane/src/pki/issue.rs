@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
-    PKCS_ECDSA_P256_SHA256, date_time_ymd,
-};
+use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, PKCS_ECDSA_P256_SHA256};
 use rustls::pki_types::ServerName;
+use windlass_tls::{ca_params, leaf_params};
 
 use crate::CertificateAndKey;
 
@@ -30,8 +28,6 @@ pub(super) const AUTHORITY_NAME: &str = "windlass-ca";
 /// The authority outlives the certificates that it issues.
 const AUTHORITY_LIFETIME: Duration = Duration::from_hours(10 * 365 * 24);
 const LEAF_LIFETIME: Duration = Duration::from_hours(365 * 24);
-/// Certificates are backdated: the clocks of a virtual machine and its host may differ.
-const CLOCK_SKEW: Duration = Duration::from_hours(1);
 
 /// A name that the serving certificate covers, as text and as parsed for TLS.
 pub(super) struct CoveredName {
@@ -60,10 +56,9 @@ pub(super) fn authority(now: Duration) -> Result<CertificateAndKey, PkiError> {
 
 /// Creates an authority with the given key.
 pub(super) fn authority_of_key(key: KeyPair, now: Duration) -> Result<CertificateAndKey, PkiError> {
-    let mut params = params("ca", AUTHORITY_NAME, &[], now, now + AUTHORITY_LIFETIME)?;
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    let certificate = params.self_signed(&key).map_err(|source| PkiError::Issue { name: "ca", source })?;
+    let certificate = ca_params(AUTHORITY_NAME, BasicConstraints::Unconstrained, now, now + AUTHORITY_LIFETIME)
+        .and_then(|params| params.self_signed(&key))
+        .map_err(|source| PkiError::Issue { name: "ca", source })?;
     Ok(CertificateAndKey { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
@@ -91,6 +86,7 @@ fn new_key(name: &'static str) -> Result<KeyPair, PkiError> {
     KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(|source| PkiError::Issue { name, source })
 }
 
+/// Returns the parameters of a certificate that an authority signs.
 fn params(
     name: &'static str,
     common_name: &str,
@@ -98,24 +94,10 @@ fn params(
     now: Duration,
     until: Duration,
 ) -> Result<CertificateParams, PkiError> {
-    let mut params = CertificateParams::new(alternative_names).map_err(|source| PkiError::Issue { name, source })?;
-    params.distinguished_name = rcgen::DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, common_name);
-    let epoch = date_time_ymd(1970, 1, 1);
-    params.not_before = epoch + now.saturating_sub(CLOCK_SKEW);
-    params.not_after = epoch + until;
-    Ok(params)
+    leaf_params(common_name, alternative_names, now, until).map_err(|source| PkiError::Issue { name, source })
 }
 
-fn sign(
-    name: &'static str,
-    mut params: CertificateParams,
-    authority: &Authority,
-) -> Result<CertificateAndKey, PkiError> {
-    // Strict verifiers (Python's since 3.13) require basic constraints and the authority key identifier.
-    params.is_ca = IsCa::ExplicitNoCa;
-    params.use_authority_key_identifier_extension = true;
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+fn sign(name: &'static str, params: CertificateParams, authority: &Authority) -> Result<CertificateAndKey, PkiError> {
     let key = new_key(name)?;
     let certificate = params.signed_by(&key, authority.issuer()).map_err(|source| PkiError::Issue { name, source })?;
     Ok(CertificateAndKey { certificate: certificate.pem(), key: key.serialize_pem() })
