@@ -21,7 +21,7 @@ pub(super) struct Addresses {
 
 impl Addresses {
     /// Records an address that a pod already has. If two pods have the same one, the first to be deleted frees it.
-    pub(super) fn learn(&mut self, pod: &ObjectKey, address: &str) {
+    pub(super) fn record(&mut self, pod: &ObjectKey, address: &str) {
         if let Ok(address) = address.parse::<Ipv4Addr>() {
             self.taken.insert(address.into());
             self.of_pods.insert(pod.clone(), address.into());
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn no_two_pods_have_the_same_address_even_when_the_network_is_full() {
         let mut addresses = Addresses::default();
-        addresses.learn(&pod(0), "10.244.0.9");
+        addresses.record(&pod(0), "10.244.0.9");
         let all: HashSet<Ipv4Addr> = (0..400).map(|number| addresses.of(&pod(number), Some("10.244.0.0/24"))).collect();
         assert_eq!(all.len(), 400);
         assert!(all.contains(&"10.128.0.2".parse().unwrap()));

@@ -49,12 +49,12 @@ pub(super) fn add(operator: Operator, fleet: &Fleet, client: Client, stages: Sta
     let registrar = client.clone();
     let simulation = Arc::new(Simulation::new(stages, Subject::Node));
     let leases = Arc::<Mutex<HashMap<String, Renewed>>>::default();
-    let (gone, expired) = (simulation.clone(), leases.clone());
+    let (removed, expired) = (simulation.clone(), leases.clone());
     let heartbeats =
         Heartbeats { client, fleet: fleet.clone(), simulation, lifecycle, context: OnceLock::new(), leases };
     let controller = Controller::new("node", heartbeats).field_manager(FIELD_MANAGER).concurrency(8);
     let controller = controller.on_deleted(move |key, _ctx| {
-        gone.forget(&key);
+        removed.remove(&key);
         expired.lock().remove(key.name());
         async { Ok(()) }
     });

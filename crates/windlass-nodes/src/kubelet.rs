@@ -37,7 +37,7 @@ pub(super) fn add(operator: Operator, fleet: &Fleet, client: Client, runtime: Ar
     let wake = Trigger::new();
     runtime.attach(wake.clone());
     let shared = Arc::new(Shared { fleet: fleet.clone(), addresses: Mutex::default() });
-    let (gone, left) = (shared.clone(), runtime.clone());
+    let (shared_state, pod_runtime) = (shared.clone(), runtime.clone());
     let kubelets = Kubelets { client, shared, runtime, kubelet: OnceLock::new() };
     let controller = Controller::new("kubelet", kubelets)
         .field_manager("kubelet")
@@ -45,8 +45,8 @@ pub(super) fn add(operator: Operator, fleet: &Fleet, client: Client, runtime: Ar
         .source(wake)
         .source(Watch::<Node>::new().filter(Filter::new(begins)).map(pods_of_node))
         .on_deleted(move |key, _ctx| {
-            gone.addresses.lock().release(&key);
-            left.gone(&key);
+            shared_state.addresses.lock().release(&key);
+            pod_runtime.deleted(&key);
             async { Ok(()) }
         });
     operator.controller(controller)
@@ -115,7 +115,7 @@ impl Kubelet {
         let mut addresses = kubelet.shared.addresses.lock();
         for pod in pods.iter().filter(|pod| !is_on_host(pod)) {
             if let Some(address) = pod.status.as_ref().and_then(|status| status.pod_ip.as_deref()) {
-                addresses.learn(&ObjectKey::of(pod.as_ref()), address);
+                addresses.record(&ObjectKey::of(pod.as_ref()), address);
             }
         }
         drop(addresses);

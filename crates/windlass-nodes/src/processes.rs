@@ -92,7 +92,7 @@ pub struct Processes {
 struct Inner {
     shared: Arc<Shared>,
     pods: Mutex<Pods>,
-    tidied: Once,
+    cleaned_up: Once,
 }
 
 #[derive(Default)]
@@ -103,7 +103,7 @@ struct Pods {
     addresses: HashMap<String, Ipv4Addr>,
     next: u32,
     /// The tasks that run pods; they are aborted when this is dropped.
-    lives: JoinSet<()>,
+    tasks: JoinSet<()>,
 }
 
 impl Processes {
@@ -119,7 +119,7 @@ impl Processes {
             closing: AtomicBool::new(false),
             spawner: Spawner::new()?,
         };
-        let inner = Inner { shared: Arc::new(shared), pods: Mutex::default(), tidied: Once::new() };
+        let inner = Inner { shared: Arc::new(shared), pods: Mutex::default(), cleaned_up: Once::new() };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -145,7 +145,7 @@ impl Processes {
             }
         };
         let _ = tokio::time::timeout(within + CLOSING, all).await;
-        self.inner.pods.lock().lives.abort_all();
+        self.inner.pods.lock().tasks.abort_all();
     }
 
     fn run_of(&self, pod: &Pod) -> Option<Arc<Run>> {
@@ -153,7 +153,7 @@ impl Processes {
     }
 
     async fn advance(&self, pod: Arc<Pod>, kubelet: &Kubelet) -> Result<Next> {
-        self.tidy(kubelet);
+        self.clean_up(kubelet);
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         let deleting = pod.metadata.deletion_timestamp.is_some();
         self.inner.pods.lock().uids.insert(ObjectKey::of(pod.as_ref()), uid.clone());
@@ -195,18 +195,18 @@ impl Processes {
         }
         pods.runs.insert(uid.to_owned(), run.clone());
         // Reap finished tasks.
-        while pods.lives.try_join_next().is_some() {}
-        pods.lives.spawn(run.clone().live());
+        while pods.tasks.try_join_next().is_some() {}
+        pods.tasks.spawn(run.clone().live());
         run
     }
 
     /// Learns the addresses of existing pods, and removes the directories of pods that were deleted while no plane was
     /// running.
-    fn tidy(&self, kubelet: &Kubelet) {
-        self.inner.tidied.call_once(|| {
+    fn clean_up(&self, kubelet: &Kubelet) {
+        self.inner.cleaned_up.call_once(|| {
             let Ok(pods) = kubelet.context().list::<Pod>() else { return };
             for pod in &pods {
-                self.inner.pods.lock().learn(pod);
+                self.inner.pods.lock().record(pod);
             }
             let known: HashSet<&str> = pods.iter().filter_map(|pod| pod.metadata.uid.as_deref()).collect();
             let directories =
@@ -219,7 +219,7 @@ impl Processes {
         });
     }
 
-    fn forget(&self, key: &ObjectKey) {
+    fn remove(&self, key: &ObjectKey) {
         let mut pods = self.inner.pods.lock();
         let Some(uid) = pods.uids.remove(key) else { return };
         let directory = self.inner.shared.directory.join("pods").join(&uid);
@@ -235,7 +235,7 @@ impl Processes {
             run.until_over().await;
             let _ = fs::remove_dir_all(directory);
         };
-        pods.lives.spawn(over);
+        pods.tasks.spawn(over);
     }
 }
 
@@ -253,14 +253,14 @@ impl PodRuntime for Processes {
         Box::pin(self.advance(pod, kubelet))
     }
 
-    fn gone(&self, pod: &ObjectKey) {
-        self.forget(pod);
+    fn deleted(&self, pod: &ObjectKey) {
+        self.remove(pod);
     }
 }
 
 impl Pods {
     /// Records the address that a pod already has.
-    fn learn(&mut self, pod: &Pod) {
+    fn record(&mut self, pod: &Pod) {
         let had = pod.status.as_ref().and_then(|status| status.pod_ip.as_deref()?.parse::<Ipv4Addr>().ok());
         let had = had.filter(|had| had.is_loopback() && *had != Ipv4Addr::LOCALHOST);
         self.addresses.extend(pod.metadata.uid.clone().zip(had));

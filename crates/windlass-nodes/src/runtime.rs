@@ -31,5 +31,5 @@ pub(crate) trait PodRuntime: Send + Sync + 'static {
     fn sync<'a>(&'a self, pod: Arc<Pod>, kubelet: &'a Kubelet) -> BoxFuture<'a, Result<Next>>;
 
     /// Called when a pod has been deleted from the server, whether its containers have ended or not.
-    fn gone(&self, pod: &ObjectKey);
+    fn deleted(&self, pod: &ObjectKey);
 }

@@ -53,23 +53,23 @@ async fn run(ctx: Context, shutdown: Shutdown) -> Result<()> {
     let namespaces = ctx.caches().informer::<Namespace>(&Scope::all());
     let claims = ctx.caches().informer::<PersistentVolumeClaim>(&Scope::all());
     let pods = ctx.caches().informer::<Pod>(&Scope::all());
-    let told = shared.clone();
+    let updated = shared.clone();
     let _nodes = nodes.subscribe(move |event| {
-        told.tell(|state| match &event {
+        updated.update(|state| match &event {
             Event::Added { object, .. } | Event::Updated { new: object, .. } => state.update_node(object),
             Event::Deleted { object } => state.remove_node(&object.name_any()),
         })
     });
-    let told = shared.clone();
+    let updated = shared.clone();
     let _namespaces = namespaces.subscribe(move |event| {
-        told.tell(|state| match &event {
+        updated.update(|state| match &event {
             Event::Added { object, .. } | Event::Updated { new: object, .. } => state.update_namespace(object),
             Event::Deleted { object } => state.remove_namespace(&object.name_any()),
         })
     });
-    let told = shared.clone();
+    let updated = shared.clone();
     let _claims = claims.subscribe(move |event| {
-        told.tell(|state| match &event {
+        updated.update(|state| match &event {
             Event::Added { object, .. } | Event::Updated { new: object, .. } => state.update_claim(object),
             Event::Deleted { object } => state.remove_claim(object),
         })
@@ -77,9 +77,9 @@ async fn run(ctx: Context, shutdown: Shutdown) -> Result<()> {
     nodes.synced().await;
     namespaces.synced().await;
     claims.synced().await;
-    let told = shared.clone();
+    let updated = shared.clone();
     let _pods = pods.subscribe(move |event| {
-        told.tell(|state| match &event {
+        updated.update(|state| match &event {
             Event::Added { object, .. } => state.update_pod(None, object),
             Event::Updated { old, new } => state.update_pod(Some(old), new),
             Event::Deleted { object } => state.remove_pod(object),
@@ -106,8 +106,8 @@ struct Done {
 }
 
 impl Shared {
-    fn tell(&self, what: impl FnOnce(&mut State)) {
-        what(&mut self.state.lock());
+    fn update(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.lock());
         self.changed.notify_one();
     }
 
@@ -199,8 +199,8 @@ async fn report_unschedulable(
     }
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
     let present = conditions.into_iter().flatten().find(|condition| condition.type_ == "PodScheduled");
-    let told = present.is_some_and(|one| one.status == "False" && one.message.as_deref() == Some(message));
-    if told && preemption.is_none() {
+    let reported = present.is_some_and(|one| one.status == "False" && one.message.as_deref() == Some(message));
+    if reported && preemption.is_none() {
         return Ok(());
     }
     let since =
@@ -232,10 +232,10 @@ async fn preempt(ctx: &Context, victim: &ObjectKey, uid: &str, node: &str, by: &
     });
     let patch = json!({"metadata": {"uid": uid}, "status": {"conditions": [condition]}});
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-    let told = pods.patch_status(victim.name(), &params, &Patch::Strategic(patch)).await;
-    let pod = match told {
+    let patched = pods.patch_status(victim.name(), &params, &Patch::Strategic(patch)).await;
+    let pod = match patched {
         Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(()),
-        told => told?,
+        patched => patched?,
     };
     let preemptor = by.metadata.uid.as_deref().unwrap_or_default();
     let note = format!("Preempted by pod {preemptor} on node {node}");

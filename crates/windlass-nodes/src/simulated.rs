@@ -73,7 +73,7 @@ impl Simulation {
         }
     }
 
-    pub(super) fn forget(&self, key: &ObjectKey) {
+    pub(super) fn remove(&self, key: &ObjectKey) {
         self.places.lock().remove(key);
     }
 }
@@ -143,7 +143,7 @@ impl PodRuntime for Simulated {
         Box::pin(self.advance(pod, kubelet))
     }
 
-    fn gone(&self, pod: &ObjectKey) {
-        self.simulation.forget(pod);
+    fn deleted(&self, pod: &ObjectKey) {
+        self.simulation.remove(pod);
     }
 }

@@ -23,15 +23,15 @@
 mod files;
 mod kubeconfig;
 mod lock;
+mod loops;
 mod pki;
 mod plane;
-mod running;
 
 pub use kubeconfig::kubeconfig;
 pub use lock::{DataDirLock, Holder, LockError};
+pub use loops::{LoopOptions, Loops};
 pub use pki::{Pki, PkiError};
 pub use plane::{Plane, PlaneError, PlaneOptions, StoreKind};
-pub use running::{LoopOptions, Loops};
 pub use windlass_apiserver::authorization::Permission;
 pub use windlass_loops::{CertificateAndKey, Selection, UnknownLoop};
 pub use windlass_nodes::{

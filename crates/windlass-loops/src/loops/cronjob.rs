@@ -40,12 +40,12 @@ const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
     let loop_ = CronJobs::default();
     let schedules = loop_.schedules.clone();
-    let forget = move |key, _ctx| {
+    let remove = move |key, _ctx| {
         schedules.lock().remove(&key);
         std::future::ready(Ok(()))
     };
     let controller = super::controller::<CronJob>("cronjob-controller", loop_);
-    operator.controller(controller.owns::<Job>().on_deleted(forget).concurrency(5))
+    operator.controller(controller.owns::<Job>().on_deleted(remove).concurrency(5))
 }
 
 /// A schedule as written, and its time zone.
@@ -109,7 +109,7 @@ impl CronJobSync {
         self.active().iter().any(|active| active.uid.as_ref() == uid)
     }
 
-    fn forget(&mut self, uid: Option<&String>) {
+    fn remove_active(&mut self, uid: Option<&String>) {
         self.status().active.iter_mut().for_each(|active| active.retain(|one| one.uid.as_ref() != uid));
         if self.active().is_empty() {
             self.status().active = None;
@@ -135,7 +135,7 @@ impl CronJobSync {
     async fn delete(&mut self, job: &Arc<Job>) -> bool {
         match self.ctx.delete(job).await {
             Ok(()) => {
-                self.forget(job.metadata.uid.as_ref());
+                self.remove_active(job.metadata.uid.as_ref());
                 self.ctx.event(&self.job).normal("SuccessfulDelete", &format!("Deleted job {}", name(job)));
                 true
             }
@@ -186,7 +186,7 @@ impl CronJobSync {
                 continue;
             };
             if found {
-                self.forget(job.metadata.uid.as_ref());
+                self.remove_active(job.metadata.uid.as_ref());
                 let message = format!("Saw completed job: {}, condition: {end}", name(job));
                 self.ctx.event(&self.job).normal("SawCompletedJob", &message);
             }
@@ -211,7 +211,7 @@ impl CronJobSync {
             let key = key_of(&active);
             if self.ctx.live().get::<Job>(&key).await?.is_none() {
                 self.ctx.event(&self.job).normal("MissingJob", &format!("Active job went missing: {}", key.name()));
-                self.forget(active.uid.as_ref());
+                self.remove_active(active.uid.as_ref());
             }
         }
         Ok(())

@@ -44,7 +44,7 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
             if is_lock { Vec::new() } else { vec![ObjectKey::of(endpoints)] }
         }))
         .on_deleted(move |key, ctx| {
-            forgotten.forget(&key);
+            forgotten.remove(&key);
             remove(key, ctx)
         })
         .concurrency(CONCURRENCY);

@@ -49,7 +49,7 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
         .source(nodes.map(services_on_node))
         .watches::<EndpointSlice>(|slice, _| service_of_slice(slice).into_iter().collect())
         .on_deleted(move |key, _| {
-            forgotten.forget(&key);
+            forgotten.remove(&key);
             async { Ok(()) }
         })
         .concurrency(CONCURRENCY);

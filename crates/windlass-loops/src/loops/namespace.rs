@@ -43,7 +43,7 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
         .concurrency(WORKERS)
         .rate_limit(rate_limit)
         .on_deleted(move |key, _ctx| {
-            forgetting.forget(key.name());
+            forgetting.remove(key.name());
             async { Ok(()) }
         });
     operator.controller(controller)
@@ -81,7 +81,7 @@ impl Reconciler<Namespace> for Deletion {
         if contents.remain() {
             self.waiting.wait_for(&ctx.client(), name, contents.remaining_resources());
         } else {
-            self.waiting.forget(name);
+            self.waiting.remove(name);
         }
         if let Some(error) = contents.error() {
             return Err(windlass::Error::new(error));

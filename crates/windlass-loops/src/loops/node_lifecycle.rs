@@ -205,7 +205,7 @@ impl NodeMonitor {
             self.record_about(&name, uid, EventType::Normal, "RemovingNode", &note);
             self.health.remove(&name);
             self.unmarked.remove(&name);
-            self.zones.forget(&zone, &name);
+            self.zones.remove(&zone, &name);
         }
         for node in nodes {
             let name = node.name_any();
@@ -247,7 +247,7 @@ impl NodeMonitor {
             "Unknown" => (UNREACHABLE, NOT_READY),
             _ => {
                 self.set_no_execute_taint(node.clone(), None).await;
-                self.zones.forget(&zone, &name);
+                self.zones.remove(&zone, &name);
                 return;
             }
         };
@@ -269,7 +269,7 @@ impl NodeMonitor {
             };
             let zone = zone_of(&node);
             if !self.set_no_execute_taint(node, Some(key)).await {
-                self.zones.forget(&zone, &name);
+                self.zones.remove(&zone, &name);
             }
         }
     }

@@ -48,7 +48,7 @@ impl Triggers {
     }
 
     /// Removes a deleted service.
-    pub(crate) fn forget(&self, service: &ObjectKey) {
+    pub(crate) fn remove(&self, service: &ObjectKey) {
         self.seen.lock().remove(service);
     }
 }
@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(seconds(&[pod("a", 5)]), None);
         assert_eq!(seconds(&[pod("a", 9), pod("b", 7)]), Some(7));
         assert_eq!(seconds(&[pod("b", 7)]), None);
-        triggers.forget(&ObjectKey::of(&service));
+        triggers.remove(&ObjectKey::of(&service));
         assert_eq!(seconds(&[]), created);
     }
 }

@@ -232,9 +232,9 @@ impl Spawner {
 
     pub(super) async fn start(&self, plan: ProcessSpec, talk: Talk) -> io::Result<Started> {
         let (answer, started) = oneshot::channel();
-        let gone = || io::Error::other("the process launcher has stopped");
-        self.0.send(Job { plan, talk, runtime: Handle::current(), answer }).map_err(|_| gone())?;
-        started.await.map_err(|_| gone())?
+        let stopped = || io::Error::other("the process launcher has stopped");
+        self.0.send(Job { plan, talk, runtime: Handle::current(), answer }).map_err(|_| stopped())?;
+        started.await.map_err(|_| stopped())?
     }
 
     /// Runs a command without input and returns its exit code.

@@ -54,7 +54,7 @@ impl Waiting {
     }
 
     /// Stops waiting for a namespace.
-    pub(super) fn forget(&self, namespace: &str) {
+    pub(super) fn remove(&self, namespace: &str) {
         self.namespaces.lock().remove(namespace);
     }
 }

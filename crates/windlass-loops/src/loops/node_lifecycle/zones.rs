@@ -77,7 +77,7 @@ impl Zones {
     pub(super) fn mark(&mut self, zone: &str, node: &str, tainted: bool) {
         let zone = self.zone(zone);
         if !tainted {
-            zone.forget(node);
+            zone.remove(node);
         }
         if zone.listed.insert(node.to_owned()) {
             zone.waiting.push_back(node.to_owned());
@@ -85,9 +85,9 @@ impl Zones {
     }
 
     /// Removes a node that is ready, deleted, or could not be tainted.
-    pub(super) fn forget(&mut self, zone: &str, node: &str) {
+    pub(super) fn remove(&mut self, zone: &str, node: &str) {
         if let Some(zone) = self.0.get_mut(zone) {
-            zone.forget(node);
+            zone.remove(node);
         }
     }
 
@@ -137,7 +137,7 @@ impl Zones {
 }
 
 impl Zone {
-    fn forget(&mut self, node: &str) {
+    fn remove(&mut self, node: &str) {
         if self.listed.remove(node) {
             self.waiting.retain(|waiting| waiting != node);
         }

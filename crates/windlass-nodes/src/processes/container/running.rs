@@ -85,7 +85,7 @@ impl Run {
                 return finish(ended(128, "StartError", Some(message)));
             }
         };
-        self.forget_logs(name, restarts);
+        self.remove_old_logs(name, restarts);
         let (over, has_ended) = watch::channel(None);
         let (instance, pumps) = self.connect(container, &prepared, log.clone(), &mut started, has_ended);
         self.set_instance(name, instance);
@@ -280,7 +280,7 @@ impl Run {
     }
 
     /// Removes old logs; the current and the previous one are kept.
-    fn forget_logs(&self, container: &str, restarts: i32) {
+    fn remove_old_logs(&self, container: &str, restarts: i32) {
         let old = self.log_path(container, restarts - 2);
         let _ = fs::remove_file(old.with_extension("log.1"));
         let _ = fs::remove_file(old);
