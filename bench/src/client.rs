@@ -106,7 +106,7 @@ impl Client {
         Ok(size)
     }
 
-    /// Sends a request and returns the status and the JSON body, whatever the status is.
+    /// Sends a request and returns the status and the JSON body, regardless of the status.
     pub(crate) async fn ask(&self, method: Method, path: &str, body: Body) -> anyhow::Result<(StatusCode, Value)> {
         let response = self.send(0, method, path, body).await?;
         let status = response.status();

@@ -33,7 +33,7 @@ impl Kind {
         }
     }
 
-    /// Returns the text size that makes an object 1.8 KB, including the fields the real server adds.
+    /// Returns the text size that makes an object 1.8 KB, including the fields kube-apiserver adds.
     pub(crate) fn payload(self) -> usize {
         match self {
             Self::Configmap => 1200,
@@ -103,7 +103,7 @@ impl Kind {
         (self == Self::Widget).then(Definition::widgets)
     }
 
-    /// Returns the object as the real server returns it, for the floor.
+    /// Returns the object as kube-apiserver returns it, for the floor.
     pub(crate) fn stored(self, number: usize, payload: usize) -> Value {
         let mut object = self.object(number, payload);
         let metadata = &mut object["metadata"];

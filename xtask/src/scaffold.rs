@@ -50,7 +50,7 @@ enum Making {
 }
 
 impl Story {
-    /// Whether an object becomes ready when the operator runs with its samples.
+    /// Returns whether an object becomes ready when the operator runs with its samples.
     fn runs(&self) -> bool {
         self.has_samples || matches!(self.making, Making::Commands([_, ..]))
     }
@@ -192,7 +192,7 @@ impl Workshop {
         Ok(project)
     }
 
-    /// Gives a project the lock file of the workspace.
+    /// Copies the workspace's lock file into a project.
     fn lock(&self, project: &Path) -> anyhow::Result<()> {
         fs::copy(Path::new(&self.root).join("Cargo.lock"), project.join("Cargo.lock"))?;
         Ok(())

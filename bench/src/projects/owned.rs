@@ -1,7 +1,7 @@
 //! The part of a project that a person has to read and maintain.
 //!
-//! All text files except for those that a tool rewrites and nobody edits: generated code and manifests, lock files, the
-//! tool's own record, and licences. Non-empty lines are counted, including comments, since they are read as well.
+//! All text files except those that are rewritten by a tool and never edited: generated code and manifests, lock files,
+//! the tool's own record, and licences. Non-empty lines are counted, including comments, since they are read as well.
 
 use std::{fs, path::Path};
 

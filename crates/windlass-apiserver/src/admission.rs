@@ -97,7 +97,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Whether the write is about this resource.
+    /// Returns whether the write is about this resource.
     fn is(&self, group: &str, plural: &str) -> bool {
         &*self.resource.group == group && &*self.resource.plural == plural
     }

@@ -45,7 +45,7 @@ pub enum Action<'a> {
 pub enum Decision {
     /// The request is allowed.
     Allow,
-    /// The request is denied, whatever other authorizers say. The client sees the reason unless it is empty.
+    /// The request is denied, regardless of other authorizers. The client sees the reason unless it is empty.
     Deny(String),
     /// The authorizer does not know the request; it is denied unless another authorizer allows it. The client sees the
     /// reason unless it is empty.
@@ -118,7 +118,7 @@ impl<'a> Action<'a> {
     }
 }
 
-/// 403 in the words of the real server, with the reason of the authorizer.
+/// 403 in the words of kube-apiserver, with the reason of the authorizer.
 pub(crate) fn forbidden(request: &Attributes<'_>, reason: &str) -> ApiError {
     let user = &request.user.name;
     let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };

@@ -207,17 +207,17 @@ impl Call<'_> {
         }
     }
 
-    /// Whether the body is of the endpoint's kind, not of a kind that only a subresource has.
+    /// Returns whether the body is of the endpoint's kind, not of a kind that only a subresource has.
     pub(crate) fn is_own_kind(&self) -> bool {
         self.subresource.is_none_or(|sub| sub.version.is_empty() || sub.kind == self.endpoint.resource.kind)
     }
 
-    /// Whether the request is about CustomResourceDefinitions.
+    /// Returns whether the request is about CustomResourceDefinitions.
     pub(crate) fn is_definition(&self) -> bool {
         self.endpoint.is(definitions::GROUP, definitions::PLURAL)
     }
 
-    /// Whether the request is about this resource of the core group.
+    /// Returns whether the request is about this resource of the core group.
     pub(crate) fn is_core(&self, plural: &str) -> bool {
         self.endpoint.is("", plural)
     }

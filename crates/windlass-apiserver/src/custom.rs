@@ -423,7 +423,7 @@ impl Custom {
         }
     }
 
-    /// Whether the definition is being deleted.
+    /// Returns whether the definition is being deleted.
     pub(crate) fn is_terminating(&self) -> bool {
         self.terminating.load(Ordering::Relaxed)
     }

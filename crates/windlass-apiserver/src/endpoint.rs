@@ -87,22 +87,22 @@ impl Endpoint {
         format!("{}{key}", self.cache.prefix())
     }
 
-    /// Whether this is a version of the given resource.
+    /// Returns whether this is a version of the given resource.
     pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
         &*self.resource.group == group && &*self.resource.plural == plural
     }
 
-    /// Whether objects may have to be converted by the webhook of their CustomResourceDefinition.
+    /// Returns whether objects may have to be converted by the webhook of their CustomResourceDefinition.
     pub(crate) fn has_conversion_webhook(&self) -> bool {
         self.custom().is_some_and(|custom| custom.converter.is_some())
     }
 
-    /// Returns an object as the real server would write it: absent fields that it never omits are filled in.
+    /// Returns an object as kube-apiserver would write it: absent fields that it never omits are filled in.
     pub(crate) fn normalize(&self, object: Value) -> Value {
         decode::decode(object, self.resource.ty, &self.table.types, self.wire_form()).value
     }
 
-    /// The form in which the real server stores objects of this group, which decides how absent fields are decoded.
+    /// The form in which kube-apiserver stores objects of this group, which decides how absent fields are decoded.
     pub(crate) fn wire_form(&self) -> decode::Storage {
         match &*self.resource.group {
             "apiextensions.k8s.io" | "apiregistration.k8s.io" => decode::Storage::Json,
@@ -159,7 +159,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether an object is served as the bytes that are stored.
+    /// Returns whether an object is served as the bytes that are stored.
     pub(crate) fn is_served_as_stored(&self, object: &StoredObject) -> bool {
         object.is_converted() || object.written > self.served_as_stored_after()
     }

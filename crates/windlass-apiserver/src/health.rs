@@ -10,7 +10,7 @@ use crate::{body::Body, query::Query, represent, server::Inner};
 /// The checks behind each endpoint.
 const CHECKS: [&str; 3] = ["ping", "log", "store"];
 
-/// Whether a path is a health endpoint, which anonymous users may read.
+/// Returns whether a path is a health endpoint, which anonymous users may read.
 pub(crate) fn is_health_path(path: &str) -> bool {
     let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
     path.starts_with('/') && matches!(first, "healthz" | "livez" | "readyz") && !path.starts_with("//")

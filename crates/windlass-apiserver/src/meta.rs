@@ -51,7 +51,7 @@ pub(crate) fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
     }
 }
 
-/// Whether the object is being deleted.
+/// Returns whether the object is being deleted.
 pub(crate) fn is_terminating(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_null()
 }

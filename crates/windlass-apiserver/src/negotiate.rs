@@ -1,6 +1,6 @@
 //! Content negotiation: the representation that a client accepts, and the media type of the body that it sent.
 //!
-//! As in the real server, two parties decide. The router compares plain media types (no `application/*`) and answers
+//! As in kube-apiserver, two parties decide. The router compares plain media types (no `application/*`) and answers
 //! `406: Not Acceptable`; the handlers then consider parameters and transformations and answer with the media types
 //! that they accept.
 
@@ -82,7 +82,7 @@ impl Representation {
         Self { media: Media::Json, transform: Transform::None, pretty: false, old_form: false }
     }
 
-    /// Whether stored bytes can be sent unchanged.
+    /// Returns whether stored bytes can be sent unchanged.
     pub(crate) fn is_plain_json(&self) -> bool {
         self.media == Media::Json && self.transform == Transform::None && !self.pretty
     }
@@ -123,7 +123,7 @@ pub(crate) fn error_media(headers: &HeaderMap, _query: Option<&str>) -> Media {
     choose(accept_header(headers), untransformed).map_or(Media::Json, |(media, ..)| media)
 }
 
-/// Whether a client requests `/api` or `/apis` in the aggregated form.
+/// Returns whether a client requests `/api` or `/apis` in the aggregated form.
 pub(crate) fn wants_aggregated_discovery(headers: &HeaderMap) -> Result<bool> {
     let header = accept_header(headers);
     route(header, false)?;
@@ -214,7 +214,7 @@ fn transform_of(clause: &Clause<'_>, media: Media) -> Option<Transform> {
     }
 }
 
-/// Whether a clause that resources satisfy requests a transformation in its old version.
+/// Returns whether a clause that resources satisfy requests a transformation in its old version.
 fn is_old_form(clause: &Clause<'_>, media: Media) -> Option<bool> {
     transform_of(clause, media).map(|_| clause.param("v") == Some("v1beta1"))
 }
@@ -224,7 +224,7 @@ fn untransformed(clause: &Clause<'_>, _: Media) -> Option<()> {
     (!clause.transforms() && clause.param("sv").unwrap_or_default().is_empty()).then_some(())
 }
 
-/// Whether output is indented: as the query says, else for browsers and command-line tools.
+/// Returns whether output is indented: as the query requests, else for browsers and command-line tools.
 fn wants_pretty(headers: &HeaderMap, query: Option<&str>) -> bool {
     if query.is_some_and(|query| query.contains("pretty"))
         && let Some(value) = Query::parse(query).get("pretty").filter(|value| !value.is_empty())

@@ -72,7 +72,7 @@ pub(crate) fn endpoint(current: &Endpoint) -> Endpoint {
     }
 }
 
-/// Whether a group version is this one.
+/// Returns whether a group version is this one.
 pub(crate) fn is_version(group: &str, version: &str) -> bool {
     group == GROUP && version == VERSION
 }

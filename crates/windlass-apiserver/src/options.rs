@@ -1,5 +1,5 @@
-//! The options of each verb: parsed from the query (or the body of a delete), and validated in the words of the real
-//! server.
+//! The options of each verb: parsed from the query (or the body of a delete), and validated in the words of
+//! kube-apiserver.
 
 use serde_json::{Value, json};
 use windlass_schema::{
@@ -139,7 +139,7 @@ impl DeleteOptions {
         Ok(options)
     }
 
-    /// Parses a decoded `DeleteOptions` body; the query is then ignored, as the real server does.
+    /// Parses a decoded `DeleteOptions` body; the query is then ignored, as kube-apiserver does.
     pub(crate) fn from_body(body: &Value) -> Result<Self> {
         let text = |at: &Value| at.as_str().map(str::to_owned);
         let dry_run: Vec<&str> = body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();

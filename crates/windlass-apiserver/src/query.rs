@@ -1,4 +1,4 @@
-//! Query parameters, decoded as the real server decodes them.
+//! Query parameters, decoded as kube-apiserver decodes them.
 
 use std::borrow::Cow;
 

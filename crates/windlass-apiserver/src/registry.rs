@@ -173,17 +173,17 @@ impl Registry {
         custom.or_else(|| self.groups.iter().find(|group| &*group.name == name))
     }
 
-    /// Whether a version of a group has built-in kinds.
+    /// Returns whether a version of a group has built-in kinds.
     pub(crate) fn has_builtin_version(&self, group: &str, version: &str) -> bool {
         self.builtin.get(group).is_some_and(|versions| versions.contains_key(version))
     }
 
-    /// Whether a group is one of the built-in ones.
+    /// Returns whether a group is one of the built-in ones.
     pub(crate) fn has_builtin_group(&self, group: &str) -> bool {
         self.builtin.contains_key(group)
     }
 
-    /// Whether a version of a group is served.
+    /// Returns whether a version of a group is served.
     pub(crate) fn has_version(&self, group: &str, version: &str) -> bool {
         self.builtin.get(group).is_some_and(|versions| versions.contains_key(version))
             || self.custom.get(group).is_some_and(|custom| custom.endpoints.contains_key(version))

@@ -97,7 +97,7 @@ fn old_form(mut value: Value) -> Value {
     value
 }
 
-/// Whether all answers to a request consist of stored bytes.
+/// Returns whether all answers to a request consist of stored bytes.
 pub(crate) fn sends_stored_bytes(call: &Call<'_>) -> bool {
     call.accept.is_plain_json() && call.endpoint.served_as_stored_after() == Revision(0)
 }

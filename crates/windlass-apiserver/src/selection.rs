@@ -45,12 +45,12 @@ impl Selection {
         Ok(Self { prefix, labels, label_bits, fields, needs_object })
     }
 
-    /// Whether everything under the prefix is selected.
+    /// Returns whether everything under the prefix is selected.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// Whether an object is selected; its key must have the prefix.
+    /// Returns whether an object is selected; its key must have the prefix.
     pub(crate) fn matches(&self, endpoint: &Endpoint, object: &StoredObject) -> bool {
         let header = &object.header;
         if !self.labels.is_empty() && !self.labels.matches(|key| header.label(key)) {
@@ -67,7 +67,7 @@ impl Selection {
         })
     }
 
-    /// Whether the object is in the selected namespace.
+    /// Returns whether the object is in the selected namespace.
     pub(crate) fn in_scope(&self, object: &StoredObject) -> bool {
         self.prefix.is_empty() || self.prefix.strip_suffix('/') == Some(&*object.header.namespace)
     }

@@ -16,7 +16,7 @@ use crate::verb::Verb;
 pub struct ApiError {
     /// The HTTP status.
     pub code: StatusCode,
-    /// The machine-readable reason; empty if the real server gives none.
+    /// The machine-readable reason; empty if kube-apiserver sets none.
     pub reason: &'static str,
     /// The message for the client.
     pub message: String,
@@ -181,7 +181,7 @@ impl ApiError {
         }
     }
 
-    /// 500 without a reason, as the real server answers unexpected errors.
+    /// 500 without a reason, as kube-apiserver answers unexpected errors.
     pub fn unexpected(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
@@ -239,7 +239,7 @@ fn cause(error: &FieldError) -> Value {
     json!({"reason": error.kind.reason(), "message": error.body(), "field": error.field})
 }
 
-/// Joins field errors to one message: a single error as it is, several in brackets, duplicates once.
+/// Joins field errors to one message: a single error unchanged, several in brackets, duplicates once.
 pub(crate) fn aggregate(errors: &ErrorList) -> String {
     let mut messages: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let keep: Vec<bool> = {

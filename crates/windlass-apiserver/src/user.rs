@@ -39,7 +39,7 @@ impl User {
         }
     }
 
-    /// Whether this is [`User::anonymous`].
+    /// Returns whether this is [`User::anonymous`].
     pub fn is_anonymous(&self) -> bool {
         self.name == "system:anonymous"
     }

@@ -56,7 +56,7 @@ impl Verb {
         }
     }
 
-    /// Whether the verb only reads.
+    /// Returns whether the verb only reads.
     pub(crate) fn is_read(self) -> bool {
         matches!(self, Self::Get | Self::List | Self::Watch)
     }

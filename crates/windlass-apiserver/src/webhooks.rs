@@ -117,7 +117,7 @@ impl Webhooks {
     }
 }
 
-/// Whether an endpoint has webhook configurations.
+/// Returns whether an endpoint has webhook configurations.
 pub(crate) fn is_configuration(endpoint: &Endpoint) -> bool {
     let resource = &*endpoint.resource;
     &*resource.group == GROUP && matches!(&*resource.plural, MUTATING | VALIDATING)

@@ -110,7 +110,7 @@ pub fn labels(object: &Value, pointer: &str) -> String {
 }
 
 /// Formats a label selector as kubectl does: `a=1,b in (x,y),!c`, or `<none>`. A null selector selects nothing, which
-/// the real server prints as `<none>` too.
+/// kube-apiserver prints as `<none>` too.
 pub fn selector(object: &Value, pointer: &str) -> String {
     let Some(selector) = object.pointer(pointer) else { return "<none>".to_owned() };
     let mut terms: Vec<(String, String)> = entries(selector, "/matchLabels")

@@ -11,8 +11,8 @@ const CONTEXT: usize = 3;
 /// Largest alignment table that is computed to find a minimal difference; beyond it, all lines are shown as replaced.
 const SEARCH_LIMIT: usize = 4_000_000;
 
-/// Whether two values are semantically equal: null, an empty list and an absent field are equal, and so are quantities
-/// of the same value.
+/// Returns whether two values are semantically equal: null, an empty list and an absent field are equal, and so are
+/// quantities of the same value.
 pub(crate) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {

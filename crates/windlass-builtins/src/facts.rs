@@ -77,13 +77,13 @@ pub enum Generation {
 }
 
 impl Generation {
-    /// Whether objects of the kind have a `metadata.generation`.
+    /// Returns whether objects of the kind have a `metadata.generation`.
     pub fn is_set(self) -> bool {
         self != Self::None
     }
 
-    /// Whether an update of the object itself, not of a subresource, increments `metadata.generation`. To be called
-    /// after [`Strategy::prepare_for_update`](crate::strategy::Strategy::prepare_for_update).
+    /// Returns whether an update of the object itself, not of a subresource, increments `metadata.generation`. To be
+    /// called after [`Strategy::prepare_for_update`](crate::strategy::Strategy::prepare_for_update).
     pub fn changes(self, object: &Value, old: &Value) -> bool {
         match self {
             Self::None | Self::Constant => false,
@@ -94,7 +94,7 @@ impl Generation {
     }
 }
 
-/// Whether two objects differ outside the ignored top-level fields.
+/// Returns whether two objects differ outside the ignored top-level fields.
 fn differ(object: &Value, old: &Value, ignored: &[&str]) -> bool {
     let (Some(new), Some(old)) = (object.as_object(), old.as_object()) else { return object != old };
     let differs = |name: &String| !ignored.contains(&name.as_str()) && new.get(name) != old.get(name);

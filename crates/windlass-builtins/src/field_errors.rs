@@ -69,7 +69,7 @@ pub(crate) trait FieldErrors {
         self.add(FieldError::forbidden(path, detail));
     }
 
-    /// Reports something that no object of the kind may have; the real server reports it for the field `[]`.
+    /// Reports something that no object of the kind may have; kube-apiserver reports it for the field `[]`.
     fn forbidden_at_all(&mut self, detail: &str) {
         self.add(FieldError::forbidden(&Path::new("[]"), detail));
     }

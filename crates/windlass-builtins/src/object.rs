@@ -44,7 +44,7 @@ pub fn boolean(value: &Value, pointer: &str) -> Option<bool> {
     value.pointer(pointer).and_then(Value::as_bool)
 }
 
-/// Whether a field is present and not null.
+/// Returns whether a field is present and not null.
 pub fn is_set(value: &Value, pointer: &str) -> bool {
     value.pointer(pointer).is_some_and(|field| !field.is_null())
 }

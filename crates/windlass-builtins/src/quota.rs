@@ -68,7 +68,7 @@ impl Evaluator {
         [Self::Pods, Self::Services, Self::Claims]
     }
 
-    /// Whether a write can change the usage.
+    /// Returns whether a write can change the usage.
     pub fn handles(&self, write: &Write<'_>) -> bool {
         match (self, write.subresource, write.old) {
             (Self::Pods, "", Some(old)) => pods::has_deadline(old) != pods::has_deadline(write.object),
@@ -78,7 +78,7 @@ impl Evaluator {
         }
     }
 
-    /// Whether the objects use a resource of this name.
+    /// Returns whether the objects use a resource of this name.
     pub fn knows(&self, name: &str) -> bool {
         match self {
             Self::Pods => pods::knows(name),
@@ -98,7 +98,7 @@ impl Evaluator {
         }
     }
 
-    /// Whether an object is in all scopes of a quota.
+    /// Returns whether an object is in all scopes of a quota.
     pub fn is_in_scope(&self, quota: &Value, object: &Value) -> bool {
         scopes::selectors(quota).all(|selector| match self {
             Self::Pods => scopes::selects_pod(&selector, object),

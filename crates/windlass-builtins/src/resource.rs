@@ -104,7 +104,7 @@ impl Table {
 }
 
 impl Resource {
-    /// Whether the resource supports a verb.
+    /// Returns whether the resource supports a verb.
     pub fn has_verb(&self, verb: &str) -> bool {
         self.verbs.iter().any(|have| &**have == verb)
     }

@@ -64,54 +64,54 @@ pub(crate) fn list(value: &Value, pointer: &str) -> ResourceList {
     entries(value, pointer).filter_map(|(name, value)| Some((name.to_owned(), quantity(value)?))).collect()
 }
 
-/// Whether a resource is huge pages of some size.
+/// Returns whether a resource is huge pages of some size.
 pub(crate) fn is_huge_page(name: &str) -> bool {
     name.starts_with(HUGE_PAGES)
 }
 
-/// Whether a resource is a standard one, known without a domain.
+/// Returns whether a resource is a standard one, known without a domain.
 pub(crate) fn is_standard(name: &str) -> bool {
     STANDARD.contains(&name) || is_huge_page(name) || name.starts_with("requests.hugepages-")
 }
 
-/// Whether a ResourceQuota can limit a standard resource.
+/// Returns whether a ResourceQuota can limit a standard resource.
 pub(crate) fn is_standard_for_quotas(name: &str) -> bool {
     name != "storage" && is_standard(name)
 }
 
-/// Whether a container may request a standard resource.
+/// Returns whether a container may request a standard resource.
 pub(crate) fn is_standard_for_containers(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_huge_page(name)
 }
 
-/// Whether a resource belongs to Kubernetes itself.
+/// Returns whether a resource belongs to Kubernetes itself.
 pub(crate) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Whether a resource is an extended resource, as provided by device plugins.
+/// Returns whether a resource is an extended resource, as provided by device plugins.
 pub(crate) fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")
         && names::is_qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-/// Whether quantities of a resource must be integers.
+/// Returns whether quantities of a resource must be integers.
 pub(crate) fn is_integer(name: &str) -> bool {
     COUNTED.contains(&name) || is_extended(name)
 }
 
-/// Whether a resource may be overcommitted: limits may exceed requests.
+/// Returns whether a resource may be overcommitted: limits may exceed requests.
 pub(crate) fn may_be_overcommitted(name: &str) -> bool {
     is_native(name) && !is_huge_page(name)
 }
 
-/// Whether a resource can be requested for the pod as a whole.
+/// Returns whether a resource can be requested for the pod as a whole.
 pub(crate) fn is_pod_level(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || is_huge_page(name)
 }
 
-/// Whether a quantity is a multiple of the page size in the resource's name.
+/// Returns whether a quantity is a multiple of the page size in the resource's name.
 pub(crate) fn is_whole_pages(name: &str, quantity: &Quantity) -> bool {
     let size = name.strip_prefix(HUGE_PAGES).and_then(|size| Quantity::parse(size).ok());
     match size {

@@ -96,7 +96,7 @@ impl UpgradeError {
     }
 }
 
-/// Whether an object is a `v1beta1` CustomResourceDefinition, which [`upgrade`] converts.
+/// Returns whether an object is a `v1beta1` CustomResourceDefinition, which [`upgrade`] converts.
 pub fn is_old(object: &Value) -> bool {
     object.get("apiVersion").and_then(Value::as_str) == Some(OLD)
         && object.get("kind").and_then(Value::as_str) == Some("CustomResourceDefinition")
@@ -159,7 +159,7 @@ fn object_at(of: &Value, field: &str) -> Result<Option<Map<String, Value>>, Upgr
     }
 }
 
-/// Whether a value is neither empty nor made of empty values only.
+/// Returns whether a value is neither empty nor made of empty values only.
 fn says_something(value: &Value) -> bool {
     match value {
         Value::Null => false,

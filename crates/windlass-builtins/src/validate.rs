@@ -1,10 +1,10 @@
-//! Validation that several kinds share, with the field errors of the real server.
+//! Validation that several kinds share, with the field errors of kube-apiserver.
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorKind, ErrorList, FieldError, Path};
 use windlass_schema::{go_format, names};
 
-/// Validates a text: returns the real server's messages about it.
+/// Validates a text: returns kube-apiserver's messages about it.
 pub type TextCheck = fn(&str) -> Vec<String>;
 
 /// Returns one `Invalid value` error per message.
@@ -103,7 +103,7 @@ pub fn internal(path: &Path, detail: impl Into<String>) -> FieldError {
     FieldError { kind: ErrorKind::Internal, field: path.to_string(), value: None, detail: detail.into() }
 }
 
-/// Formats a struct of the real server's internal types as in its field errors: the Go fields in their order.
+/// Formats a struct of kube-apiserver's internal types as in its field errors: the Go fields in their order.
 pub fn go_struct(fields: &[(&str, &Value)]) -> String {
     let fields: Vec<_> =
         fields.iter().map(|(name, value)| format!("\"{name}\":{}", go_format::marshal(value))).collect();

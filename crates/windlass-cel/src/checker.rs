@@ -64,7 +64,7 @@ impl Checked {
         }
     }
 
-    /// Whether the expression refers to a variable with this name.
+    /// Returns whether the expression refers to a variable with this name.
     pub fn refers_to(&self, name: &str) -> bool {
         self.references.iter().flatten().any(|reference| matches!(reference, Reference::Ident(ident) if ident == name))
     }

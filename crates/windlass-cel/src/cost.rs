@@ -350,7 +350,7 @@ enum Found<'a> {
     Key,
 }
 
-/// Whether a Kubernetes type counts as a struct.
+/// Returns whether a Kubernetes type counts as a struct.
 fn is_struct(name: &str) -> bool {
     matches!(name, "kubernetes.Quantity" | "kubernetes.URL" | "kubernetes.Semver" | "kubernetes.NamedFormat")
 }
@@ -375,7 +375,7 @@ fn written_size(expr: &Expr) -> Option<Estimate> {
     Some(Estimate::fixed(size as u64))
 }
 
-/// Whether a comprehension only binds a name to a value.
+/// Returns whether a comprehension only binds a name to a value.
 fn is_bind(fold: &Comprehension) -> bool {
     matches!(&fold.range.kind, ExprKind::List { elements, .. } if elements.is_empty())
         && matches!(&fold.condition.kind, ExprKind::Literal(Literal::Bool(false)))

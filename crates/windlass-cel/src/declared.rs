@@ -160,7 +160,7 @@ impl DeclType {
     }
 }
 
-/// Whether a schema itself declares the metadata that the root of a resource always has.
+/// Returns whether a schema itself declares the metadata that the root of a resource always has.
 fn declares_metadata(schema: &Structural) -> bool {
     let is =
         |schema: &Structural, name: &str, kind: Kind| schema.properties.get(name).is_some_and(|p| p.kind == Some(kind));

@@ -61,7 +61,7 @@ pub fn compile(schema: &Arc<Structural>, resource_root: bool) -> Option<Rules> {
     root.map(|root| Rules { schema: schema.clone(), root })
 }
 
-/// Whether a schema or a subschema has rules. Rules that occur only below `allOf` do not count.
+/// Returns whether a schema or a subschema has rules. Rules that occur only below `allOf` do not count.
 pub fn has_rules(schema: &Structural) -> bool {
     tree::has_rules(schema)
 }

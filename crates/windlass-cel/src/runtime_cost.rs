@@ -130,7 +130,7 @@ impl CallCost {
         }
     }
 
-    /// Whether the cost depends on the result.
+    /// Returns whether the cost depends on the result.
     pub(crate) fn needs_result(self) -> bool {
         matches!(self, CallCost::ResultSize(_) | CallCost::MakeList)
     }

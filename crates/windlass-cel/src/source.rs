@@ -76,7 +76,7 @@ impl Source {
         self.lines.last().map_or(0, |end| *end as usize - 1)
     }
 
-    /// Whether the text is empty.
+    /// Returns whether the text is empty.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
@@ -112,7 +112,7 @@ impl Errors {
         }
     }
 
-    /// Whether there are no errors.
+    /// Returns whether there are no errors.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -89,7 +89,7 @@ impl Type {
         }
     }
 
-    /// Whether the type is unknown before evaluation.
+    /// Returns whether the type is unknown before evaluation.
     pub fn is_dyn(&self) -> bool {
         matches!(self, Type::Dyn)
     }

@@ -154,7 +154,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether it is the zero value of its type, as defined by `optional.ofNonZeroValue`.
+    /// Returns whether it is the zero value of its type, as defined by `optional.ofNonZeroValue`.
     pub fn is_zero(&self) -> bool {
         match self {
             Value::Null => true,

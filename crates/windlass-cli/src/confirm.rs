@@ -6,7 +6,7 @@ use anyhow::Context as _;
 
 use crate::failure::ErrorWithHint;
 
-/// Whether the user can be asked.
+/// Returns whether the user can be asked.
 pub(crate) fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
@@ -20,7 +20,7 @@ pub(crate) fn ask(question: &str) -> anyhow::Result<String> {
     Ok(answer.trim().to_owned())
 }
 
-/// Whether the answer is yes.
+/// Returns whether the answer is yes.
 pub(crate) fn is_yes(answer: &str) -> bool {
     matches!(answer, "y" | "Y" | "yes")
 }

@@ -36,7 +36,7 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Whether the environment allows colours.
+/// Returns whether the environment allows colours.
 pub(crate) fn colour_allowed() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -97,7 +97,7 @@ pub(crate) fn open() -> anyhow::Result<OpenProject> {
     Ok(OpenProject { root: root.to_owned(), project })
 }
 
-/// Whether this is the PROJECT file of kubebuilder or Operator SDK, which has the same name.
+/// Returns whether this is the PROJECT file of kubebuilder or Operator SDK, which has the same name.
 fn is_of_kubebuilder(text: &str) -> bool {
     let mut lines = text.lines().skip_while(|line| !line.starts_with("layout:"));
     lines.next().is_some_and(|line| {

@@ -79,7 +79,7 @@ pub(crate) fn announce(folder: &Path, url: &str) -> anyhow::Result<()> {
     ready_file::appear(&file(folder), &format!("{text}\n"))
 }
 
-/// Removes the record. The lock must still be held, lest the record be another plane's.
+/// Removes the record. The lock must still be held, as otherwise the record could be another plane's.
 pub(crate) fn retract(folder: &Path) {
     // The record is invalid once the lock is released.
     let _ = fs::remove_file(file(folder));
@@ -114,8 +114,9 @@ pub(crate) fn wait<T>(
     }
 }
 
-/// Whether a process has the directory's lock file open; `None` if other processes cannot be inspected. The process id
-/// in the file may be from another container or machine that shares the directory, where it denotes another process.
+/// Returns whether a process has the directory's lock file open; `None` if other processes cannot be inspected. The
+/// process id in the file may be from another container or machine that shares the directory, where it denotes another
+/// process.
 pub(crate) fn has_lock_open(pid: u32, folder: &Path) -> Option<bool> {
     let lock = fs::canonicalize(folder.join("lock")).ok()?;
     let descriptors = match fs::read_dir(format!("/proc/{pid}/fd")) {

@@ -44,7 +44,7 @@ static VIRTUAL: LazyLock<RwLock<HashMap<Id, Anchor>>> = LazyLock::new(Default::d
 /// Number of runtimes in `VIRTUAL`; programs without any need no lock.
 static RUNTIMES: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether the time of the current runtime is [virtual](virtual_time).
+/// Returns whether the time of the current runtime is [virtual](virtual_time).
 pub fn is_virtual() -> bool {
     let runtime = || Handle::try_current().ok().map(|runtime| runtime.id());
     RUNTIMES.load(Ordering::Acquire) > 0 && runtime().is_some_and(|runtime| VIRTUAL.read().contains_key(&runtime))

@@ -119,7 +119,7 @@ impl Selection {
         Self(Vec::new())
     }
 
-    /// Whether a loop is selected.
+    /// Returns whether a loop is selected.
     pub fn contains(&self, name: &str) -> bool {
         let decides = |entry: &&String| *entry == "*" || entry.strip_prefix('-').unwrap_or(entry) == name;
         let named = self.0.iter().filter(|entry| *entry != "*").find(decides);
@@ -162,7 +162,7 @@ fn controller<K: Object<DynamicType: Default>>(
     Controller::new(name, reconciler).field_manager(FIELD_MANAGER).reporter(name)
 }
 
-/// Whether a namespace is active.
+/// Returns whether a namespace is active.
 fn is_active_namespace(namespace: &Namespace) -> bool {
     namespace.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Active")
 }

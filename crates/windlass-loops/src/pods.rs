@@ -55,12 +55,12 @@ pub fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("Pending")
 }
 
-/// Whether it is being deleted.
+/// Returns whether it is being deleted.
 pub fn is_terminating(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
 }
 
-/// Whether it has neither ended nor is terminating.
+/// Returns whether it has neither ended nor is terminating.
 pub(crate) fn is_active(pod: &Pod) -> bool {
     !matches!(phase(pod), "Succeeded" | "Failed") && !is_terminating(pod)
 }
@@ -70,12 +70,12 @@ pub(crate) fn ready_condition(pod: &Pod) -> Option<&PodCondition> {
     pod.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == "Ready")
 }
 
-/// Whether it is ready.
+/// Returns whether it is ready.
 pub(crate) fn is_ready(pod: &Pod) -> bool {
     ready_condition(pod).is_some_and(|condition| condition.status == "True")
 }
 
-/// Whether it has been ready for at least this many seconds.
+/// Returns whether it has been ready for at least this many seconds.
 pub(crate) fn is_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> bool {
     let Some(condition) = ready_condition(pod).filter(|condition| condition.status == "True") else { return false };
     if min_ready_seconds == 0 {
@@ -85,7 +85,7 @@ pub(crate) fn is_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) ->
     since.is_some_and(|since| since + i64::from(min_ready_seconds) <= now.as_second())
 }
 
-/// Whether it is bound to a node.
+/// Returns whether it is bound to a node.
 pub(crate) fn is_scheduled(pod: &Pod) -> bool {
     node_of(pod).is_some()
 }

@@ -82,7 +82,7 @@ pub(crate) fn template_of(revision: &ControllerRevision) -> Option<PodTemplateSp
     serde_json::from_value(template).ok()
 }
 
-/// Whether a revision has this data.
+/// Returns whether a revision has this data.
 pub(crate) fn holds(revision: &ControllerRevision, data: &Value) -> bool {
     revision.data.as_ref().is_some_and(|held| held.0 == *data)
 }

@@ -10,7 +10,7 @@ use k8s_openapi::{
 /// Labels of an object.
 pub type Labels = BTreeMap<String, String>;
 
-/// Whether a label selector matches. No selector matches nothing, an empty one everything.
+/// Returns whether a label selector matches. No selector matches nothing, an empty one everything.
 pub fn selects(selector: Option<&LabelSelector>, labels: &Labels) -> bool {
     let Some(selector) = selector else { return false };
     let equal = selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
@@ -21,7 +21,7 @@ pub fn selects(selector: Option<&LabelSelector>, labels: &Labels) -> bool {
         })
 }
 
-/// Whether a node selector term matches a node. An empty term matches nothing.
+/// Returns whether a node selector term matches a node. An empty term matches nothing.
 pub fn term_selects(term: &NodeSelectorTerm, name: &str, labels: &Labels) -> bool {
     let expressions = term.match_expressions.as_deref().unwrap_or_default();
     let fields = term.match_fields.as_deref().unwrap_or_default();
@@ -53,7 +53,7 @@ fn holds(operator: &str, present: Option<&String>, values: &[String]) -> bool {
     }
 }
 
-/// Whether one of the tolerations tolerates a taint.
+/// Returns whether one of the tolerations tolerates a taint.
 pub fn tolerates(tolerations: &[Toleration], taint: &Taint) -> bool {
     tolerations.iter().any(|toleration| {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();

@@ -45,7 +45,7 @@ pub(crate) fn selector(service: &Service) -> Option<&BTreeMap<String, String>> {
     selector.filter(|_| spec.type_.as_deref() != Some("ExternalName"))
 }
 
-/// Whether a service is headless.
+/// Returns whether a service is headless.
 pub(crate) fn is_headless(service: &Service) -> bool {
     matches!(service.spec.as_ref().and_then(|spec| spec.cluster_ip.as_deref()), None | Some("" | "None"))
 }
@@ -127,7 +127,7 @@ pub(crate) fn addresses(pod: &Pod) -> impl Iterator<Item = String> + '_ {
         .map(|address| address.ip.parse::<IpAddr>().map_or_else(|_| address.ip.clone(), |ip| ip.to_string()))
 }
 
-/// Whether a pod has an address and may be an endpoint.
+/// Returns whether a pod has an address and may be an endpoint.
 pub(crate) fn can_be_reached(pod: &Pod, even_terminating: bool) -> bool {
     let has_address = pod.status.as_ref().is_some_and(|status| {
         status.pod_ip.as_ref().is_some_and(|ip| !ip.is_empty())

@@ -26,12 +26,12 @@ pub const BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 /// Annotation with the provisioner of a volume.
 pub const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 
-/// Whether a claim has been bound, even if the binding was lost.
+/// Returns whether a claim has been bound, even if the binding was lost.
 pub fn is_bound(claim: &PersistentVolumeClaim) -> bool {
     claim.annotations().contains_key(COMPLETED)
 }
 
-/// Whether claims of a class wait for the first consumer.
+/// Returns whether claims of a class wait for the first consumer.
 pub fn is_delayed(class: &StorageClass) -> bool {
     class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
 }

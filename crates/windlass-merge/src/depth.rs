@@ -6,7 +6,7 @@ use serde_json::Value;
 /// 128) can parse it even inside a list or a watch event, and walking over it needs little stack.
 pub const MAX_DEPTH: usize = 120;
 
-/// Whether a value is nested deeper than `limit`; a scalar has depth 0. Never recurses past `limit`.
+/// Returns whether a value is nested deeper than `limit`; a scalar has depth 0. Never recurses past `limit`.
 pub(crate) fn exceeds(value: &Value, limit: usize) -> bool {
     exceeds_counting(value, limit, &mut 0)
 }

@@ -118,7 +118,7 @@ impl Patch {
         Ok(Self { operations, strict_errors })
     }
 
-    /// Whether the patch has no operations.
+    /// Returns whether the patch has no operations.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }

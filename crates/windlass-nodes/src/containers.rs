@@ -141,22 +141,22 @@ pub(super) fn apply(pod: &Value, status: &mut Value, change: &Change, now: Times
     }
 }
 
-/// Whether an init container is a sidecar.
+/// Returns whether an init container is a sidecar.
 pub(super) fn is_sidecar(spec: &Value) -> bool {
     spec["restartPolicy"] == "Always"
 }
 
-/// Whether a container is expected to run for as long as the pod does.
+/// Returns whether a container is expected to run for as long as the pod does.
 fn goes_on(spec: &Value, list: &str) -> bool {
     list == "containers" || list == "initContainers" && is_sidecar(spec)
 }
 
-/// Whether a container has terminated successfully.
+/// Returns whether a container has terminated successfully.
 pub(super) fn has_succeeded(entry: &Value) -> bool {
     entry["state"]["terminated"]["exitCode"] == 0
 }
 
-/// Whether a container has terminated, or waits after termination, and has to be restarted.
+/// Returns whether a container has terminated, or waits after termination, and has to be restarted.
 pub(super) fn restarts(pod: &Value, spec: &Value, list: &str, entry: &Value) -> bool {
     let state = &entry["state"];
     let ended = state.get("terminated").or_else(|| {
@@ -216,7 +216,7 @@ fn change_one(entry: &mut Value, spec: &Value, change: &Change, uid: &str, now: 
         }
     }
     if let Some(ready) = change.ready {
-        // A failed container is not ready, whatever the change says.
+        // A failed container is not ready, regardless of the change.
         entry["ready"] = (ready && (entry["state"].get("running").is_some() || has_succeeded(entry))).into();
     }
     if let Some(started) = change.started {

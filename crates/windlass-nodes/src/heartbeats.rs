@@ -205,7 +205,7 @@ impl Heartbeats {
     }
 }
 
-/// Whether a node's status is complete and says that it is ready.
+/// Returns whether a node's status is complete and says that it is ready.
 fn is_well(status: Option<&Value>) -> bool {
     let Some(status) = status else { return false };
     let ready = status["conditions"].as_array().into_iter().flatten().find(|condition| condition["type"] == "Ready");

@@ -52,7 +52,7 @@ pub(super) fn add(operator: Operator, fleet: &Fleet, client: Client, runtime: Ar
     operator.controller(controller)
 }
 
-/// Whether a node starts to be managed here. Heartbeats do not affect its pods.
+/// Returns whether a node starts to be managed here. Heartbeats do not affect its pods.
 fn begins(change: &Change<'_, Node>) -> bool {
     !change.old.is_some_and(runs) && change.new.is_some_and(runs)
 }

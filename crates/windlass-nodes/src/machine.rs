@@ -58,7 +58,7 @@ impl Fleet {
     }
 }
 
-/// Whether a node is simulated here: it is part of the fleet or has the annotation.
+/// Returns whether a node is simulated here: it is part of the fleet or has the annotation.
 pub(super) fn runs(node: &Node) -> bool {
     let annotations = node.metadata.annotations.as_ref();
     annotations.and_then(|annotations| annotations.get(NODE_ANNOTATION)).is_some_and(|value| value == FAKE)

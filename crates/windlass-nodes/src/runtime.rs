@@ -1,4 +1,4 @@
-//! The interface to whatever runs the pods of a node.
+//! The interface to the runtime that runs the pods of a node.
 
 use std::{sync::Arc, time::Duration};
 

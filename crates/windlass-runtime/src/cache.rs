@@ -83,7 +83,7 @@ impl<K: ?Sized> Event<K> {
         }
     }
 
-    /// Whether this is a resync, without a change.
+    /// Returns whether this is a resync, without a change.
     pub fn is_resync(&self) -> bool {
         matches!(self, Self::Updated { old, new } if Arc::ptr_eq(old, new))
     }

@@ -24,7 +24,7 @@ impl Error {
         Self { inner: message.into(), terminal: true }
     }
 
-    /// Whether the error is terminal.
+    /// Returns whether the error is terminal.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }

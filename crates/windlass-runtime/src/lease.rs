@@ -3,8 +3,8 @@
 //! [`LeaderElection`] lets one of several replicas work and keeps the others on standby. [`Sharding`] lets all of them
 //! work, each on its own keys. Both are based on Leases of `coordination.k8s.io/v1` and on one rule:
 //!
-//! **A holder relies on its lease for a shorter time than everybody else.** It counts `renew_deadline` from the time
-//! *before* it sent the successful request. Everybody else counts the longer `lease_duration` from the time *after*
+//! **A holder relies on its lease for a shorter time than all other processes.** It counts `renew_deadline` from the
+//! time *before* it sent the successful request. All others count the longer `lease_duration` from the time *after*
 //! they saw the lease change. Regardless of the delays in between, the holder's time ends first. A time in a Lease is
 //! never compared with a local clock: wall clocks may differ arbitrarily. Only the *rates* of two clocks matter, and
 //! they may differ by `lease_duration / renew_deadline` (by default, a factor of 1.5).

@@ -65,10 +65,11 @@ pub(crate) fn revision_in(version: Option<&str>) -> u64 {
     version.and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
-/// Whether the state in the response to a write is the last one: the object has no finalizers left, and is deleted.
+/// Returns whether the state in the response to a write is the last one: the object has no finalizers left, and is
+/// deleted.
 ///
 /// A server that removes an object at once sets a grace period of zero. A namespace also has `spec.finalizers`, which
-/// are not in its metadata: only its watch tells when it is deleted.
+/// are not in its metadata: only its watch reports when it is deleted.
 pub(crate) fn is_final(group: &str, kind: &str, meta: &ObjectMeta) -> bool {
     meta.deletion_timestamp.is_some()
         && meta.deletion_grace_period_seconds == Some(0)

@@ -269,7 +269,7 @@ impl Operator {
     }
 
     /// Runs the operator as a program: parses the [flags](Flags), handles signals, and runs until one arrives; or
-    /// prints manifests. Errors are printed to stderr with a hint. The exit code tells the kind of error
+    /// prints manifests. Errors are printed to stderr with a hint. The exit code identifies the kind of error
     /// ([`OperatorError::exit_code`]).
     ///
     /// With the feature `otel`, spans are exported to the collector that `OTEL_EXPORTER_OTLP_ENDPOINT` (or

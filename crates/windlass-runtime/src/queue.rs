@@ -232,7 +232,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> Queue<T> {
         self.shared.inner.lock().state.ready(Instant::now())
     }
 
-    /// Whether no key is ready.
+    /// Returns whether no key is ready.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -17,7 +17,7 @@ use std::io;
 
 use tokio_util::sync::CancellationToken;
 
-/// Tells everything in a process to stop. Clones share the state.
+/// Signals everything in a process to stop. Clones share the state.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     drain: CancellationToken,
@@ -67,12 +67,12 @@ impl Shutdown {
         self.abort.cancel();
     }
 
-    /// Whether new work must be rejected.
+    /// Returns whether new work must be rejected.
     pub fn is_draining(&self) -> bool {
         self.drain.is_cancelled() || self.abort.is_cancelled()
     }
 
-    /// Whether work must be dropped.
+    /// Returns whether work must be dropped.
     pub fn is_aborting(&self) -> bool {
         self.abort.is_cancelled()
     }

@@ -190,7 +190,7 @@ pub struct WatchOptions {
     /// it.
     ///
     /// The default here, but [not for informers](crate::cache::Settings::streaming_list). The stream delivers the
-    /// newest state, while a first list may be any state that a replica of the server remembers, even from before this
+    /// newest state, while a first list may be any state that a replica of the server has cached, even from before this
     /// program started; and neither side ever has all of it in memory as text. With 100,000 objects, a list takes about
     /// an eighth less time, and the same memory here.
     pub streaming_list: bool,

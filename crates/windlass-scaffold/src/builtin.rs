@@ -145,7 +145,7 @@ impl Builtin {
         format!("k8s_openapi::{}::{}", self.module, self.kind)
     }
 
-    /// Whether objects of this kind are events; recording an event about an event would never end.
+    /// Returns whether objects of this kind are events; recording an event about an event would never end.
     pub(crate) fn is_event(&self) -> bool {
         self.kind == "Event"
     }
@@ -179,7 +179,7 @@ impl Builtin {
         format!("{} of {group}/{}", self.kind, self.version)
     }
 
-    /// Whether a group given on the command line is the group of this kind.
+    /// Returns whether a group given on the command line is the group of this kind.
     fn is_of(&self, group: &str) -> bool {
         let group = if group == "core" { "" } else { group };
         self.group == group || self.group.split('.').next() == Some(group)
@@ -189,7 +189,7 @@ impl Builtin {
         BUILTINS.iter().any(|one| one.is_of(group))
     }
 
-    /// Whether the group is built in.
+    /// Returns whether the group is built in.
     pub(crate) fn has_group(group: &str) -> bool {
         BUILTINS.iter().any(|one| one.group == group)
     }

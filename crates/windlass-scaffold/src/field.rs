@@ -82,13 +82,13 @@ impl Field {
         }
     }
 
-    /// Whether the name in manifests differs from serde's camelCase of the identifier.
+    /// Returns whether the name in manifests differs from serde's camelCase of the identifier.
     pub(crate) fn needs_rename(&self) -> bool {
         names::lower_camel(self.ident().trim_start_matches("r#")) != self.name
     }
 
-    /// Whether the Rust type is an `Option`. Lists and maps are empty instead, and fields with a default always have a
-    /// value.
+    /// Returns whether the Rust type is an `Option`. Lists and maps are empty instead, and fields with a default always
+    /// have a value.
     pub(crate) fn is_option(&self) -> bool {
         self.optional && self.default.is_none() && !self.is_collection()
     }
@@ -97,7 +97,7 @@ impl Field {
         matches!(self.kind, FieldType::List(_) | FieldType::Map)
     }
 
-    /// Whether the schema requires the field.
+    /// Returns whether the schema requires the field.
     pub(crate) fn is_required(&self) -> bool {
         !self.optional && self.default.is_none()
     }
@@ -121,7 +121,7 @@ impl fmt::Display for FieldType {
     }
 }
 
-/// The command-line syntax; parsing it gives the same field.
+/// The command-line syntax; parsing it yields the same field.
 impl fmt::Display for Field {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.name, self.kind)?;

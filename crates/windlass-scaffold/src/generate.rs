@@ -128,7 +128,7 @@ fn of_resource(project: &Project, resource: &Resource, values: Values) -> Values
         .flag("conversion", has_conversion(resource))
 }
 
-/// Whether the operator converts between versions; a single version needs no conversion.
+/// Returns whether the operator converts between versions; a single version needs no conversion.
 fn has_conversion(resource: &Resource) -> bool {
     resource.webhooks.conversion && resource.versions.len() > 1
 }

@@ -101,7 +101,7 @@ impl Definition {
         self.versions.iter().map(|version| text_of(version, "name")).collect()
     }
 
-    /// Whether a version is served.
+    /// Returns whether a version is served.
     pub fn is_served(&self, version: &str) -> bool {
         self.version(version).is_some_and(|version| version.get("served") != Some(&Value::Bool(false)))
     }

@@ -35,7 +35,7 @@ const TYPES: &str = "Action Api Arc BTreeMap Box Clone Condition Conditions Cont
 const VARIABLES: &str = "api back controller conversion ctx default denied error example labels message new old \
                          operator plane ready reconcile request spec status validate webhook";
 
-/// Whether a word is a Rust keyword.
+/// Returns whether a word is a Rust keyword.
 pub fn is_keyword(word: &str) -> bool {
     KEYWORDS.contains(&word)
 }
@@ -48,22 +48,22 @@ fn is_type(name: &str) -> bool {
     TYPES.split(' ').any(|word| word == name)
 }
 
-/// Whether generated code uses a variable of this name.
+/// Returns whether generated code uses a variable of this name.
 pub(crate) fn is_variable(word: &str) -> bool {
     VARIABLES.split(' ').any(|variable| variable == word)
 }
 
-/// Whether a resource module cannot have this name because a generated module or a crate has it.
+/// Returns whether a resource module cannot have this name because a generated module or a crate has it.
 pub fn is_reserved_module(word: &str) -> bool {
     is_keyword(word) || is_crate(word) || ["api", "main", "manifests"].contains(&word)
 }
 
-/// Whether a name is a DNS-1123 label, as used for namespaces.
+/// Returns whether a name is a DNS-1123 label, as used for namespaces.
 pub fn is_dns_label(name: &str) -> bool {
     name.len() <= 63 && is_like_label(name)
 }
 
-/// Whether a name is a label of any length.
+/// Returns whether a name is a label of any length.
 fn is_like_label(name: &str) -> bool {
     let edge = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = name.as_bytes();
@@ -72,12 +72,12 @@ fn is_like_label(name: &str) -> bool {
         && bytes.last().is_some_and(|byte| edge(*byte))
 }
 
-/// Whether a name is a DNS-1035 label, which starts with a letter, as used for Services and resources.
+/// Returns whether a name is a DNS-1035 label, which starts with a letter, as used for Services and resources.
 pub fn is_dns_1035_label(name: &str) -> bool {
     name.len() <= 63 && is_like_dns_1035_label(name)
 }
 
-/// Whether a name is such a label of any length.
+/// Returns whether a name is such a label of any length.
 fn is_like_dns_1035_label(name: &str) -> bool {
     is_like_label(name) && name.starts_with(|letter: char| letter.is_ascii_lowercase())
 }

@@ -128,7 +128,7 @@ impl<'a> Package<'a> {
         self.manifests.iter().filter(move |object| object["kind"] == *kind)
     }
 
-    /// Whether the operator serves webhooks.
+    /// Returns whether the operator serves webhooks.
     fn has_webhooks(&self) -> bool {
         let component = "/metadata/labels/app.kubernetes.io~1component";
         self.of_kind("Service").any(|service| service.pointer(component).is_some_and(|value| value == "webhook"))

@@ -280,7 +280,7 @@ impl<'t> Decoder<'t> {
     }
 }
 
-/// Whether a null leaves the current value of the field.
+/// Returns whether a null leaves the current value of the field.
 fn ignores_null(field: &Field) -> bool {
     use Scalar::{Bool, Float64, Int32, Int64, String};
     let plain = matches!(field.ty, Type::Struct(_) | Type::Scalar(String | Bool | Int32 | Int64 | Float64));

@@ -47,7 +47,7 @@ pub fn find(name: &str) -> Option<Format> {
     })
 }
 
-/// Whether a string format is checked at all.
+/// Returns whether a string format is checked at all.
 pub fn is_supported(name: &str) -> bool {
     find(name).is_some()
 }

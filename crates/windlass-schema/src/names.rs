@@ -64,7 +64,7 @@ fn is_lower_alnum(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit()
 }
 
-/// Whether the value starts with `first`, ends with `last` and has only `middle` in between: the pattern
+/// Returns whether the value starts with `first`, ends with `last` and has only `middle` in between: the pattern
 /// `first(middle*last)?`.
 fn delimited(value: &[u8], first: fn(u8) -> bool, middle: fn(u8) -> bool, last: fn(u8) -> bool) -> bool {
     match value {

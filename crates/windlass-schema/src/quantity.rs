@@ -72,7 +72,7 @@ impl Quantity {
         self.format
     }
 
-    /// Whether it is zero.
+    /// Returns whether it is zero.
     pub fn is_zero(&self) -> bool {
         self.mantissa == 0
     }
@@ -133,7 +133,7 @@ impl Quantity {
         compare((self.mantissa, self.scale), (other.into(), 0))
     }
 
-    /// Whether the original text is its canonical form.
+    /// Returns whether the original text is its canonical form.
     pub(crate) fn is_text(&self) -> bool {
         self.text.is_some()
     }

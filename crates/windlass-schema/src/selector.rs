@@ -1,8 +1,8 @@
 //! Label and field selectors: the `labelSelector` and `fieldSelector` of a list or watch, and the `LabelSelector` in
 //! objects.
 //!
-//! Parsing accepts exactly what kube-apiserver accepts, with its error messages; printing gives kube-apiserver's form,
-//! which parses back to the same selector.
+//! Parsing accepts exactly what kube-apiserver accepts, with its error messages; printing produces kube-apiserver's
+//! form, which parses back to the same selector.
 
 mod field;
 mod label;

@@ -35,7 +35,7 @@ impl Time {
         self.nanos
     }
 
-    /// Whether this is Go's zero time, the first moment of year one, which is written as null.
+    /// Returns whether this is Go's zero time, the first moment of year one, which is written as null.
     pub fn is_zero(self) -> bool {
         self.seconds == -62_135_596_800 && self.nanos == 0
     }

@@ -27,14 +27,14 @@ pub struct Due {
 }
 
 impl Timetable {
-    /// Parses the schedule of a CronTab. The error says what is wrong with it.
+    /// Parses the schedule of a CronTab. The error explains why it is invalid.
     pub fn new(spec: &CronTabSpec) -> Result<Self, String> {
         let schedule = Schedule::parse(&spec.cron_spec).map_err(|error| error.to_string())?;
         let zone = time_zone(spec.time_zone.as_deref().unwrap_or_default())?;
         Ok(Self { schedule, zone, deadline: spec.starting_deadline_seconds.map(SignedDuration::from_secs) })
     }
 
-    /// Returns what is due now if the last run started at `since`.
+    /// Returns the due run, the number of missed runs and the next run, given that the last one started at `since`.
     pub fn due(&self, since: Timestamp, now: Timestamp) -> Due {
         let earliest = self.deadline.and_then(|deadline| now.checked_sub(deadline).ok());
         let since = earliest.map_or(since, |earliest| since.max(earliest));

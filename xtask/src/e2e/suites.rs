@@ -107,7 +107,7 @@ fn kubectl(_: &Path, peers: &Path) -> anyhow::Result<Command> {
     kubectl_script("kubectl.py", peers)
 }
 
-/// Starts a server of its own, whatever the other suites run against.
+/// Starts a server of its own, regardless of which server the other suites use.
 fn pods(_: &Path, peers: &Path) -> anyhow::Result<Command> {
     kubectl_script("pods.py", peers)
 }

@@ -1,8 +1,8 @@
 //! A reader of the documentation, who types what its pages show: commands into a shell, code into files.
 //!
-//! The README and the quick start are typed completely, as they stand, in a [`Terminal`]. Of the tutorial, blocks are
-//! typed if they only need `windlass` and `cargo`; others need a cluster or a registry. What to do with code is said in
-//! the sentence before it, see [`Edit`].
+//! The README and the quick start are typed completely and verbatim in a [`Terminal`]. Of the tutorial, blocks are
+//! typed if they only need `windlass` and `cargo`; others need a cluster or a registry. The sentence before a code
+//! block says what to do with it; see [`Edit`].
 
 use std::{fs, path::PathBuf};
 
@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether a command is typed without a terminal.
+/// Returns whether a command is typed without a terminal.
 fn is_typed(words: &[String]) -> bool {
     match words.first().map(String::as_str) {
         Some("cargo") => words.get(1).is_none_or(|command| command != "install"),

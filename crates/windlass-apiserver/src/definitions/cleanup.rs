@@ -27,12 +27,12 @@ use crate::{
 /// The finalizer that keeps a definition until its objects are deleted.
 pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Whether the objects of a definition have to be deleted.
+/// Returns whether the objects of a definition have to be deleted.
 pub(super) fn is_due(object: &Value) -> bool {
     meta::is_terminating(object) && meta::finalizers(object).iter().any(|name| name == FINALIZER)
 }
 
-/// Deletes the objects of a definition, waits for those that have finalizers, then removes the definition's finalizer.
+/// Deletes the objects of a CRD, waits for those that have finalizers, then removes the CRD's finalizer.
 pub(super) async fn run(server: Weak<Inner>, name: String, uid: Box<str>, endpoint: Option<Arc<Endpoint>>) {
     if let Some(endpoint) = &endpoint {
         let Some(strong) = server.upgrade() else { return };

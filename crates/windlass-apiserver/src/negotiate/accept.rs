@@ -20,18 +20,18 @@ impl<'a> Clause<'a> {
         self.params.iter().rev().find(|(have, _)| *have == name).map(|(_, value)| *value)
     }
 
-    /// Whether the clause requests another form of the object.
+    /// Returns whether the clause requests another form of the object.
     pub(super) fn transforms(&self) -> bool {
         ["as", "g", "v"].iter().any(|name| self.param(name).is_some())
     }
 
-    /// Whether the range covers a media type.
+    /// Returns whether the range covers a media type.
     pub(super) fn names(&self, media_type: &str) -> bool {
         let (main, sub) = media_type.split_once('/').unwrap_or((media_type, ""));
         (self.main == "*" && self.sub == "*") || (self.main == main && (self.sub == "*" || self.sub == sub))
     }
 
-    /// Whether the clause precedes another. This is not an order: two clauses may each precede the other.
+    /// Returns whether the clause precedes another. This is not an order: two clauses may each precede the other.
     fn before(&self, other: &Self) -> bool {
         self.quality > other.quality || (self.main != "*" && other.main == "*") || (self.sub != "*" && other.sub == "*")
     }

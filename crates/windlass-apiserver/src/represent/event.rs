@@ -45,7 +45,7 @@ impl EventFormat {
         if self.protobuf { "application/vnd.kubernetes.protobuf;stream=watch" } else { "application/json" }
     }
 
-    /// Whether watchers can share the events of the log.
+    /// Returns whether watchers can share the events of the log.
     pub(crate) fn is_plain_json(&self) -> bool {
         self.plain
     }

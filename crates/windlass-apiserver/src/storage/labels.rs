@@ -11,7 +11,7 @@ impl LabelBits {
         Self(labels.into_iter().fold(0, |bits, (key, value)| bits | 1 << (hash(key, value) % 64)))
     }
 
-    /// Whether an object with this filter may have all labels of the other one.
+    /// Returns whether an object with this filter may have all labels of the other one.
     pub(crate) fn may_have(self, wanted: Self) -> bool {
         self.0 & wanted.0 == wanted.0
     }

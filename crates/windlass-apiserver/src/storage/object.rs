@@ -118,7 +118,7 @@ impl StoredObject {
         Some(Self { written: self.written, is_converted: true, ..converted })
     }
 
-    /// Whether the object was converted to the served version from another stored one.
+    /// Returns whether the object was converted to the served version from another stored one.
     pub(crate) fn is_converted(&self) -> bool {
         self.is_converted
     }
@@ -204,7 +204,7 @@ impl StoredObject {
             .unwrap_or_else(|_| windlass_schema::json::parse(&self.bytes).expect("a stored object must be JSON").value)
     }
 
-    /// Whether the stored form of the object is exactly these bytes.
+    /// Returns whether the stored form of the object is exactly these bytes.
     pub(crate) fn is_stored_as(&self, raw: &[u8]) -> bool {
         let (head, tail) = self.around_version();
         raw.len() == head.len() + tail.len() && raw.starts_with(head) && raw.ends_with(tail)

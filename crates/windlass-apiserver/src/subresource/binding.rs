@@ -42,7 +42,7 @@ fn bind(object: &mut Value, binding: &Value, now: jiff::Timestamp) -> Result<()>
     let name = meta::text(object, "name").to_owned();
     let errors = pod::binding::validate(binding);
     if !errors.is_empty() {
-        // The real server does not expect this error either.
+        // kube-apiserver does not expect this error either.
         return Err(ApiError::unexpected(aggregate(&errors)));
     }
     pod::binding::bind(object, binding, now).map_err(|why| ApiError::conflict("pods/binding", "", &name, &why))

@@ -53,7 +53,7 @@ impl Inner {
         if stands { Ok((user(&claims), meant)) } else { Err("service account token has been invalidated".to_owned()) }
     }
 
-    /// Whether an object is the bound one and is not about to be removed.
+    /// Returns whether an object is the bound one and is not about to be removed.
     fn is_there(&self, plural: &str, namespace: &str, wanted: &Reference) -> bool {
         let key = if namespace.is_empty() { wanted.name.clone() } else { format!("{namespace}/{}", wanted.name) };
         let object = self.storage.cache(&format!("/core/{plural}/")).get(&key);

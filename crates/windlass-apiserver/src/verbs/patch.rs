@@ -141,7 +141,7 @@ impl Patch {
         }
     }
 
-    /// Whether the patch creates an object that does not exist.
+    /// Returns whether the patch creates an object that does not exist.
     fn creates(&self) -> bool {
         matches!(self, Self::Apply { .. })
     }

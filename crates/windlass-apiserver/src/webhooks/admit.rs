@@ -202,7 +202,7 @@ fn endpoint_for(call: &Call<'_>, hook: &Hook, subject: &Subject<'_>) -> Option<A
     matching.min_by_key(|(rule, _)| *rule).map(|(_, other)| other.clone())
 }
 
-/// Whether the namespace of a request is selected; cluster-scoped requests always are.
+/// Returns whether the namespace of a request is selected; cluster-scoped requests always are.
 fn in_namespaces(call: &Call<'_>, namespaces: &Labels, subject: &Subject<'_>, object: &Value) -> Result<bool> {
     let is_namespace = &*call.endpoint.resource.plural == "namespaces";
     let namespace = call.target.namespace;
@@ -218,7 +218,7 @@ fn in_namespaces(call: &Call<'_>, namespaces: &Labels, subject: &Subject<'_>, ob
     namespaces.selects(&found.to_value()).map_err(ApiError::internal)
 }
 
-/// Whether all match conditions hold. A condition that does not hold decides, even if others fail.
+/// Returns whether all match conditions hold. A condition that does not hold decides, even if others fail.
 fn conditions_hold(
     call: &Call<'_>,
     hook: &Hook,

@@ -52,7 +52,7 @@ pub(crate) struct Target {
 pub(crate) struct Limits {
     /// The time limit.
     pub(crate) timeout: Duration,
-    /// Whether the webhook is told the time limit.
+    /// Whether the time limit is sent to the webhook.
     pub(crate) announced: bool,
 }
 
@@ -105,7 +105,7 @@ impl Target {
     /// Posts a review and returns the answer, of any kind.
     ///
     /// # Errors
-    /// If there is no answer, in the words of the real server.
+    /// If there is no answer, in the words of kube-apiserver.
     pub(crate) async fn post(&self, review: &Value, limits: Limits) -> Result<Value, String> {
         let url = match limits.announced {
             true => format!("{}?timeout={}s", self.url, limits.timeout.as_secs()),

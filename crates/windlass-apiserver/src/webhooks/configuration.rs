@@ -29,7 +29,7 @@ pub(super) struct Hook {
     pub(super) namespaces: Labels,
     pub(super) objects: Labels,
     pub(super) conditions: Vec<Result<MatchCondition, String>>,
-    /// The address, or what is wrong with it.
+    /// The address, or why it is invalid.
     pub(super) target: Result<Target, String>,
     pub(super) timeout: Duration,
     /// Whether a failed call is ignored.

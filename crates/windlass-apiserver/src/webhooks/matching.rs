@@ -86,12 +86,12 @@ impl Labels {
         Self(Some(parsed.and_then(|parsed| Selector::try_from(parsed).map_err(|error| error.to_string()))))
     }
 
-    /// Whether it selects everything.
+    /// Returns whether it selects everything.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Whether it selects an object by its labels.
+    /// Returns whether it selects an object by its labels.
     pub(super) fn selects(&self, object: &Value) -> Result<bool, String> {
         match &self.0 {
             None => Ok(true),

@@ -29,7 +29,7 @@ impl Allocation {
         Self { claim: None }
     }
 
-    /// Keeps the reservation, because the write succeeded, and releases whatever the new state no longer uses.
+    /// Keeps the reservation, because the write succeeded, and releases all values that the new state no longer uses.
     pub(crate) fn keep(mut self) {
         if let Some((allocator, claim)) = self.claim.take() {
             allocator.lock().commit(claim);

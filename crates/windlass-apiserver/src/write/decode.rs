@@ -104,7 +104,7 @@ fn check_kind(call: &Call<'_>, given: (&str, &str), expected: (&str, &str)) -> R
     let ((given_version, given_kind), (api_version, kind)) = (given, expected);
     let version = given_version.rsplit('/').next().unwrap_or_default();
     let endpoint = call.endpoint;
-    // The real server decodes CustomResourceDefinitions in a server of their own, which knows no other kinds.
+    // kube-apiserver decodes CustomResourceDefinitions in a server of their own, which knows no other kinds.
     let definitions = call.is_definition();
     let known = endpoint
         .table

@@ -22,7 +22,7 @@ pub(super) fn remove_system_fields(object: &mut Value) {
     }
 }
 
-/// Whether the server has to generate the name of a new object.
+/// Returns whether the server has to generate the name of a new object.
 pub(super) fn needs_generated_name(object: &Value) -> bool {
     meta::text(object, "name").is_empty() && !meta::text(object, "generateName").is_empty()
 }

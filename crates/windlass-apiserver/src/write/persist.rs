@@ -130,8 +130,8 @@ pub(super) async fn update(
     Ok(Persisted { written: Written::Stored(stored.into()), effect })
 }
 
-/// Whether an update completes the deletion of an object, by removing its last finalizer. Namespaces have finalizers in
-/// their spec as well.
+/// Returns whether an update completes the deletion of an object, by removing its last finalizer. Namespaces have
+/// finalizers in their spec as well.
 fn completes_deletion(endpoint: &Endpoint, object: &Value, old: &Value) -> bool {
     let is_namespace = endpoint.is("", "namespaces");
     meta::is_terminating(object)
@@ -182,7 +182,7 @@ fn deletion_error(endpoint: &Endpoint, current: &StoredObject, error: StoreError
     }
 }
 
-/// Tells the endpoint that serves the resource now, if it was replaced since the request began, that an object was
+/// Notifies the endpoint that serves the resource now, if it was replaced since the request began, that an object was
 /// written under the previous schema.
 fn note_written(server: &Inner, endpoint: &Endpoint, revision: Revision) {
     if endpoint.custom().is_none() {

@@ -41,7 +41,7 @@ pub(super) fn validate(
     if errors.is_empty() {
         return Ok(());
     }
-    // The message names the group of the storage version, as the real server does for events.
+    // The message names the group of the storage version, as kube-apiserver does for events.
     Err(ApiError::invalid(&resource.kind, &endpoint.stored.group, name, &errors))
 }
 
@@ -64,7 +64,7 @@ fn custom_resource_errors(
         None if !wrong_type.is_empty() => return wrong_type,
         None => metadata_errors(endpoint, object, None),
         Some(old) => {
-            // The real server runs the rules of all kinds, then those of custom resources. Both include the rules about
+            // kube-apiserver runs the rules of all kinds, then those of custom resources. Both include the rules about
             // changed metadata, so their errors are reported twice.
             let mut errors = metadata_errors(endpoint, object, None);
             let changes = metadata_update_errors(object, old);

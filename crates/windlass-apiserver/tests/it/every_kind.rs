@@ -75,7 +75,7 @@ fn name(resource: &Resource) -> &'static str {
     if &*resource.kind == "IPAddress" { "10.9.8.7" } else { "it" }
 }
 
-/// Whether objects of the kind are created with a finalizer.
+/// Returns whether objects of the kind are created with a finalizer.
 fn is_protected(resource: &Resource) -> bool {
     matches!(&*resource.kind, "PersistentVolume" | "PersistentVolumeClaim" | "VolumeAttributesClass")
 }

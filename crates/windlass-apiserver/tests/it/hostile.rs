@@ -61,7 +61,7 @@ fn no_patch_breaks_the_server() {
     property((media, patch), async |client, (media, patch)| {
         let path = format!("{CONFIG_MAPS}/a");
         let answer = client.ask(Method::PATCH, &path, &[("content-type", media)], patch.clone()).await;
-        // A strategic merge patch with an invalid directive is a 500 on the real server too.
+        // A strategic merge patch with an invalid directive is a 500 on kube-apiserver too.
         if media != "application/strategic-merge-patch+json" {
             check(&answer, &patch);
         }

@@ -86,7 +86,7 @@ impl Strategy for CronJob {
             warnings.extend(job::spec_warnings(spec, &path));
         }
         if old.is_some() && text(object, "/spec/schedule").contains("TZ") {
-            // The real server uses this field name.
+            // kube-apiserver uses this field name.
             warnings.push(
                 "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
                  https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
@@ -195,7 +195,7 @@ fn validate_time_zone(zone: &str, path: &Path, errors: &mut ErrorList) {
         let detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
         errors.invalid(path, zone, detail);
     }
-    // The real server's time zone library accepts this name, but only in this case.
+    // kube-apiserver's time zone library accepts this name, but only in this case.
     if zone != "Local"
         && let Err(error) = time_zone(zone)
     {

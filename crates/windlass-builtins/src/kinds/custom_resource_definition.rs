@@ -1,7 +1,7 @@
 //! CustomResourceDefinitions: defaults, validation, status, and the typed view that the server uses.
 //!
 //! [`Definition`] is the typed view. [`accept_names`], [`establish`], [`check_structural`] and [`api_approval`] are the
-//! decisions of the real server's controllers; each accepts a CRD and returns its new status, or `None` if nothing
+//! decisions of kube-apiserver's controllers; each accepts a CRD and returns its new status, or `None` if nothing
 //! changes.
 
 mod approval;
@@ -124,13 +124,13 @@ fn storage_version(object: &Value) -> Option<Value> {
     Some(text(storage, "/name").into())
 }
 
-/// Returns the message for schemas that are nested too deeply. In the real server, only its JSON parser limits the
+/// Returns the message for schemas that are nested too deeply. In kube-apiserver, only its JSON parser limits the
 /// depth.
 fn too_deep() -> String {
     format!("schemas must not be nested more than {MAX_DEPTH} levels deep")
 }
 
-/// Whether schemas are nested more deeply than the compiled form supports.
+/// Returns whether schemas are nested more deeply than the compiled form supports.
 fn is_too_deep(schema: schema::Props<'_>) -> bool {
     schema.is_deeper_than(MAX_DEPTH - 1)
 }

@@ -16,8 +16,7 @@ use crate::strategy::{Strategy, WriteContext};
 #[derive(Debug, Clone, Copy)]
 pub struct DaemonSet;
 
-/// Counts the changes of the template. Formerly a field of the spec, it still is one in the real server's internal
-/// type.
+/// Counts the changes of the template. Formerly a field of the spec, it still is one in kube-apiserver's internal type.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 const COLUMNS: &[Column] = &[

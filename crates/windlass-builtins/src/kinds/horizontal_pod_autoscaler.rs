@@ -96,7 +96,7 @@ impl Strategy for HorizontalPodAutoscaler {
     }
 }
 
-/// Whether an object is of `autoscaling/v1`.
+/// Returns whether an object is of `autoscaling/v1`.
 fn is_old(object: &Value) -> bool {
     text(object, "/apiVersion") == "autoscaling/v1"
 }

@@ -19,7 +19,7 @@ pub struct IngressClass;
 const MAX_CONTROLLER: usize = 250;
 const PATH: &str = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+";
 
-/// Whether the class is the default for Ingresses without a class.
+/// Returns whether the class is the default for Ingresses without a class.
 pub fn is_default_class(class: &Value) -> bool {
     let annotation = "ingressclass.kubernetes.io/is-default-class";
     map(class, "/metadata/annotations").is_some_and(|all| all.get(annotation).is_some_and(|on| on == "true"))

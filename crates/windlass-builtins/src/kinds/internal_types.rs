@@ -1,4 +1,4 @@
-//! Formatting of values as in the real server's messages: with the field names of its internal types, including unset
+//! Formatting of values as in kube-apiserver's messages: with the field names of its internal types, including unset
 //! fields.
 
 mod template;

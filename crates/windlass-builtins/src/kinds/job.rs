@@ -129,7 +129,7 @@ pub(super) fn spec_warnings(spec: &Value, path: &Path) -> Vec<String> {
     warnings
 }
 
-/// Whether a job has a condition with this status.
+/// Returns whether a job has a condition with this status.
 fn has_condition(job: &Value, kind: &str, status: &str) -> bool {
     let conditions = items(job, "/status/conditions").iter();
     conditions.into_iter().any(|have| text(have, "/type") == kind && text(have, "/status") == status)

@@ -45,7 +45,7 @@ impl Strategy for Lease {
             errors.push(FieldError::invalid(&path, &count.into(), "must be greater than or equal to 0"));
         }
         if let Some(strategy) = object.pointer("/spec/strategy").and_then(Value::as_str) {
-            // The doubled name is the real server's.
+            // The doubled name is kube-apiserver's.
             let path = spec.child("strategy").child("strategy");
             if strategy.contains('/') {
                 errors.extend(validate::qualified_name(&path, strategy));

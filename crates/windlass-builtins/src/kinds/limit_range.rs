@@ -126,7 +126,7 @@ fn validate_item(item: &Value, path: &Path, errors: &mut ErrorList) {
 fn validate_amounts(name: &str, amounts: &Amounts, path: &Path, errors: &mut ErrorList) {
     let (min, max) = (amounts.min.get(name), amounts.max.get(name));
     let (default, request) = (amounts.default.get(name), amounts.request.get(name));
-    // The reported field and value differ from rule to rule, as in the real server.
+    // The reported field and value differ from rule to rule, as in kube-apiserver.
     let mut ordered =
         |low: (Option<&Quantity>, &str), high: (Option<&Quantity>, &str), field: &str, shows_low: bool| {
             if let (Some(less), Some(more)) = (low.0, high.0)

@@ -100,7 +100,7 @@ pub fn begin_deletion(object: &mut Value, now: Timestamp) -> bool {
     true
 }
 
-/// Whether a namespace can be removed: it is terminating, and both lists of finalizers are empty.
+/// Returns whether a namespace can be removed: it is terminating, and both lists of finalizers are empty.
 pub fn may_be_removed(object: &Value) -> bool {
     is_set(object, "/metadata/deletionTimestamp")
         && items(object, "/metadata/finalizers").is_empty()
@@ -132,7 +132,7 @@ fn phase_error(object: &Value) -> Option<FieldError> {
         ("Active", "may only be 'Active' if `deletionTimestamp` is empty")
     };
     let actual = text(object, "/status/phase");
-    // The capital letter is the real server's.
+    // The capital letter is kube-apiserver's.
     (actual != phase).then(|| FieldError::invalid(&Path::new("status").child("Phase"), &actual.into(), detail))
 }
 

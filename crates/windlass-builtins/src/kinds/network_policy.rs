@@ -192,7 +192,7 @@ fn validate_port(port: &Value, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// Whether a network is a proper subset of another.
+/// Returns whether a network is a proper subset of another.
 fn is_strictly_inside((inner, inner_bits): (IpAddr, u8), (outer, outer_bits): (IpAddr, u8)) -> bool {
     let widened = |ip: IpAddr| match ip {
         IpAddr::V4(v4) => u128::from(v4.to_bits()) << 96,

@@ -135,7 +135,7 @@ fn same_data_sources(object: &mut Value) {
     }
 }
 
-/// Whether a claim requests a class, in the field or in the deprecated annotation.
+/// Returns whether a claim requests a class, in the field or in the deprecated annotation.
 pub fn asks_for_class(claim: &Value) -> bool {
     old_class(claim).is_some() || is_set(claim, "/spec/storageClassName")
 }
@@ -149,7 +149,7 @@ fn old_class(claim: &Value) -> Option<&str> {
     map(claim, "/metadata/annotations").and_then(|all| all.get(OLD_CLASS)?.as_str())
 }
 
-/// Whether a claim requests more storage than before.
+/// Returns whether a claim requests more storage than before.
 pub fn grows(claim: &Value, old: &Value) -> bool {
     let asked = |claim: &Value| claim.pointer("/spec/resources/requests/storage").and_then(quantity);
     match (asked(claim), asked(old)) {

@@ -129,18 +129,18 @@ pub(super) fn template_warnings(workload: &Value) -> Vec<String> {
     pod::template_warnings(template, &Path::new("spec").child("template"))
 }
 
-/// Whether an update has not changed the generation.
+/// Returns whether an update has not changed the generation.
 pub(super) fn same_generation(object: &Value, old: &Value) -> bool {
     integer(object, "/metadata/generation") == integer(old, "/metadata/generation")
 }
 
-/// Whether a selector is empty and therefore selects everything.
+/// Returns whether a selector is empty and therefore selects everything.
 pub(super) fn is_empty_selector(selector: &Value) -> bool {
     map(selector, "/matchLabels").is_none_or(|labels| labels.is_empty())
         && items(selector, "/matchExpressions").is_empty()
 }
 
-/// Whether a valid selector matches the pods of a template.
+/// Returns whether a valid selector matches the pods of a template.
 pub(super) fn selects(selector: &Value, template: &Value) -> bool {
     let label = |key: &str| template.pointer("/metadata/labels").and_then(|labels| labels.get(key));
     entries(selector, "/matchLabels").all(|(key, value)| label(key) == Some(value))

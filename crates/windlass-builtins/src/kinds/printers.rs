@@ -1,7 +1,7 @@
 //! The columns of `kubectl get` for kinds without a file of their own.
 //!
-//! Kinds that have no printer (roles, limit ranges, CustomResourceDefinitions...) are shown by the real server with their
-//! name and creation time.
+//! Kinds that have no printer (roles, limit ranges, CustomResourceDefinitions...) are shown by kube-apiserver with
+//! their name and creation time.
 
 pub(super) mod admission;
 pub(super) mod component_status;

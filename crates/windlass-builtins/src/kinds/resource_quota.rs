@@ -98,7 +98,7 @@ fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object), requests.join(", ").into(), limits.join(", ").into(), age(object, now)]
 }
 
-/// Whether a scope can apply to a resource.
+/// Returns whether a scope can apply to a resource.
 fn fits(scope: &str, resource: &str) -> bool {
     let is_computed = matches!(
         resource,
@@ -201,7 +201,7 @@ fn validate_selector(object: &Value, path: &Path, unfit: impl Fn(&str) -> usize,
     }
 }
 
-/// Formats the scope selector as the real server does, with the field names of its internal types.
+/// Formats the scope selector as kube-apiserver does, with the field names of its internal types.
 fn shown_selector(rules: &[Value]) -> String {
     let show = |rule: &Value| {
         let (scope, operator) = (copy(rule, "/scopeName"), copy(rule, "/operator"));

@@ -56,7 +56,7 @@ fn validate_cluster_role(object: &Value, options: LabelSelectorOptions) -> Error
         let path = path.index(index);
         errors.extend(validate_label_selector(Some(selector), options, &path));
         if is_invalid(selector) {
-            // The real server shows the selector that it failed to convert.
+            // kube-apiserver shows the selector that it failed to convert.
             errors.invalid(&path, Value::Null, "invalid label selector.");
         }
     }

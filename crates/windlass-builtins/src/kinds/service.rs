@@ -1,6 +1,6 @@
 //! Services: defaults, validation, changes of the type, and the allocation of cluster IPs and node ports.
 //!
-//! The real server allocates before it validates: a request passes through [`allocator::ServiceAllocator::allocate`]
+//! kube-apiserver allocates before it validates: a request passes through [`allocator::ServiceAllocator::allocate`]
 //! first, then `prepare_for_create` or `prepare_for_update`, then validation; the allocation is reverted if any of them
 //! fails.
 
@@ -110,12 +110,12 @@ fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// Whether the service is headless: `clusterIP: None`.
+/// Returns whether the service is headless: `clusterIP: None`.
 pub fn is_headless(service: &Value) -> bool {
     matches!(items(service, "/spec/clusterIPs"), [only] if only == "None")
 }
 
-/// Whether the service is reachable from outside the cluster.
+/// Returns whether the service is reachable from outside the cluster.
 fn is_externally_accessible(service: &Value) -> bool {
     match text(service, "/spec/type") {
         "LoadBalancer" | "NodePort" => true,
@@ -124,12 +124,12 @@ fn is_externally_accessible(service: &Value) -> bool {
     }
 }
 
-/// Whether the service has a health check node port.
+/// Returns whether the service has a health check node port.
 fn needs_health_check(service: &Value) -> bool {
     text(service, "/spec/type") == "LoadBalancer" && text(service, "/spec/externalTrafficPolicy") == "Local"
 }
 
-/// Whether the service has a cluster IP or `None`; only `ExternalName` has neither.
+/// Returns whether the service has a cluster IP or `None`; only `ExternalName` has neither.
 fn needs_cluster_ip(service: &Value) -> bool {
     text(service, "/spec/type") != "ExternalName"
 }

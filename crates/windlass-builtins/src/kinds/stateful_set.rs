@@ -74,7 +74,7 @@ impl Strategy for StatefulSet {
         }
         for (index, claim) in items(object, "/spec/volumeClaimTemplates").iter().enumerate() {
             let path = Path::new("spec").child("volumeClaimTemplates").index(index);
-            // On updates, the real server reports a field that does not exist.
+            // On updates, kube-apiserver reports a field that does not exist.
             let path = if old.is_some() { path.child("Spec") } else { path };
             claim_warnings(claim, &path, &mut warnings);
         }

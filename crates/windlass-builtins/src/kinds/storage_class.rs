@@ -24,7 +24,7 @@ const WAS_DEFAULT: &str = "storageclass.beta.kubernetes.io/is-default-class";
 const MAX_PARAMETERS: usize = 512;
 const MAX_PARAMETERS_SIZE: usize = 256 << 10;
 
-/// Whether the class is the default for claims without a class.
+/// Returns whether the class is the default for claims without a class.
 pub fn is_default_class(class: &Value) -> bool {
     let says = |key| map(class, "/metadata/annotations").is_some_and(|all| all.get(key).is_some_and(|on| on == "true"));
     says(IS_DEFAULT) || says(WAS_DEFAULT)
@@ -148,7 +148,7 @@ fn validate_topologies(object: &Value, errors: &mut ErrorList) {
                 errors.duplicate(&path.child("key"), key);
             }
         }
-        // The real server also compares with as many empty terms as there are terms.
+        // kube-apiserver also compares with as many empty terms as there are terms.
         let equal = seen.iter().filter(|other| **other == keys).count() + if keys.is_empty() { terms.len() } else { 0 };
         (0..equal).for_each(|_| errors.duplicate(&path, ""));
         seen.push(keys);

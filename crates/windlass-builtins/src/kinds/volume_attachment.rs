@@ -61,7 +61,7 @@ fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// Formats the spec as the real server does, with the field names of its internal types.
+/// Formats the spec as kube-apiserver does, with the field names of its internal types.
 fn shown(spec: &Value) -> String {
     let source = go_struct(&[
         ("PersistentVolumeName", &copy(spec, "/source/persistentVolumeName")),
@@ -114,7 +114,7 @@ fn validate_status(object: &Value, errors: &mut ErrorList) {
         }
         let path = path.child(field);
         if text(object, &format!("{pointer}/message")).len() > MAX_MESSAGE {
-            // The real server reports the other limit.
+            // kube-apiserver reports the other limit.
             errors.push(FieldError::too_long(&path.child("message"), MAX_METADATA));
         }
         if let Some(code) = integer(object, &format!("{pointer}/errorCode")).filter(|code| *code < 0) {

@@ -16,7 +16,7 @@ pub(super) fn fill(object: &mut Map<String, Value>, structure: &Struct, table: &
     }
 }
 
-/// Whether Go omits this value of the field.
+/// Returns whether Go omits this value of the field.
 pub(super) fn is_left_out(field: &Field, value: &Value) -> bool {
     if !field.omit_empty || field.pointer {
         return false;

@@ -12,7 +12,7 @@ pub fn names<'a>(quota: &'a Value, pointer: &str) -> Vec<&'a str> {
     entries(quota, pointer).map(|(name, _)| name).collect()
 }
 
-/// Whether a quota applies to a write.
+/// Returns whether a quota applies to a write.
 ///
 /// # Errors
 /// Returns why the write is forbidden regardless of its usage.

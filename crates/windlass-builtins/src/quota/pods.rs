@@ -28,7 +28,7 @@ pub(super) fn knows(name: &str) -> bool {
             .is_some_and(|requested| computed(requested) || is_huge_page(requested) || extended(requested))
 }
 
-/// Whether the pod has an active deadline: the quota scope `Terminating`.
+/// Returns whether the pod has an active deadline: the quota scope `Terminating`.
 pub(super) fn has_deadline(pod: &Value) -> bool {
     integer(pod, "/spec/activeDeadlineSeconds").is_some_and(|seconds| seconds >= 0)
 }
@@ -41,7 +41,7 @@ pub(super) fn usage(pod: &Value, now: Timestamp) -> Usage {
     usage
 }
 
-/// Whether the pod has not finished and its deletion is not overdue.
+/// Returns whether the pod has not finished and its deletion is not overdue.
 fn is_running(pod: &Value, now: Timestamp) -> bool {
     if matches!(text(pod, "/status/phase"), "Failed" | "Succeeded") {
         return false;

@@ -26,7 +26,7 @@ pub(super) fn selectors(quota: &Value) -> impl Iterator<Item = Selector<'_>> {
 }
 
 impl Selector<'_> {
-    /// Whether the selector matches a name, or the absence of one.
+    /// Returns whether the selector matches a name, or the absence of one.
     fn selects(&self, name: Option<&str>) -> bool {
         let listed = || self.values.iter().any(|value| value.as_str() == name);
         match self.operator {

@@ -253,7 +253,7 @@ fn definitions_that_no_server_accepted_are_rejected() {
     assert_eq!(upgrade(&Value::Null), Err(UpgradeError::NotOld));
 }
 
-/// Whether everything in `part` is also in `whole`; lists must be equal.
+/// Returns whether everything in `part` is also in `whole`; lists must be equal.
 fn is_part(part: &Value, whole: &Value) -> bool {
     match (part, whole) {
         (Value::Object(part), Value::Object(whole)) => {

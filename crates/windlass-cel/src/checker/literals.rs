@@ -80,7 +80,7 @@ impl Validator<'_> {
         }
     }
 
-    /// Whether an element has the type of the first one.
+    /// Returns whether an element has the type of the first one.
     fn same(&mut self, id: ExprId, optional: bool, first: &mut Option<Type>) -> bool {
         if self.formats > 0 {
             return true;

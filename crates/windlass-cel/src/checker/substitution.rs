@@ -20,7 +20,7 @@ impl Substitution {
         self.undo.push((name, before));
     }
 
-    /// Whether all of the first types are assignable to the second ones; if so, binds variables accordingly.
+    /// Returns whether all of the first types are assignable to the second ones; if so, binds variables accordingly.
     pub(super) fn assignable_all<'t>(&mut self, pairs: impl Iterator<Item = (&'t Type, &'t Type)>) -> bool {
         self.undo.clear();
         let mut pairs = pairs;
@@ -36,7 +36,7 @@ impl Substitution {
         fits
     }
 
-    /// Whether one type is assignable to another; if so, binds variables accordingly.
+    /// Returns whether one type is assignable to another; if so, binds variables accordingly.
     pub(super) fn assignable(&mut self, one: &Type, other: &Type) -> bool {
         self.assignable_all([(one, other)].into_iter())
     }
@@ -99,7 +99,7 @@ impl Substitution {
         (true, false)
     }
 
-    /// Whether a variable equals a type or occurs within it.
+    /// Returns whether a variable equals a type or occurs within it.
     fn occurs(&self, variable: &Type, within: &Type) -> bool {
         if variable == within {
             return true;

@@ -311,7 +311,7 @@ impl Checker<'_> {
     }
 }
 
-/// Whether a type has no more parts than `room` allows.
+/// Returns whether a type has no more parts than `room` allows.
 fn fits(part: &Type, room: &mut usize) -> bool {
     if *room == 0 {
         return false;

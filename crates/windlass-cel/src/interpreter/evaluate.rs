@@ -26,7 +26,7 @@ pub(super) enum Local<'p, 'a> {
     Set(Outcome<'a>),
 }
 
-/// Whether an error ends the evaluation regardless of the surrounding expression.
+/// Returns whether an error ends the evaluation regardless of the surrounding expression.
 pub(super) fn is_final(outcome: &Outcome<'_>) -> bool {
     outcome.as_ref().is_err_and(EvalError::is_final)
 }

@@ -30,7 +30,7 @@ impl Guard {
             .collect()
     }
 
-    /// Whether it accepts these arguments.
+    /// Returns whether it accepts these arguments.
     pub(super) fn admits(&self, arguments: &[Value<'_>]) -> bool {
         self.arguments.iter().zip(arguments).all(|(kind, value)| admits(kind, value))
     }
@@ -44,7 +44,7 @@ pub(super) fn argument_types<'c>(
     arguments.map(|argument| checked.type_of(argument.id)).collect()
 }
 
-/// Whether a type is fully known before evaluation.
+/// Returns whether a type is fully known before evaluation.
 fn is_known(kind: &Type) -> bool {
     match kind {
         Type::Dyn | Type::Error | Type::Param(_) => false,
@@ -54,7 +54,7 @@ fn is_known(kind: &Type) -> bool {
     }
 }
 
-/// Whether a value has a type, judging by its first element.
+/// Returns whether a value has a type, judging by its first element.
 fn admits(kind: &Type, value: &Value<'_>) -> bool {
     let name = match kind {
         Type::Dyn | Type::Error | Type::Param(_) => return true,

@@ -302,7 +302,7 @@ impl Descent<'_> {
         Some(self.node(Node::Message { dot, names, open, start, fields }))
     }
 
-    /// Whether a list ends here, after an optional comma, rather than continuing after a comma.
+    /// Returns whether a list ends here, after an optional comma, rather than continuing after a comma.
     fn ended(&mut self, close: Kind) -> Option<bool> {
         let more = self.accept(Kind::Comma).is_some();
         if self.accept(close).is_some() {

@@ -60,17 +60,17 @@ pub enum RuleErrorKind {
 }
 
 impl CompiledRule {
-    /// Whether it can be evaluated.
+    /// Returns whether it can be evaluated.
     pub fn has_program(&self) -> bool {
         self.program.is_some()
     }
 
-    /// Whether it has a message expression that can be evaluated.
+    /// Returns whether it has a message expression that can be evaluated.
     pub fn has_message_program(&self) -> bool {
         self.message_program.is_some()
     }
 
-    /// Whether its `oldSelf` is an optional.
+    /// Returns whether its `oldSelf` is an optional.
     pub(super) fn takes_optional(&self) -> bool {
         self.rule.optional_old_self == Some(true)
     }

@@ -39,7 +39,7 @@ impl<'a> Correlated<'a> {
         }
     }
 
-    /// Whether nothing changed. As in kube-apiserver, data that is not in the schema counts as changed.
+    /// Returns whether nothing changed. As in kube-apiserver, data that is not in the schema counts as changed.
     pub(super) fn is_unchanged(&self) -> bool {
         if let Some(known) = self.unchanged.get() {
             return known;

@@ -94,7 +94,7 @@ impl Node {
     }
 }
 
-/// Whether a schema or a subschema has rules, except for `allOf`.
+/// Returns whether a schema or a subschema has rules, except for `allOf`.
 pub(super) fn has_rules(schema: &Structural) -> bool {
     !schema.rules.is_empty() || children(schema).any(has_rules)
 }

@@ -229,7 +229,7 @@ fn maps_equal<'a>(a: &Map<'a>, b: &Value<'a>) -> Result<bool, EvalError> {
     Ok(true)
 }
 
-/// Whether a value equals a JSON value.
+/// Returns whether a value equals a JSON value.
 fn equals_json(value: &Value<'_>, json: &Json) -> bool {
     match (value, json) {
         (Value::Preserved(other), json) => *other == json,

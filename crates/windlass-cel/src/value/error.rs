@@ -27,7 +27,7 @@ impl EvalError {
         EvalError::Failed(Cow::Borrowed("no such overload"))
     }
 
-    /// Whether it ends the evaluation regardless of the surrounding expression.
+    /// Returns whether it ends the evaluation regardless of the surrounding expression.
     pub fn is_final(&self) -> bool {
         matches!(self, EvalError::CostLimitExceeded | EvalError::Internal(_))
     }

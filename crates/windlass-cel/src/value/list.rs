@@ -41,12 +41,12 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Whether it is empty.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether it is an array of the object that has a schema, or was built from one.
+    /// Returns whether it is an array of the object that has a schema, or was built from one.
     pub fn is_typed(&self) -> bool {
         self.schema.is_some()
     }

@@ -137,7 +137,7 @@ fn resource_field(name: &str) -> Option<&'static Structural> {
     }
 }
 
-/// Whether a schema itself declares the fields that every resource has.
+/// Returns whether a schema itself declares the fields that every resource has.
 fn declares_resource(schema: &Structural) -> bool {
     let kind = |name: &str, kind| schema.properties.get(name).is_some_and(|field| field.kind == Some(kind));
     kind("kind", Kind::String)
@@ -177,12 +177,12 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Whether it is empty.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether it is an object that has a schema.
+    /// Returns whether it is an object that has a schema.
     pub fn is_typed(&self) -> bool {
         matches!(self, Map::Json { schema: Some(_), .. })
     }
@@ -250,7 +250,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Whether a field of the object is in its schema.
+    /// Returns whether a field of the object is in its schema.
     pub(super) fn knows(&self, name: &str) -> bool {
         match self {
             Map::Json { schema: Some(schema), resource, .. } => field_schema(schema, *resource, name).is_some(),

@@ -128,7 +128,7 @@ impl Opaque {
         }
     }
 
-    /// Whether two values are equal; `None` if they cannot be compared.
+    /// Returns whether two values are equal; `None` if they cannot be compared.
     pub fn equals(&self, other: &Opaque) -> Option<bool> {
         Some(match (self, other) {
             (Opaque::Quantity { .. }, Opaque::Quantity { computed: true, .. }) => return None,

@@ -174,7 +174,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether values of its type have an order.
+    /// Returns whether values of its type have an order.
     pub fn is_comparable(&self) -> bool {
         matches!(
             self,

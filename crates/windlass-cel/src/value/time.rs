@@ -93,7 +93,7 @@ impl Timestamp {
         self.nanos
     }
 
-    /// Whether it is the first moment of year one.
+    /// Returns whether it is the first moment of year one.
     pub fn is_zero(self) -> bool {
         self.seconds == MINIMUM && self.nanos == 0
     }

@@ -240,7 +240,7 @@ fn compare(before: &Value, after: &Value, path: String, places: &mut Vec<String>
     }
 }
 
-/// Whether a value is short enough for a line.
+/// Returns whether a value is short enough for a line.
 fn is_plain(value: &Value) -> bool {
     match value {
         Value::String(text) => text.len() <= 80,

@@ -41,7 +41,7 @@ pub(super) fn applied(objects: &[Value]) -> Vec<&Value> {
     ordered
 }
 
-/// Whether this is a CustomResourceDefinition.
+/// Returns whether this is a CustomResourceDefinition.
 pub(super) fn is_definition(reference: &Reference) -> bool {
     reference.kind == "CustomResourceDefinition" && reference.group() == "apiextensions.k8s.io"
 }

@@ -115,7 +115,7 @@ impl<'a> StoryPlayer<'a> {
             for (at, step) in chapter.steps.iter().enumerate() {
                 let told = self.perform(step).await;
                 told.with_context(|| format!("chapter {}, “{}”", number + 1, chapter.title))?;
-                // Consecutive checks are shown together, lest reading time be measured.
+                // Consecutive checks are shown together, so that the reader's pause is not measured.
                 if step.is_check() && !chapter.steps.get(at + 1).is_some_and(StoryStep::is_check) {
                     self.screen.end_of_output().await?;
                 }

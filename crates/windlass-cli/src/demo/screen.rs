@@ -86,7 +86,7 @@ impl Screen {
         self.print("\n")
     }
 
-    /// Shows a command at once, if its effects are to be watched.
+    /// Shows a command at once, if its effects will be watched.
     pub(super) fn command_at_once(&self, line: &str) -> io::Result<()> {
         let (prompt, line) = (self.styled(Style::Quiet, "$"), self.styled(Style::Command, line));
         self.print(&format!("{INDENT}{prompt} {line}\n"))

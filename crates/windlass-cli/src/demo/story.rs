@@ -35,7 +35,7 @@ pub(super) enum StoryStep {
 }
 
 impl StoryStep {
-    /// Whether the step only verifies something, without a command or text.
+    /// Returns whether the step only verifies something, without a command or text.
     pub(super) fn is_check(&self) -> bool {
         matches!(self, Await(..) | Stays(..) | Recovers(..) | StartOperators | InSwitch { .. })
     }

@@ -43,7 +43,7 @@ impl Until {
         }
     }
 
-    /// Checks the condition; the error says what is the case instead. `before` are the uids of earlier pods.
+    /// Checks the condition; the error describes the actual state. `before` contains the UIDs of earlier pods.
     pub(super) fn holds(&self, objects: &[Value], before: &BTreeSet<String>) -> Result<(), String> {
         let named = |wanted: &str| objects.iter().find(|object| object["metadata"]["name"] == wanted);
         let there = |name: &str| named(name).ok_or_else(|| format!("{name} does not exist"));

@@ -90,7 +90,7 @@ fn check_checkout(root: &Path) -> Result<(), ErrorWithHint> {
     }
 }
 
-/// Whether a directory has the sources of Windlass.
+/// Returns whether a directory has the sources of Windlass.
 pub(crate) fn is_checkout(root: &Path) -> bool {
     root.join("crates/windlass/Cargo.toml").is_file()
 }

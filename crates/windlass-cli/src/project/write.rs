@@ -153,7 +153,7 @@ pub(super) fn sweep(root: &Path) {
     }
 }
 
-/// Whether a file is a temporary file of a process that has exited.
+/// Returns whether a file is a temporary file of a process that has exited.
 fn is_left(name: &str) -> bool {
     let Some((_, id)) = name.strip_prefix('.').and_then(|name| name.rsplit_once(MARK)) else { return false };
     let process = id.parse::<i32>().ok().filter(|id| *id > 0).and_then(Pid::from_raw);

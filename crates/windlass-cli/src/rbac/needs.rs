@@ -71,7 +71,7 @@ impl Need {
         self.resource.split('/').next().unwrap_or_default()
     }
 
-    /// Whether the default roles of every cluster grant this to all authenticated users.
+    /// Returns whether the default roles of every cluster grant this to all authenticated users.
     fn is_everybodys(&self) -> bool {
         let reviews = ["selfsubjectaccessreviews", "selfsubjectreviews", "selfsubjectrulesreviews"];
         self.verb == "create" && self.group.ends_with(".k8s.io") && reviews.contains(&self.resource.as_str())
@@ -181,7 +181,7 @@ impl Needs {
         self.resources.len() > before
     }
 
-    /// Whether roles or bindings were written, which needs permissions that requests do not show.
+    /// Returns whether roles or bindings were written, which needs permissions that requests do not show.
     pub(super) fn grants_rights(&self) -> bool {
         let writes = ["create", "update", "patch"];
         self.resources.iter().any(|need| need.group == "rbac.authorization.k8s.io" && writes.contains(&need.verb))

@@ -111,7 +111,7 @@ impl Roles {
         Self { cluster, namespaces }
     }
 
-    /// Whether a permission is granted.
+    /// Returns whether a permission is granted.
     #[cfg(test)]
     fn allows(&self, need: &Need) -> bool {
         let there = need.namespace.as_ref().and_then(|namespace| self.namespaces.get(namespace));
@@ -126,7 +126,7 @@ fn scope<'a>(needs: &[&'a Need]) -> Option<&'a str> {
     namespaces.all(|namespace| namespace == Some(first)).then_some(first)
 }
 
-/// Whether a permission applies to all objects of a resource.
+/// Returns whether a permission applies to all objects of a resource.
 fn is_of_all(need: &Need) -> bool {
     need.name.is_none() && ["list", "watch", "deletecollection"].contains(&need.verb)
 }
@@ -199,7 +199,7 @@ impl Rule {
         rule
     }
 
-    /// Whether it grants a permission, with the semantics of Kubernetes.
+    /// Returns whether it grants a permission, with the semantics of Kubernetes.
     pub(super) fn allows(&self, need: &Need) -> bool {
         let has = |list: &[String], word: &str| list.iter().any(|one| one == "*" || one == word);
         let resource = has(&self.resources, &need.resource)
@@ -208,7 +208,7 @@ impl Rule {
         has(&self.verbs, need.verb) && has(&self.groups, &need.group) && resource && name
     }
 
-    /// Whether it grants a path, with the semantics of Kubernetes.
+    /// Returns whether it grants a path, with the semantics of Kubernetes.
     pub(super) fn allows_path(&self, verb: &str, path: &str) -> bool {
         let covers = |url: &String| match url.strip_suffix('*') {
             Some(begin) => path.starts_with(begin),

@@ -17,7 +17,7 @@ const EVERY: Duration = Duration::from_millis(250);
 /// Sources of an operator, relative to the project. Directories are watched recursively.
 const WATCHED: &[&str] = &["src", "Cargo.toml", "Cargo.lock", "build.rs", ".cargo", "crates", "templates"];
 
-/// Files and what tells whether they have changed.
+/// Files, with the modification time and size by which changes are detected.
 type Stamps = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
 
 /// Changes of the sources.
@@ -77,7 +77,7 @@ fn look(root: &Path) -> Stamps {
     stamps
 }
 
-/// Whether a file is a source, as opposed to a temporary file of an editor or of cargo.
+/// Returns whether a file is a source, as opposed to a temporary file of an editor or of cargo.
 fn is_source(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let by_editor = name.ends_with('~')

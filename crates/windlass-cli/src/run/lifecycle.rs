@@ -65,7 +65,7 @@ pub(crate) struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// Whether restarts after changes are paused.
+    /// Returns whether restarts after changes are paused.
     pub(crate) fn paused(&self) -> bool {
         self.paused
     }

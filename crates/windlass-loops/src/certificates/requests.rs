@@ -7,12 +7,12 @@ pub(crate) fn conditions(request: &CertificateSigningRequest) -> &[CertificateSi
     request.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default()
 }
 
-/// Whether a request has a condition, regardless of its status.
+/// Returns whether a request has a condition, regardless of its status.
 pub(crate) fn has(request: &CertificateSigningRequest, kind: &str) -> bool {
     conditions(request).iter().any(|condition| condition.type_ == kind)
 }
 
-/// Whether a request has a condition that is true.
+/// Returns whether a request has a condition that is true.
 pub(crate) fn holds(request: &CertificateSigningRequest, kind: &str) -> bool {
     let holds = |status: &str| status.is_empty() || status == "True";
     conditions(request).iter().any(|condition| condition.type_ == kind && holds(&condition.status))

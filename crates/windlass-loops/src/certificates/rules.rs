@@ -34,7 +34,7 @@ pub(crate) fn verdict(signer: &str, request: &Request, usages: &[String]) -> Ver
     checked.map_or_else(Verdict::Refuse, |()| Verdict::Sign)
 }
 
-/// Whether a request has the form of a kubelet's request for its own client certificate.
+/// Returns whether a request has the form of a kubelet's request for its own client certificate.
 pub(crate) fn is_kubelet_client(request: &Request, usages: &[String]) -> bool {
     check_kubelet_client(request, usages).is_ok()
 }

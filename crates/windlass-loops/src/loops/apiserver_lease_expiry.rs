@@ -48,7 +48,7 @@ async fn reconcile(lease: Arc<Lease>, ctx: Context) -> Result<Action> {
     }
 }
 
-/// Whether a lease has expired. A lease without a duration has.
+/// Returns whether a lease has expired. A lease without a duration has.
 fn is_expired(lease: &Lease, now: Timestamp) -> bool {
     let spec = lease.spec.as_ref();
     let renewed = spec.and_then(|spec| spec.renew_time.as_ref()).map(|time| time.0);

@@ -49,7 +49,7 @@ async fn reconcile(request: Arc<CertificateSigningRequest>, ctx: Context) -> Res
     Ok(Action::requeue_after(UNTIL_ALLOWED))
 }
 
-/// Whether the requester may create requests of this kind.
+/// Returns whether the requester may create requests of this kind.
 async fn may(request: &CertificateSigningRequest, subresource: &str, ctx: &Context) -> Result<bool> {
     let text = |text: &str| Some(text.to_owned());
     let review = SubjectAccessReview {

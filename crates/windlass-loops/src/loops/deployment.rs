@@ -69,7 +69,7 @@ fn controller_key<K: Object>(child: &K, kind: &str) -> Option<ObjectKey> {
     Some(ObjectKey::namespaced(child.meta().namespace.as_deref()?, &owner.name))
 }
 
-/// Whether the strategy is `RollingUpdate`.
+/// Returns whether the strategy is `RollingUpdate`.
 fn is_rolling(deployment: &Deployment) -> bool {
     let strategy = deployment.spec.as_ref().and_then(|spec| spec.strategy.as_ref());
     strategy.and_then(|strategy| strategy.type_.as_deref()).unwrap_or("RollingUpdate") == "RollingUpdate"

@@ -123,7 +123,7 @@ fn labels(service: &Service) -> BTreeMap<String, String> {
     labels
 }
 
-/// Whether endpoints are up to date.
+/// Returns whether endpoints are up to date.
 fn says(
     current: &Endpoints,
     subsets: &[k8s_openapi::api::core::v1::EndpointSubset],

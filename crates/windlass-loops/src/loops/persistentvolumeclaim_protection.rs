@@ -31,7 +31,8 @@ async fn reconcile(claim: Arc<PersistentVolumeClaim>, ctx: Context) -> Result<Ac
     .await
 }
 
-/// Whether a pod uses a claim. A pod without a node does not: it will not start with a claim that is being deleted.
+/// Returns whether a pod uses a claim. A pod without a node does not: it will not start with a claim that is being
+/// deleted.
 fn uses(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
     let is_placed = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).is_some_and(|node| !node.is_empty());
     let is_shut_down =

@@ -55,7 +55,7 @@ async fn reconcile(certificate: Arc<str>, namespace: Arc<Namespace>, ctx: Contex
     Ok(Action::done())
 }
 
-/// Whether a config map is up to date. Its description may have other wording.
+/// Returns whether a config map is up to date. Its description may have other wording.
 fn is_sound(map: &ConfigMap, certificate: &str) -> bool {
     let described = map.metadata.annotations.as_ref().and_then(|annotations| annotations.get(DESCRIPTION_KEY));
     map.data.as_ref().is_some_and(|data| *data == data_of(certificate))

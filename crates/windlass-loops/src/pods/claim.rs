@@ -71,7 +71,7 @@ impl<'a, K: Object<DynamicType: Default>> Children<'a, K> {
         self
     }
 
-    /// Whether an object should be a child, regardless of its current controller.
+    /// Returns whether an object should be a child, regardless of its current controller.
     pub(crate) fn matches(&self, object: &K) -> bool {
         selects(&self.selector, object) && self.belongs.is_none_or(|belongs| belongs(object))
     }
@@ -147,8 +147,8 @@ impl<'a, K: Object<DynamicType: Default>> Children<'a, K> {
     }
 }
 
-/// Whether the server still has the parent and it is not being deleted. The cache may lag behind, and objects adopted
-/// by a parent that is being deleted would be deleted with it.
+/// Returns whether the server still has the parent and it is not being deleted. The cache may lag behind, and objects
+/// adopted by a parent that is being deleted would be deleted with it.
 async fn still_there<P: Object<DynamicType = ()>>(ctx: &Context, parent: &P) -> Result<bool> {
     let live: Option<P> = ctx.live().get(&ObjectKey::of(parent)).await?;
     let same = |live: &P| live.meta().uid == parent.meta().uid && live.meta().deletion_timestamp.is_none();

@@ -63,7 +63,7 @@ pub(crate) fn compiled(selector: &LabelSelector) -> Option<Selector> {
     selector.clone().try_into().ok()
 }
 
-/// Whether a selector selects an object.
+/// Returns whether a selector selects an object.
 pub(crate) fn selects<K: Object>(selector: &Selector, object: &K) -> bool {
     match &object.meta().labels {
         Some(labels) => selector.matches(labels),

@@ -47,7 +47,7 @@ pub(crate) fn pods_by_claim(ctx: &Context) -> Result<Index<Pod, (String, String)
     Ok(ctx.index("claim", places)?)
 }
 
-/// Whether any pod uses a claim.
+/// Returns whether any pod uses a claim.
 pub fn is_used(claim: &PersistentVolumeClaim, ctx: &Context) -> Result<bool> {
     let place = (claim.namespace().unwrap_or_default(), claim.name_any());
     Ok(pods_by_claim(ctx)?.count(&place) > 0)

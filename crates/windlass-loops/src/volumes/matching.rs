@@ -20,7 +20,7 @@ pub(crate) fn class_of_claim(claim: &PersistentVolumeClaim) -> &str {
     claim.annotations().get(CLASS).or(asked).map_or("", String::as_str)
 }
 
-/// Whether a claim specifies a class, even an empty one.
+/// Returns whether a claim specifies a class, even an empty one.
 pub(crate) fn has_class(claim: &PersistentVolumeClaim) -> bool {
     claim.annotations().contains_key(CLASS) || claim.spec.as_ref().is_some_and(|spec| spec.storage_class_name.is_some())
 }
@@ -36,7 +36,7 @@ pub(crate) fn claim_ref(volume: &PersistentVolume) -> Option<&ObjectReference> {
     volume.spec.as_ref()?.claim_ref.as_ref()
 }
 
-/// Whether a volume refers to a claim: by name, and by UID if present.
+/// Returns whether a volume refers to a claim: by name, and by UID if present.
 pub(crate) fn is_for(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     claim_ref(volume).is_some_and(|reference| {
         let uid = reference.uid.as_ref().filter(|uid| !uid.is_empty());
@@ -107,7 +107,7 @@ pub(crate) fn mismatch(volume: &PersistentVolume, claim: &PersistentVolumeClaim)
     Some(why.to_owned())
 }
 
-/// Whether the volume modes differ: one is a file system, the other a block device.
+/// Returns whether the volume modes differ: one is a file system, the other a block device.
 pub(crate) fn has_other_mode(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     mode_of_volume(volume) != mode_of_claim(claim)
 }

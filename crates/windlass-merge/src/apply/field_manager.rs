@@ -167,8 +167,8 @@ impl<'a> FieldManager<'a> {
         Ok(managed)
     }
 
-    /// Whether a stored object still matches its schema, given that a valid one replaces it. Fields that are equal in
-    /// both need no second check, and metadata has no schema that could have changed.
+    /// Returns whether a stored object still matches its schema, given that a valid one replaces it. Fields that are
+    /// equal in both need no second check, and metadata has no schema that could have changed.
     fn fits(&self, live: &Value, new: &Value) -> bool {
         let options = ValidateOptions { allow_duplicates: true };
         let (Value::Object(fields), Some(map)) = (live, self.types.map()) else {
@@ -356,7 +356,7 @@ fn stripped() -> &'static Set {
     &STRIPPED
 }
 
-/// Whether a client requests to clear all managed fields: an empty list, or one with a single empty entry.
+/// Returns whether a client requests to clear all managed fields: an empty list, or one with a single empty entry.
 fn is_reset(entries: &[Value]) -> bool {
     let is_zero = |value: &Value| value.is_null() || value.as_str() == Some("");
     match entries {
@@ -366,7 +366,7 @@ fn is_reset(entries: &[Value]) -> bool {
     }
 }
 
-/// Whether these values have the types of entries, valid or not.
+/// Returns whether these values have the types of entries, valid or not.
 fn are_entries(entries: &[Value]) -> bool {
     let is_text = |value: Option<&Value>| value.is_none_or(|value| value.is_null() || value.is_string());
     entries.iter().all(|entry| {

@@ -1,7 +1,7 @@
 //! Merge schemas: a view over the tables that describe types, which builds nothing.
 //!
-//! A [`TypeRef`] is cheap to copy. It represents a place in an object and tells which values are allowed there, how
-//! fields are declared, how list items are identified, and which values are atomic. It is backed by the table of
+//! A [`TypeRef`] is cheap to copy. It represents a place in an object and determines which values are allowed there,
+//! how fields are declared, how list items are identified, and which values are atomic. It is backed by the table of
 //! built-in types, by the structural schema of a custom resource (whose `metadata` is from the built-in table), or
 //! deduced from the value.
 
@@ -120,8 +120,9 @@ impl<'t> TypeRef<'t> {
         Self(Inner::Custom(Custom::root(schema, table, object_meta)))
     }
 
-    /// Returns the form of a value: its own if the type allows it, otherwise the one that gives the best error. Null
-    /// and absent values (`None`) count as maps if the type allows these, otherwise as scalars, otherwise as lists.
+    /// Returns the form of a value: its own if the type allows it, otherwise the one that results in the best error.
+    /// Null and absent values (`None`) count as maps if the type allows these, otherwise as scalars, otherwise as
+    /// lists.
     pub fn form(self, value: Option<&Value>) -> Form<'t> {
         match (self.kinds(), value) {
             (Kinds::All, None | Some(Value::Null | Value::Object(_))) | (Kinds::Map, _) => Form::Map(MapType(self.0)),
@@ -142,7 +143,7 @@ impl<'t> TypeRef<'t> {
         matches!(self.kinds(), Kinds::List | Kinds::All).then_some(ListType(self.0))
     }
 
-    /// Whether no value is declared here.
+    /// Returns whether no value is declared here.
     pub fn is_nothing(self) -> bool {
         matches!(self.0, Inner::Nothing)
     }
@@ -187,7 +188,7 @@ impl<'t> MapType<'t> {
         self.field(name).or_else(|| self.element()).unwrap_or(TypeRef::NOTHING)
     }
 
-    /// Whether the map is atomic.
+    /// Returns whether the map is atomic.
     pub fn is_atomic(self) -> bool {
         match self.0 {
             Inner::Untyped => true,
@@ -198,7 +199,7 @@ impl<'t> MapType<'t> {
         }
     }
 
-    /// Whether no field is declared and others are deduced: such maps do not specify how they merge.
+    /// Returns whether no field is declared and others are deduced: such maps do not specify how they merge.
     pub(crate) fn is_deduced(self) -> bool {
         match self.0 {
             Inner::Deduced => true,
@@ -229,7 +230,7 @@ impl<'t> ListType<'t> {
         }
     }
 
-    /// Whether the list is atomic.
+    /// Returns whether the list is atomic.
     pub fn is_atomic(self) -> bool {
         matches!(self.topology(), ListTopology::Atomic)
     }
@@ -262,7 +263,7 @@ impl<'t> Keys<'t> {
         }
     }
 
-    /// Whether there are no keys, in which case the list is a set.
+    /// Returns whether there are no keys, in which case the list is a set.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }

@@ -40,7 +40,7 @@ impl Set {
         Self { nodes: Vec::with_capacity(nodes) }
     }
 
-    /// Whether there are no members.
+    /// Returns whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
@@ -61,7 +61,7 @@ impl Set {
         }
     }
 
-    /// Whether a path is a member.
+    /// Returns whether a path is a member.
     pub fn has<E: Borrow<PathElement>>(&self, path: &[E]) -> bool {
         let Some((first, rest)) = path.split_first() else { return false };
         match self.get(first.borrow()) {
@@ -149,7 +149,7 @@ impl Node {
         &self.element
     }
 
-    /// Whether the path to this node is a member.
+    /// Returns whether the path to this node is a member.
     pub fn is_member(&self) -> bool {
         self.member
     }

@@ -100,7 +100,7 @@ impl<'t> FieldNode<'t> {
         Node::of(self.table, &self.field.ty, &self.field.go_type, self.field.pointer)
     }
 
-    /// Whether a list merges with the list of the patch; otherwise it is replaced.
+    /// Returns whether a list merges with the list of the patch; otherwise it is replaced.
     pub(super) fn merges(self) -> bool {
         self.field.patch.merge
     }
@@ -110,8 +110,8 @@ impl<'t> FieldNode<'t> {
         self.field.patch.merge_key.as_deref()
     }
 
-    /// Whether a map is replaced by the map of the patch. `patchStrategy:"replace"` has been used on a single field of
-    /// all stable kinds so far, so the table has no flag for it.
+    /// Returns whether a map is replaced by the map of the patch. `patchStrategy:"replace"` has been used on a single
+    /// field of all stable kinds so far, so the table has no flag for it.
     pub(super) fn replaces(self) -> bool {
         &*self.field.name == "selector" && &*self.owner.go_name == "PodDisruptionBudgetSpec"
     }

@@ -19,7 +19,7 @@ use std::{
 
 use serde::Deserialize;
 
-/// Images whose programs this machine has: the pod's command is run as it is.
+/// Images whose programs this machine has: the pod's command is run unchanged.
 const TOOLBOXES: &[&str] = &["alpine", "bash", "busybox", "debian", "ubuntu", "toybox", "fedora", "coreutils"];
 
 /// An image's program and defaults.
@@ -115,14 +115,14 @@ fn without_tag(image: &str) -> &str {
     name[last..].find(':').map_or(name, |at| &name[..last + at])
 }
 
-/// Whether a pattern matches an image, with or without the default registry.
+/// Returns whether a pattern matches an image, with or without the default registry.
 fn fits(pattern: &str, image: &str) -> bool {
     let plain = image.strip_prefix("docker.io/").unwrap_or(image);
     let plain = plain.strip_prefix("library/").unwrap_or(plain);
     [image, plain, without_tag(image), without_tag(plain)].iter().any(|name| matches(pattern, name))
 }
 
-/// Whether a text matches a pattern with `*` wildcards.
+/// Returns whether a text matches a pattern with `*` wildcards.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(first) else { return false };

@@ -28,7 +28,7 @@ pub(super) fn record(directory: &Path, leader: Pid) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Kills what is left of the recorded groups in a directory, and deletes the records.
+/// Kills the remaining processes of the recorded groups in a directory, and deletes the records.
 pub(super) fn end(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     let mut groups = HashMap::new();

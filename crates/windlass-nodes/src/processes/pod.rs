@@ -123,7 +123,7 @@ impl Run {
         self.state.lock().snapshot.clone()
     }
 
-    /// Whether all of its containers have ended for good.
+    /// Returns whether all of its containers have ended for good.
     pub(super) fn is_over(&self) -> bool {
         self.state.lock().snapshot.over
     }

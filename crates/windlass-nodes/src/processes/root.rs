@@ -31,7 +31,7 @@ pub(super) struct Root {
     pub(super) start: String,
 }
 
-/// Whether this machine allows unprivileged user namespaces.
+/// Returns whether this machine allows unprivileged user namespaces.
 pub(super) fn is_possible() -> bool {
     static POSSIBLE: OnceLock<bool> = OnceLock::new();
     *POSSIBLE.get_or_init(|| {

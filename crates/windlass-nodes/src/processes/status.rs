@@ -69,7 +69,7 @@ pub(super) struct Snapshot {
     pub(super) failure: Option<(String, String)>,
 }
 
-/// Whether a terminated container is restarted.
+/// Returns whether a terminated container is restarted.
 pub(super) fn starts_again(policy: &str, role: Role, code: i32) -> bool {
     match (role, policy) {
         (Role::Sidecar, _) => true,

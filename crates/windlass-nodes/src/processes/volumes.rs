@@ -98,7 +98,7 @@ impl Mounts {
     }
 }
 
-/// Whether a path may continue with this character.
+/// Returns whether a path may continue with this character.
 fn goes_on(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '~' | '+' | '@' | '%')
 }
@@ -324,7 +324,7 @@ pub(super) fn project(directory: &Path, files: &Files) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a directory contains exactly these files.
+/// Returns whether a directory contains exactly these files.
 fn shows(directory: &Path, files: &Files) -> bool {
     fn count(directory: &Path) -> usize {
         let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);

@@ -121,7 +121,7 @@ impl PodRequirements {
         }
     }
 
-    /// Whether the pod's node selector and affinity match a node.
+    /// Returns whether the pod's node selector and affinity match a node.
     pub(super) fn matches_node(&self, name: &str, labels: &Labels) -> bool {
         let selected = self.node_selector.iter().all(|(key, value)| labels.get(key) == Some(value));
         let wanted = |required: &NodeSelector| {
@@ -154,7 +154,7 @@ impl AffinityTerm {
         }
     }
 
-    /// Whether the term selects pods of this class. `of_namespace` returns the labels of a namespace.
+    /// Returns whether the term selects pods of this class. `of_namespace` returns the labels of a namespace.
     pub(super) fn selects(&self, class: &EquivalenceClass, of_namespace: impl Fn(&str) -> Labels) -> bool {
         let namespaces = || {
             self.namespaces.contains(&class.namespace)
@@ -166,7 +166,7 @@ impl AffinityTerm {
 }
 
 impl HostPort {
-    /// Whether two host ports cannot be used on the same node.
+    /// Returns whether two host ports cannot be used on the same node.
     pub(super) fn conflicts(&self, other: &Self) -> bool {
         let everywhere = |port: &Self| port.address == "0.0.0.0";
         self.port == other.port

@@ -187,7 +187,7 @@ impl Caches {
         drop(removed);
     }
 
-    /// Tells all informers that cover an object of a successful write, with the state from the response of the API
+    /// Notifies all informers that cover an object of a successful write, with the state from the response of the API
     /// server. They show it from now on, as if the watch had delivered it; older states from the watch are skipped.
     /// This is how a reconcile reads its own writes.
     ///
@@ -195,8 +195,8 @@ impl Caches {
     /// - An object that the write has moved out of an informer's scope is removed from it. Namespace, labels and name
     ///   determine whether it is in scope. For other field selectors, only the API server knows: such an informer
     ///   updates objects that it has, and waits for the watch to deliver others.
-    /// - Informers of the same kind with another Rust type or form are told through JSON, if the version is the same. A
-    ///   write of metadata only is told to metadata informers only.
+    /// - Informers of the same kind with another Rust type or form are notified through JSON if the version is the
+    ///   same. Only metadata informers are notified of a write of metadata only.
     /// - A state without revision or UID (a dry run) is ignored. Do not call this with responses of subresources that
     ///   are other kinds.
     pub fn wrote<K: Object>(&self, dynamic: &K::DynamicType, object: &Arc<K>) {
@@ -205,8 +205,8 @@ impl Caches {
         self.inner.wrote(&written, object.clone());
     }
 
-    /// Tells all informers of a delete that removed the object at once. `uid` is the UID of the deleted object; states
-    /// of it that the watch still delivers are skipped.
+    /// Notifies all informers of a delete that removed the object at once. `uid` is the UID of the deleted object;
+    /// states of it that the watch still delivers are skipped.
     pub fn deleted<K: Object>(&self, dynamic: &K::DynamicType, key: &ObjectKey, uid: &str) {
         for informer in self.inner.of_kind(&K::group(dynamic), &K::kind(dynamic)) {
             informer.deleted(key, uid);
@@ -223,7 +223,7 @@ impl Caches {
         }
     }
 
-    /// Whether every informer has synced.
+    /// Returns whether every informer has synced.
     pub fn is_synced(&self) -> bool {
         self.inner.informers.read().values().all(|running| running.informer.progress().borrow().synced)
     }
@@ -284,7 +284,7 @@ impl Inner {
         shared
     }
 
-    /// Tells informers of a write, those of other Rust types through JSON.
+    /// Notifies informers of a write, those of other Rust types through JSON.
     fn wrote(&self, written: &Written, object: Arc<dyn AnyObject>) {
         let Written { resource, .. } = written;
         let partial = written.object != TypeId::of::<DynamicObject>();

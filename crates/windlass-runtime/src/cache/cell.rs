@@ -129,7 +129,7 @@ impl<K: AnyObject + ?Sized> Cell<K> {
         }
     }
 
-    /// Reads what is known without parsing. The cell is locked meanwhile.
+    /// Reads the parts that are known without parsing. The cell is locked meanwhile.
     pub(super) fn brief<T>(&self, look: impl FnOnce(Brief<'_>) -> T) -> T {
         match &*self.held.lock() {
             Held::Parsed(object) => look(Brief::of(object.metadata())),
@@ -156,7 +156,7 @@ impl<K: AnyObject + ?Sized> Cell<K> {
     /// Packs the object, unless it is shared: it would be in memory twice.
     pub(super) fn pack(&self, packer: &Packer<K>) {
         let mut held = self.held.lock();
-        // Nobody can share it while the lock is held.
+        // It cannot be shared while the lock is held.
         if let Held::Parsed(object) = &*held
             && Arc::strong_count(object) == 1
             && let Some(packed) = packer.pack(&**object)

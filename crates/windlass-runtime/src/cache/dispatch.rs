@@ -94,12 +94,12 @@ impl Subscription {
         }
     }
 
-    /// Whether the handler has received the initial list.
+    /// Returns whether the handler has received the initial list.
     pub fn is_synced(&self) -> bool {
         *self.state.synced.borrow()
     }
 
-    /// Whether the informer was removed, so that there will be no more events.
+    /// Returns whether the informer was removed, so that there will be no more events.
     pub fn is_ended(&self) -> bool {
         self.state.ended.load(Ordering::Acquire)
     }
@@ -131,7 +131,7 @@ impl<K: ?Sized> Dispatch<K> {
 impl<K: AnyObject + ?Sized> Dispatch<K> {
     /// Queues the events that `fill` emits. Must be called under the store's lock.
     pub(super) fn queue(&self, fill: impl FnOnce(&mut dyn FnMut(Event<Cell<K>>))) {
-        // The queue's lock is not held meanwhile: the store's lock is, so nobody else queues events.
+        // The queue's lock is not held meanwhile: the store's lock is, so no other thread queues events.
         if self.queue.lock().handlers == 0 {
             return fill(&mut |_| ());
         }

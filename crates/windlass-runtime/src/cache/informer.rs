@@ -130,7 +130,7 @@ impl<K: Object> Informer<K> {
         self.any.store().len()
     }
 
-    /// Whether there are no objects.
+    /// Returns whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -172,13 +172,13 @@ impl<K: Object> Informer<K> {
         self.any.synced().await;
     }
 
-    /// Whether the initial list is complete, the resource is still served, and the informer has not stopped because of
-    /// a panic.
+    /// Returns whether the initial list is complete, the resource is still served, and the informer has not stopped
+    /// because of a panic.
     pub fn is_synced(&self) -> bool {
         self.any.is_synced()
     }
 
-    /// Whether the resource is known not to be served, for example because its CRD is missing.
+    /// Returns whether the resource is known not to be served, for example because its CRD is missing.
     pub fn is_absent(&self) -> bool {
         self.any.is_absent()
     }

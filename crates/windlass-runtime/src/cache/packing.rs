@@ -26,9 +26,9 @@ const CHECKED_LATER: usize = 256;
 /// [`Settings::packing`](super::Settings::packing).
 ///
 /// Reading a packed object parses it, which takes a few microseconds. It stays parsed while it is read from time to
-/// time, and is packed again after it was not read for [`idle`](Self::idle) to twice that, if nobody holds it. Reads
-/// and handlers never see the difference. A read of every object, such as [`list`](super::Informer::list) or
-/// [`select`](super::Informer::select), parses every object.
+/// time, and is packed again after it was not read for [`idle`](Self::idle) to twice that, if it is not referenced
+/// elsewhere. Reads and handlers never see the difference. A read of every object, such as
+/// [`list`](super::Informer::list) or [`select`](super::Informer::select), parses every object.
 ///
 /// Deserializing the type must restore every field that it serializes. Informers check some of the objects that they
 /// pack; if one differs, this is logged, and no more objects are packed.
@@ -61,7 +61,7 @@ impl<K: AnyObject + ?Sized> Packer<K> {
         Arc::new(Self { parse, packing, packed: AtomicUsize::new(0), unfit: AtomicBool::new(false) })
     }
 
-    /// Whether this many objects are enough to pack them.
+    /// Returns whether this many objects are enough to pack them.
     pub(super) fn packs(&self, objects: usize) -> bool {
         self.packing.is_some_and(|packing| objects > packing.above) && !self.unfit.load(Ordering::Relaxed)
     }
@@ -84,7 +84,7 @@ impl<K: AnyObject + ?Sized> Packer<K> {
     }
 }
 
-/// Whether the packed object is complete.
+/// Returns whether the packed object is complete.
 fn is_whole<K: AnyObject + ?Sized>(packed: &Packed<K>, object: &K) -> bool {
     packed.try_parse().is_some_and(|back| ByteHistogram::of(&*back) == ByteHistogram::of(object))
 }

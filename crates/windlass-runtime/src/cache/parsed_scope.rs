@@ -1,4 +1,4 @@
-//! Whether an object is within a scope, as far as this can be told without the API server.
+//! Whether an object is within a scope, as far as this can be decided without the API server.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ impl ParsedScope {
         parsed_scope
     }
 
-    /// Whether objects of this namespace can be within the scope.
+    /// Returns whether objects of this namespace can be within the scope.
     pub(super) fn has_namespace(&self, namespace: Option<&str>) -> bool {
         self.namespace.is_none() || self.namespace.as_deref() == namespace
     }

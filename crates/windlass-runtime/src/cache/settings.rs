@@ -37,7 +37,7 @@ pub struct Settings<K: ?Sized> {
     /// Whether to request the initial state as a stream of events where the API server supports it.
     ///
     /// Not by default: a list is also parsed while it arrives, and is an eighth faster with 100,000 objects. The first
-    /// list may be any state that a replica of the API server remembers, even from before this program started. The
+    /// list may be any state that a replica of the API server has cached, even from before this program started. The
     /// watch then delivers what has happened since, and own writes are never read in an older state. If the initial
     /// state must be current, use the stream. Later states are never older than the one before, either way.
     pub streaming_list: bool,

@@ -95,12 +95,12 @@ impl<K: AnyObject + ?Sized> Store<K> {
         self.revision
     }
 
-    /// Whether the initial list is complete, and the resource is still served.
+    /// Returns whether the initial list is complete, and the resource is still served.
     pub(super) fn is_synced(&self) -> bool {
         self.synced && !self.failed
     }
 
-    /// Whether the source has failed.
+    /// Returns whether the source has failed.
     pub(super) fn is_failed(&self) -> bool {
         self.failed
     }
@@ -110,7 +110,7 @@ impl<K: AnyObject + ?Sized> Store<K> {
         (self.failed, self.absent) = (true, false);
     }
 
-    /// Whether the resource is known not to be served.
+    /// Returns whether the resource is known not to be served.
     pub(super) fn is_absent(&self) -> bool {
         self.absent
     }
@@ -276,7 +276,7 @@ impl<K: AnyObject + ?Sized> Store<K> {
         self.absent = false;
     }
 
-    /// Whether an own write after this state has deleted the object or moved it out of scope.
+    /// Returns whether an own write after this state has deleted the object or moved it out of scope.
     fn has_left(&self, object: Brief<'_>) -> bool {
         let key = |(namespace, name): (&str, &str)| ObjectKey::namespaced(namespace, name);
         !self.left.is_empty() && self.left.get(&key(object.key)).is_some_and(|left| object.revision() <= *left)

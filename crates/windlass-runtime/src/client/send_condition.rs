@@ -31,8 +31,8 @@ impl SendCondition {
         Self(Arc::new(holds))
     }
 
-    /// Whether a request failed because its condition was no longer true. Such a request has changed nothing, unless an
-    /// earlier attempt did.
+    /// Returns whether a request failed because its condition was no longer true. Such a request has changed nothing,
+    /// unless an earlier attempt did.
     pub fn prevented(error: &kube::Error) -> bool {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = match error {
             kube::Error::Service(error) => Some(error.as_ref()),

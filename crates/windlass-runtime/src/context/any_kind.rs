@@ -65,11 +65,11 @@ pub(crate) trait KindInfo: Send + Sync {
     fn object_type(&self) -> TypeId;
     /// The `DynamicType`, which distinguishes kinds that share a Rust type.
     fn dynamic(&self) -> &dyn Any;
-    /// Whether this kind has the given `DynamicType`.
+    /// Returns whether this kind has the given `DynamicType`.
     fn is_dynamic(&self, dynamic: &dyn Any) -> bool;
-    /// Whether objects consist of metadata only.
+    /// Returns whether objects consist of metadata only.
     fn is_metadata(&self) -> bool;
-    /// Whether objects accept arbitrary fields.
+    /// Returns whether objects accept arbitrary fields.
     fn is_open(&self) -> bool;
     /// Parses an object from JSON. Always from bytes: every other format would be another copy of all the code that
     /// deserializes a kind.
@@ -173,7 +173,7 @@ impl<'a> AnyKind<'a> {
         Ok(Request::new(self.kind_info.url_path(namespace)))
     }
 
-    /// Tells the caches that an object is deleted.
+    /// Notifies the caches that an object is deleted.
     pub(super) fn is_gone(&self, key: &ObjectKey, uid: &str) {
         self.kind_info.deleted(&self.context.handles.caches, key, uid);
     }

@@ -26,7 +26,7 @@ use crate::{
 /// What to do with an existing object that has no controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AdoptionPolicy {
-    /// Leave it unchanged and fail with [`ContextError::NotOurs`]: somebody else created it.
+    /// Leave it unchanged and fail with [`ContextError::NotOurs`]: another client created it.
     #[default]
     Reject,
     /// Become its controller.
@@ -49,10 +49,10 @@ impl<K: Object> Kind<'_, K> {
     /// adopted. The kind must be cached, because changes to owned objects should be noticed.
     ///
     /// A stale cache is harmless: an object that is not cached is looked up on the API server before it is created, and
-    /// a cached object is changed only if it is still the same one. One race remains: if somebody creates an object of
-    /// this name between the lookup and the apply, without a controller and with no field that differs from `object`,
-    /// it gets this owner. (If a field differs, this is a conflict, and the object is looked up again; the API server
-    /// rejects a second controller.)
+    /// a cached object is changed only if it is still the same one. One race remains: if another client creates an
+    /// object of this name between the lookup and the apply, without a controller and with no field that differs from
+    /// `object`, it gets this owner. (If a field differs, this is a conflict, and the object is looked up again; the
+    /// API server rejects a second controller.)
     pub async fn apply_owned(
         &self,
         owner: &Owner,

@@ -202,18 +202,18 @@ impl ContextError {
         }
     }
 
-    /// Whether the object does not exist. False if its kind is not served, or if something on the way to the API server
-    /// responded with 404.
+    /// Returns whether the object does not exist. False if its kind is not served, or if something on the way to the
+    /// API server responded with 404.
     pub fn is_not_found(&self) -> bool {
         self.status().is_some_and(is_not_found)
     }
 
-    /// Whether an object of this name already exists.
+    /// Returns whether an object of this name already exists.
     pub fn is_already_exists(&self) -> bool {
         self.status().is_some_and(|status| status.reason == "AlreadyExists")
     }
 
-    /// Whether the object has changed since it was read. For a set, whether all failures are conflicts.
+    /// Returns whether the object has changed since it was read. For a set, whether all failures are conflicts.
     pub fn is_conflict(&self) -> bool {
         match self {
             Self::Conflict { .. } => true,
@@ -222,12 +222,12 @@ impl ContextError {
         }
     }
 
-    /// Whether a write may have happened nevertheless: there was no response, or an inconclusive one.
+    /// Returns whether a write may have happened nevertheless: there was no response, or an inconclusive one.
     pub(super) fn is_unsure(&self) -> bool {
         matches!(self, Self::Failed { .. }) || self.status().is_some_and(|status| status.code >= 500)
     }
 
-    /// Whether the object belongs to somebody else.
+    /// Returns whether the object belongs to another owner or controller.
     pub fn is_not_ours(&self) -> bool {
         match self {
             Self::NotOurs { .. } => true,
@@ -237,7 +237,7 @@ impl ContextError {
         }
     }
 
-    /// Whether this process no longer leads.
+    /// Returns whether this process no longer leads.
     pub fn is_not_leading(&self) -> bool {
         match self {
             Self::NotLeading { .. } => true,
@@ -246,7 +246,7 @@ impl ContextError {
         }
     }
 
-    /// Whether the object being reconciled now belongs to another replica.
+    /// Returns whether the object being reconciled now belongs to another replica.
     pub fn is_key_lost(&self) -> bool {
         match self {
             Self::KeyLost { .. } => true,
@@ -256,14 +256,14 @@ impl ContextError {
     }
 }
 
-/// Whether a response says that an object does not exist, by naming it.
+/// Returns whether a response says that an object does not exist, by naming it.
 pub(super) fn is_not_found(status: &Status) -> bool {
     let names_it = status.details.as_ref().is_some_and(|details| !details.name.is_empty());
     status.code == 404 && status.reason == "NotFound" && names_it
 }
 
-/// Whether a response says that the object has changed, or is another one. Applying a UID to an object with another UID
-/// is rejected as an attempt to change it.
+/// Returns whether a response says that the object has changed, or is another one. Applying a UID to an object with
+/// another UID is rejected as an attempt to change it.
 fn is_conflict(status: &Status) -> bool {
     let causes = || status.details.iter().flat_map(|details| &details.causes);
     match status.code {

@@ -174,8 +174,8 @@ pub(super) struct LastApplied {
 }
 
 impl LastApplied {
-    /// Whether an object is still as the last apply of the same intent left it. Calls `shown` only if the object has
-    /// another revision.
+    /// Returns whether an object is still as the last apply of the same intent left it. Calls `shown` only if the
+    /// object has another revision.
     pub(super) fn in_place(
         &mut self,
         key: &ObjectKey,

@@ -85,8 +85,8 @@ impl AnyKind<'_> {
         self.fetch(key, request).await
     }
 
-    /// Looks up the outcome of a write without response, as soon as the API server responds, and tells the caches. For
-    /// an object with a generated name, only the `prefix` is known.
+    /// Looks up the outcome of a write without response, as soon as the API server responds, and notifies the caches.
+    /// For an object with a generated name, only the `prefix` is known.
     pub(super) async fn look_up(&self, key: &ObjectKey, prefix: Option<&str>) {
         let mut delay = FIRST_DELAY;
         while let Err(error) = self.try_look_up(key, prefix).await {

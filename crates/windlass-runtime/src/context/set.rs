@@ -68,7 +68,7 @@ impl Desired {
         self.objects.len()
     }
 
-    /// Whether nothing is desired.
+    /// Returns whether nothing is desired.
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
@@ -115,7 +115,7 @@ impl Context {
     }
 }
 
-/// Whether an object belongs to a set; `set` is the value of its label.
+/// Returns whether an object belongs to a set; `set` is the value of its label.
 fn is_of(set: &str, meta: &ObjectMeta) -> bool {
     meta.labels.as_ref().and_then(|labels| labels.get(SET_LABEL)).is_some_and(|label| label == set)
 }

@@ -88,7 +88,7 @@ impl AnyKind<'_> {
     }
 }
 
-/// Whether a kind's status has a field `observedGeneration`, that is, whether it survives a round trip.
+/// Returns whether a kind's status has a field `observedGeneration`, that is, whether it survives a round trip.
 fn has_observed_generation(kind: &dyn KindInfo, live: &Value, status: &Map<String, Value>) -> bool {
     // Accepts any field, so it would not tell.
     if kind.is_open() {

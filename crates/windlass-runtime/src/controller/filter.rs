@@ -92,7 +92,7 @@ impl AnyFilter {
         Self { passes: Arc::new(move |change| first(change) && second(change)), kind: self.kind }
     }
 
-    /// Whether an event passes. If the filter panics, the event passes, as an extra reconcile is harmless.
+    /// Returns whether an event passes. If the filter panics, the event passes, as an extra reconcile is harmless.
     pub(crate) fn lets_pass(&self, change: &AnyChange<'_>) -> bool {
         catch_unwind(AssertUnwindSafe(|| (self.passes)(change))).unwrap_or_else(|_| {
             tracing::error!(kind = self.kind, "filter panicked; the event passes");
@@ -118,7 +118,7 @@ impl<K: 'static> Filter<K> {
         Self(Arc::new(passes))
     }
 
-    /// Whether an event passes.
+    /// Returns whether an event passes.
     pub fn passes(&self, change: &Change<'_, K>) -> bool {
         (self.0)(change)
     }

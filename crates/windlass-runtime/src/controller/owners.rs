@@ -29,7 +29,7 @@ pub(crate) enum OwnerSelection {
 pub(crate) struct OwnerKind {
     group: String,
     kind: String,
-    /// Whether owners have a namespace. For kinds known at run time, the first of their objects tells.
+    /// Whether owners have a namespace. For kinds known at run time, their first object decides.
     resource_scope: AtomicU8,
 }
 

@@ -95,7 +95,7 @@ impl AnyController {
         &self.name
     }
 
-    /// Whether the controller may work only in the process that leads.
+    /// Returns whether the controller may work only in the process that leads.
     pub(crate) fn needs_leader(&self) -> bool {
         self.needs_leader
     }

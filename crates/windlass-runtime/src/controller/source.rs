@@ -292,7 +292,7 @@ impl PendingSubscription {
         informer.subscribe(Box::new(move |event| handler(&AnyChange::of(&event))))
     }
 
-    /// Whether the resource is known not to be served.
+    /// Returns whether the resource is known not to be served.
     pub(crate) fn is_absent(&self) -> bool {
         self.informer.is_absent()
     }

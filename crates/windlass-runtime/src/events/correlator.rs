@@ -208,7 +208,7 @@ impl Correlator {
         self.hurry();
     }
 
-    /// Whether everything that was queued up to a number is written or given up.
+    /// Returns whether everything that was queued up to a number is written or given up.
     pub(super) fn is_settled(&self, number: u64) -> bool {
         let writing = self.writing.as_ref().map(|writing| writing.number);
         !writing.into_iter().chain(self.queue.front().map(|(number, _)| *number)).any(|first| first <= number)
@@ -308,7 +308,7 @@ impl Correlator {
 }
 
 impl Series {
-    /// Whether its count should be written: the second at once, later ones from time to time.
+    /// Returns whether its count should be written: the second at once, later ones from time to time.
     fn is_due(&self, now: Instant) -> bool {
         !self.queued
             && self.count > self.written

@@ -30,7 +30,7 @@ pub(super) struct Occurrence {
 }
 
 impl Occurrence {
-    /// Whether the API server could accept it.
+    /// Returns whether the API server could accept it.
     pub(super) fn is_valid(&self) -> bool {
         let named = self.about.name.as_deref().is_some_and(|name| !name.is_empty());
         named && !self.reason.is_empty() && !self.reporter.is_empty() && !self.instance.is_empty()

@@ -35,7 +35,7 @@ pub struct Recorder {
 pub enum EventType {
     /// Everything is fine.
     Normal,
-    /// Somebody may need to act.
+    /// Someone may need to act.
     Warning,
 }
 

@@ -1,6 +1,6 @@
 //! The state machine of an election, without clocks or a network.
 //!
-//! [`Election`] returns the next [`Step`] and is told its result as an [`Answer`]. Times come from the candidate's own
+//! [`Election`] returns the next [`Step`] and receives its result as an [`Answer`]. Times come from the candidate's own
 //! monotonic clock.
 //!
 //! Why it is safe:
@@ -103,7 +103,8 @@ impl Election {
         self.observed.as_ref().map(|observed| observed.record.holder.as_str()).filter(|holder| !holder.is_empty())
     }
 
-    /// Whether the leader had to read the lease to continue: something failed, or somebody else wrote it.
+    /// Returns whether the leader had to read the lease to continue: a request failed, or another process wrote the
+    /// lease.
     pub(crate) fn is_slow(&self) -> bool {
         self.slow && matches!(self.standing, LeadershipState::Leads { .. })
     }
@@ -231,8 +232,8 @@ impl Election {
 
     fn granted(&mut self, deadline: Instant, now: Instant) {
         match self.standing {
-            // A deadline that has passed is not extended: a caller may already have been told that the lease is lost
-            // for good.
+            // A deadline that has passed is not extended: a caller may already have learned that the lease is lost for
+            // good.
             LeadershipState::Leads { until } if now < until => {
                 self.standing = LeadershipState::Leads { until: deadline }
             }

@@ -23,8 +23,8 @@ use crate::{metrics::Metrics, random};
 /// Participation of one process in a leader election, on one Lease.
 ///
 /// Compatible with client-go: replicas of an operator in Go and in Rust exclude each other. At any time, at most one
-/// process passes [`Leadership::check`] for a lease, no matter what is slow, lost, paused or skewed, as long as nobody
-/// deletes the Lease.
+/// process passes [`Leadership::check`] for a lease, regardless of slow requests, lost messages, paused processes and
+/// skewed clocks, as long as the Lease is not deleted.
 ///
 /// ```no_run
 /// # async fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -158,7 +158,7 @@ impl LeaderElection {
         self
     }
 
-    /// Returns a handle that tells whether this process leads.
+    /// Returns a handle that reports whether this process leads.
     pub fn leadership(&self) -> Leadership {
         self.leadership.clone()
     }

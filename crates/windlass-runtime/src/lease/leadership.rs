@@ -1,4 +1,4 @@
-//! The handle that tells whether this process leads.
+//! The handle that reports whether this process leads.
 
 use tokio::{sync::watch, time::Instant};
 
@@ -59,7 +59,7 @@ impl Leadership {
         }
     }
 
-    /// Whether this process leads now: [`check`](Self::check) as a boolean.
+    /// Returns whether this process leads now: [`check`](Self::check) as a boolean.
     pub fn leads(&self) -> bool {
         self.check().is_ok()
     }

@@ -1,6 +1,6 @@
 //! The state machine of a group that shares keys, without clocks or a network.
 //!
-//! [`Membership`] returns the next [`Step`] and is told its result as an [`Answer`], like an election. See
+//! [`Membership`] returns the next [`Step`] and receives its result as an [`Answer`], like an election. See
 //! [`Sharding`](super::Sharding) for its guarantees and why they hold.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -231,7 +231,7 @@ impl Membership {
         Some(Step::Replace(record, self.active.text()))
     }
 
-    /// An expired lease gives nothing, and nothing returns by itself: all leases must be listed again.
+    /// An expired lease grants no keys, and none return by themselves: all leases must be listed again.
     fn lapse(&mut self, now: Instant) {
         if self.until.is_some_and(|until| now >= until) {
             self.until = None;
@@ -322,7 +322,7 @@ impl Membership {
 }
 
 impl OtherMember {
-    /// Whether it may believe that it owns something.
+    /// Returns whether it may believe that it owns something.
     fn may_work(&self) -> bool {
         !self.expired && !self.record.holder.is_empty()
     }

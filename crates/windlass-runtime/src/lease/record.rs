@@ -11,7 +11,7 @@ use k8s_openapi::{
 /// The fields of a Lease that matter to an election. Absent fields are zero, as in client-go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeaseRecord {
-    /// Empty if nobody holds the lease.
+    /// Empty if the lease has no holder.
     pub(crate) holder: String,
     pub(crate) seconds: u32,
     /// For people only: no decision depends on the two times.

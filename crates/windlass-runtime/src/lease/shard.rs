@@ -1,4 +1,4 @@
-//! The handle that tells which keys belong to this process.
+//! The handle that reports which keys belong to this process.
 
 use std::{sync::Arc, time::Duration};
 
@@ -50,7 +50,7 @@ impl ShardView {
             && !self.rivals.iter().any(|(rival, ring)| ring.as_ref().is_none_or(|ring| ring.claims(rival, key)))
     }
 
-    /// Whether both give the same results while they last.
+    /// Returns whether both give the same results while they last.
     pub(crate) fn answers_as(&self, other: &Self) -> bool {
         self.held == other.held && self.rivals == other.rivals && self.until.is_some() == other.until.is_some()
     }
@@ -68,8 +68,8 @@ impl Shard {
         (sender, Self { view: Some(view) })
     }
 
-    /// Whether this process owns a key. Computed from the clock at the time of the call, so a process that was paused
-    /// past the end of its lease owns nothing. Controllers check it before a reconcile, and the
+    /// Returns whether this process owns a key. Computed from the clock at the time of the call, so a process that was
+    /// paused past the end of its lease owns nothing. Controllers check it before a reconcile, and the
     /// [contexts](crate::context::Context::for_key) of reconciles again before each write.
     pub fn owns(&self, key: &ObjectKey) -> bool {
         match &self.view {
@@ -105,7 +105,7 @@ impl Shard {
     pub async fn changed(&mut self) {
         let Some(view) = &mut self.view else { return std::future::pending().await };
         if view.changed().await.is_err() {
-            // Nobody renews any more: the rest expires by itself, and nothing follows.
+            // The lease is no longer renewed: the remaining keys expire by themselves, and no update follows.
             let until = view.borrow().until;
             let left = until.map(|until| until.saturating_duration_since(clock::now())).filter(|left| !left.is_zero());
             match left {

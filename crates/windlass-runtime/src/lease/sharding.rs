@@ -27,10 +27,11 @@ const RING: &str = "sharding.windlass.dev/ring";
 
 /// Participation of one process in a group of replicas that share all keys.
 ///
-/// **Guarantee**: at any time, at most one process owns a key according to [`Shard::owns`], no matter what is slow,
-/// lost, paused or skewed, as long as nobody deletes leases of the group. When messages arrive and the group does not
-/// change for a few seconds, every key is owned by some process. When a member joins or leaves, about one of N keys
-/// moves, where N is the number of members; work on the others continues without interruption.
+/// **Guarantee**: at any time, at most one process owns a key according to [`Shard::owns`], regardless of slow
+/// requests, lost messages, paused processes and skewed clocks, as long as no lease of the group is deleted. When
+/// messages arrive and the group does not change for a few seconds, every key is owned by some process. When a member
+/// joins or leaves, about one of N keys moves, where N is the number of members; work on the others continues without
+/// interruption.
 ///
 /// # Protocol
 ///
@@ -118,7 +119,7 @@ impl Sharding {
         Ok(self)
     }
 
-    /// Returns a handle that tells which keys belong to this process.
+    /// Returns a handle that reports which keys belong to this process.
     pub fn shard(&self) -> Shard {
         self.shard.clone()
     }

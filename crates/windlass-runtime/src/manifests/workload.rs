@@ -153,7 +153,7 @@ fn mounts_certificate(operator: &OperatorManifests) -> bool {
     operator.has_webhook_server() && operator.certificates == WebhookCertificates::CertManager
 }
 
-/// Allows everybody to scrape metrics and call webhooks, and nothing else. Kubelets can always probe.
+/// Allows all clients to scrape metrics and call webhooks, and nothing else. Kubelets can always probe.
 fn network_policy(operator: &OperatorManifests) -> Manifest {
     let open = ports(operator).into_iter().map(|port| port["name"].clone()).filter(|name| name != "probes");
     let ports: Vec<_> = open.map(|name| json!({ "port": name, "protocol": "TCP" })).collect();

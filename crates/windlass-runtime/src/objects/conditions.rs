@@ -174,12 +174,12 @@ pub trait Conditions {
         self.conditions().iter().find(|condition| condition.type_ == type_)
     }
 
-    /// Whether a condition exists and is true.
+    /// Returns whether a condition exists and is true.
     fn is_true(&self, type_: &str) -> bool {
         self.condition(type_).is_some_and(|condition| condition.status == "True")
     }
 
-    /// Whether a condition exists and is false.
+    /// Returns whether a condition exists and is false.
     fn is_false(&self, type_: &str) -> bool {
         self.condition(type_).is_some_and(|condition| condition.status == "False")
     }

@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 #[error("the object is being deleted")]
 pub struct BeingDeleted;
 
-/// Whether an object has a finalizer.
+/// Returns whether an object has a finalizer.
 pub fn has(object: &impl Resource, name: &str) -> bool {
     is_in(object.meta(), name)
 }
 
-/// Whether metadata has a finalizer.
+/// Returns whether metadata has a finalizer.
 pub(crate) fn is_in(meta: &ObjectMeta, name: &str) -> bool {
     meta.finalizers.iter().flatten().any(|finalizer| finalizer == name)
 }

@@ -87,7 +87,7 @@ impl Owner {
         Ok(())
     }
 
-    /// Whether the garbage collector would accept this owner for an object of this key.
+    /// Checks that the garbage collector would accept this owner for an object of this key.
     pub(crate) fn may_own(&self, object: &ObjectKey) -> Result<(), OwnerError> {
         match self.namespace() {
             Some(namespace) if object.namespace() != Some(namespace) => Err(OwnerError::OtherNamespace {
@@ -143,13 +143,13 @@ pub fn remove(child: &mut impl Resource, uid: &str) -> bool {
     removed
 }
 
-/// Whether `parent` is an owner of `child`, controlling or not.
+/// Returns whether `parent` is an owner of `child`, controlling or not.
 pub fn is_owned_by(child: &impl Resource, parent: &impl Resource) -> bool {
     let Some(uid) = parent.meta().uid.as_deref() else { return false };
     child.meta().owner_references.iter().flatten().any(|owner| owner.uid == uid)
 }
 
-/// Whether `parent` is the controller of `child`.
+/// Returns whether `parent` is the controller of `child`.
 pub fn is_controlled_by(child: &impl Resource, parent: &impl Resource) -> bool {
     let Some(uid) = parent.meta().uid.as_deref() else { return false };
     controller_of(child.meta()).is_some_and(|owner| owner.uid == uid)
@@ -160,8 +160,8 @@ pub fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
     meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
 }
 
-/// Whether a reference is to an object of this group and kind, regardless of the version: CRDs gain versions, and
-/// references keep the one they were created with.
+/// Returns whether a reference is to an object of this group and kind, regardless of the version: CRDs gain versions,
+/// and references keep the one they were created with.
 pub fn refers_to(reference: &OwnerReference, group: &str, kind: &str) -> bool {
     let of = reference.api_version.rsplit_once('/').map_or("", |(group, _)| group);
     of == group && reference.kind == kind

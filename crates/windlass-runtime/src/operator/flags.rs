@@ -222,7 +222,7 @@ impl Flags {
         self.kube_api_qps.map(|per_second| Rate { per_second, burst: self.kube_api_burst })
     }
 
-    /// Whether to elect a leader: as the flag says, or by default inside a cluster. Sharding needs no leader.
+    /// Returns whether to elect a leader: as set by the flag, or by default inside a cluster. Sharding needs no leader.
     pub fn elects_leader(&self, in_cluster: bool) -> bool {
         self.leader_elect.unwrap_or(in_cluster && !self.shards)
     }

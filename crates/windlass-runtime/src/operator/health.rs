@@ -68,7 +68,7 @@ impl Checks {
         self.checks.write().remove(name);
     }
 
-    /// Whether all checks pass.
+    /// Returns whether all checks pass.
     pub fn passes(&self) -> bool {
         self.named().iter().all(|(_, check)| check().is_ok())
     }

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::token_bucket::TokenBucket;
 
-/// A delay that outlasts every process, and that clocks can still add.
+/// A delay longer than any process runs, but short enough to be added to any clock.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
 pub(super) struct State<T> {
@@ -129,7 +129,7 @@ impl<T: Clone + Eq + Hash> State<T> {
         if when != When::Now {
             self.stats.retries += 1;
         }
-        // A new key starts as held by nobody, and is then placed like one whose worker is done.
+        // A new key starts without a holder, and is then placed like one whose worker is done.
         let place = || Place::Held { since: now, again: None };
         let (slot, new) = self.known.find_or_insert(key, || Known { priority, failures: 0, place: place() });
         if new {
@@ -296,7 +296,7 @@ impl<T: Clone + Eq + Hash> State<T> {
         }
     }
 
-    /// Whether no more keys will be handed out.
+    /// Returns whether no more keys will be handed out.
     pub(super) fn is_over(&self) -> bool {
         self.closed && self.ready.len() == 0 && self.wanted_again == 0
     }

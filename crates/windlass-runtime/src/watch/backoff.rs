@@ -39,7 +39,7 @@ impl Backoff {
         wait
     }
 
-    /// Whether there was no recent failure.
+    /// Returns whether there was no recent failure.
     pub(super) fn is_fresh(&self, now: Instant) -> bool {
         self.failed.is_none_or(|failed| now.saturating_duration_since(failed) >= HEALTHY)
     }

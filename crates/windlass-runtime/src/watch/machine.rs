@@ -83,7 +83,7 @@ pub(super) struct StateMachine {
     watch_failures: u32,
     /// Number of requests while the resource was not served.
     absent: Option<u32>,
-    /// Whether only the last response said that the resource is not served.
+    /// Whether only the last response reported that the resource is not served.
     doubted: bool,
     backoff: Backoff,
     /// Backoff of watches whose revision expired.
@@ -257,7 +257,7 @@ impl StateMachine {
         Verdict { wait, became_absent: false }
     }
 
-    /// Whether a streaming list is in progress.
+    /// Returns whether a streaming list is in progress.
     fn is_streaming(&self) -> bool {
         self.state == State::Sync && self.streams()
     }
@@ -289,7 +289,7 @@ impl StateMachine {
         self.absent = Some(tries.saturating_add(1));
         self.state = State::Sync;
         self.revision.clear();
-        // Another server may still remember the state before.
+        // Another server may still have the previous state.
         self.read_newest = true;
         let wait = first.saturating_mul(1 << tries.min(8)).min(most);
         Verdict { wait: wait.mul_f64(0.9 + 0.1 * (self.settings.random)()), became_absent }

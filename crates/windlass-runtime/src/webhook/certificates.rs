@@ -54,7 +54,7 @@ pub struct CertResolver {
 /// Source of certificates.
 #[derive(Clone, Debug)]
 pub enum Certificates {
-    /// Files that somebody else, such as cert-manager, writes.
+    /// Files that are written by another program, such as cert-manager.
     Files(CertificateFiles),
     /// Issued by the operator itself.
     SelfSigned(Box<SelfSigned>),
@@ -90,7 +90,7 @@ impl CertResolver {
         Ok(())
     }
 
-    /// Whether there is a certificate.
+    /// Returns whether there is a certificate.
     pub fn is_ready(&self) -> bool {
         self.current.load().is_some()
     }

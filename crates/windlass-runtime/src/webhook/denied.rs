@@ -6,8 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, Status
 
 /// Reason why a request is denied. The client sees it.
 ///
-/// With `?`, any error becomes one: the request is then denied as an internal error (500), because nobody decided that
-/// it is wrong.
+/// With `?`, any error becomes one: the request is then denied as an internal error (500), because nothing has decided
+/// that the request is invalid.
 ///
 /// ```
 /// use windlass_runtime::webhook::Denied;

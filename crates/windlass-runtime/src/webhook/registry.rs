@@ -83,7 +83,7 @@ impl Webhooks {
         self.descriptions.clone()
     }
 
-    /// Whether there are no webhooks.
+    /// Returns whether there are no webhooks.
     pub fn is_empty(&self) -> bool {
         self.descriptions.is_empty()
     }

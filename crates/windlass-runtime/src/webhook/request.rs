@@ -76,17 +76,17 @@ impl<K> Request<K> {
         self.object.as_ref().or(self.old_object.as_ref())
     }
 
-    /// Whether the object is created.
+    /// Returns whether the object is created.
     pub fn is_create(&self) -> bool {
         self.operation == Operation::Create
     }
 
-    /// Whether the object is updated.
+    /// Returns whether the object is updated.
     pub fn is_update(&self) -> bool {
         self.operation == Operation::Update
     }
 
-    /// Whether the object is deleted.
+    /// Returns whether the object is deleted.
     pub fn is_delete(&self) -> bool {
         self.operation == Operation::Delete
     }

@@ -35,7 +35,7 @@ mod sync;
 mod watches;
 mod writes;
 
-/// Returns a context like the one that an operator gives to its controllers.
+/// Returns a context like the one that an operator passes to its controllers.
 fn context(client: Client) -> ContextBuilder {
     let recorder = Recorder::new(client.clone(), "test-controller", "test");
     Context::builder(client).recorder(recorder).field_manager("test-operator")

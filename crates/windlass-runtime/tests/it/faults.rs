@@ -95,17 +95,17 @@ impl Seen {
         self.query.get(name).map_or("", String::as_str)
     }
 
-    /// Whether it is a watch.
+    /// Returns whether it is a watch.
     pub(crate) fn is_watch(&self) -> bool {
         matches!(self.parameter("watch"), "true" | "1")
     }
 
-    /// Whether it reads a collection of the resource, such as `configmaps`.
+    /// Returns whether it reads a collection of the resource, such as `configmaps`.
     pub(crate) fn is_list(&self, plural: &str) -> bool {
         self.method == Method::GET && !self.is_watch() && self.path.ends_with(&format!("/{plural}"))
     }
 
-    /// Whether it creates, changes or deletes something.
+    /// Returns whether it creates, changes or deletes something.
     pub(crate) fn is_write(&self) -> bool {
         self.method != Method::GET
     }
@@ -262,7 +262,7 @@ fn refusal(code: u16, reason: &str, retry_after: Option<u64>) -> Response<Fragil
     response
 }
 
-/// Returns a body that ends after some bytes, or, if it can be dropped, when told to.
+/// Returns a body that ends after some bytes, or, if it can be dropped, on request.
 fn limited(body: Body, left: usize, breaks: bool, dropped: Option<watch::Receiver<u64>>) -> Fragile {
     let frames = futures_util::stream::unfold(Some((body, left, dropped)), move |state| async move {
         let (mut body, left, mut dropped) = state?;

@@ -85,7 +85,7 @@ impl Running {
     }
 }
 
-/// Returns the status code and the body; `None` if nobody listens.
+/// Returns the status code and the body; `None` if nothing listens there.
 async fn get(address: SocketAddr, path: &str) -> Option<(u16, String)> {
     let client: legacy::Client<_, Empty<Bytes>> = legacy::Client::builder(TokioExecutor::new()).build_http();
     let response = client.get(format!("http://{address}{path}").parse().unwrap()).await.ok()?;

@@ -65,7 +65,7 @@ fn types(resource: &Resource, version: &Version, values: &Values) -> String {
     render(TYPES, &values)
 }
 
-/// Whether the group is reserved for Kubernetes: CRDs in it need the annotation `api-approved.kubernetes.io`.
+/// Returns whether the group is reserved for Kubernetes: CRDs in it need the annotation `api-approved.kubernetes.io`.
 fn is_protected(group: &str) -> bool {
     ["k8s.io", "kubernetes.io"]
         .iter()

@@ -241,7 +241,7 @@ pub(super) fn example(kind: &str, field: &Field) -> String {
     if field.is_option() { format!("Some({value})") } else { value }
 }
 
-/// Whether the example uses the enum, which then has to be imported.
+/// Returns whether the example uses the enum, which then has to be imported.
 pub(super) fn names_enum(field: &Field) -> bool {
     let is_enum = match &field.kind {
         FieldType::Enum(_) => true,
@@ -276,7 +276,7 @@ pub(super) fn yaml(field: &Field) -> Option<String> {
     })
 }
 
-/// Whether a string needs no quotes in YAML 1.1 and 1.2.
+/// Returns whether a string needs no quotes in YAML 1.1 and 1.2.
 fn is_plain(value: &str) -> bool {
     let words = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
     value.starts_with(|letter: char| letter.is_ascii_alphabetic())

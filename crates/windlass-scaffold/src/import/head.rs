@@ -87,7 +87,7 @@ fn note_dropped(root: &Object, properties: &Object, notes: &mut Vec<String>) {
     }
 }
 
-/// Whether a schema describes an object with fields, or an object without a schema.
+/// Returns whether a schema describes an object with fields, or an object without a schema.
 fn is_struct(schema: &Object) -> bool {
     text_of(schema, "type") == "object"
         && !schema.contains_key("additionalProperties")

@@ -85,7 +85,7 @@ pub(super) fn written(ident: &str) -> String {
     if names::is_keyword(ident) { format!("r#{ident}") } else { ident.to_owned() }
 }
 
-/// Whether serde's `rename_all = "camelCase"` maps the identifier to the name.
+/// Returns whether serde's `rename_all = "camelCase"` maps the identifier to the name.
 pub(super) fn is_found(ident: &str, name: &str) -> bool {
     names::lower_camel(ident) == name
 }

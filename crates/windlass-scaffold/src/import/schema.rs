@@ -110,7 +110,7 @@ fn place(path: &str) -> &str {
     if path.is_empty() { "the object" } else { path.trim_start_matches('.') }
 }
 
-/// Whether a keyword is set to true.
+/// Returns whether a keyword is set to true.
 pub(super) fn is_set(schema: &Object, keyword: &str) -> bool {
     schema.get(keyword) == Some(&Value::Bool(true))
 }

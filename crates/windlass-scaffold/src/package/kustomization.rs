@@ -77,7 +77,7 @@ impl Kustomization {
         Ok(read)
     }
 
-    /// Whether a part is deployed.
+    /// Returns whether a part is deployed.
     pub fn has(&self, part: &str) -> bool {
         self.parts.iter().any(|known| known.strip_prefix("../") == Some(part))
     }

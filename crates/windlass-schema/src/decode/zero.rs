@@ -40,8 +40,8 @@ impl Decoder<'_> {
         zero(self.table, ty)
     }
 
-    /// Whether the encoder writes a decoded field; an empty list that it writes is converted according to the storage
-    /// format.
+    /// Returns whether the encoder writes a decoded field; an empty list that it writes is converted according to the
+    /// storage format.
     pub(super) fn keeps(&self, value: &mut Value, field: &Field) -> bool {
         if field.pointer {
             return !(value.is_null() && field.omit_empty);

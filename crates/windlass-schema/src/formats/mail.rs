@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-/// Whether the text is a single address.
+/// Returns whether the text is a single address.
 pub(super) fn is_email(text: &str) -> bool {
     let mut parser = Parser { rest: text };
     matches!(parser.address(true), Some(1)) && parser.skip_comments() && parser.rest.is_empty()

@@ -8,7 +8,7 @@ use regex::Regex;
 static UNPRINTABLE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"[^\p{L}\p{M}\p{N}\p{P}\p{S} ]").expect("the pattern must compile"));
 
-/// Whether a character is a letter, a mark, a number, punctuation, a symbol or the space.
+/// Returns whether a character is a letter, a mark, a number, punctuation, a symbol or the space.
 pub fn is_printable(c: char) -> bool {
     if c.is_ascii() { matches!(c, ' '..='~') } else { !UNPRINTABLE.is_match(c.encode_utf8(&mut [0; 4])) }
 }

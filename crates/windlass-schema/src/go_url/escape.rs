@@ -17,7 +17,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// Whether a byte may be unescaped.
+    /// Returns whether a byte may be unescaped.
     fn has(self, byte: u8) -> bool {
         let others: &[u8] = match self {
             Part::User => b"$&+,;=",
@@ -82,7 +82,7 @@ pub(super) fn escape(bytes: &[u8], part: Part) -> String {
     out
 }
 
-/// Whether a text is a valid encoding of a part.
+/// Returns whether a text is a valid encoding of a part.
 pub(super) fn is_encoded(text: &str, part: Part) -> bool {
     text.bytes().all(|byte| part.has(byte) || b"!$&'()*+,;=:@[]%".contains(&byte))
 }

@@ -134,7 +134,7 @@ fn is_mapped(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some())
 }
 
-/// Whether the strict parser accepts the address: no leading zeros in octets.
+/// Returns whether the strict parser accepts the address: no leading zeros in octets.
 fn is_strict(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok()
 }
@@ -199,7 +199,7 @@ pub fn ip_warnings(path: &Path, value: &str) -> Vec<String> {
     Vec::new()
 }
 
-/// Whether the strict parser accepts the prefix length: no sign, no leading zeros.
+/// Returns whether the strict parser accepts the prefix length: no sign, no leading zeros.
 fn is_strict_cidr(value: &str) -> bool {
     value.split_once('/').is_some_and(|(ip, bits)| is_strict(ip) && (bits == "0" || !bits.starts_with('0')))
 }

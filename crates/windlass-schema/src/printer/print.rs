@@ -29,7 +29,7 @@ pub(super) fn integer(number: &Number) -> i64 {
 /// Truncates a float to an integer.
 pub(super) fn truncate(float: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    // Like the processor's conversion, a float that does not fit gives the smallest integer.
+    // Like the processor's conversion, a float that does not fit becomes the smallest integer.
     if (-LIMIT..LIMIT).contains(&float) { float as i64 } else { i64::MIN }
 }
 

@@ -92,7 +92,7 @@ pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
     slow(positive, whole, fraction, (base, exponent, format))
 }
 
-/// Whether the digits end in three zeros that span the point.
+/// Returns whether the digits end in three zeros that span the point.
 fn ends_with_thousand(whole: &str, fraction: &str) -> bool {
     whole.bytes().chain(fraction.bytes()).rev().take(3).filter(|b| *b == b'0').count() == 3
 }

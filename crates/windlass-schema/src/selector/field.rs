@@ -63,7 +63,7 @@ impl FieldSelector {
         Self { terms: vec![FieldTerm { field, operator: FieldOperator::Equals, value }] }
     }
 
-    /// Whether everything is selected.
+    /// Returns whether everything is selected.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
@@ -78,7 +78,7 @@ impl FieldSelector {
         self.terms.iter().map(|term| term.field.as_str())
     }
 
-    /// Whether an object is selected; `field` looks up its fields, and an absent field counts as empty.
+    /// Returns whether an object is selected; `field` looks up its fields, and an absent field counts as empty.
     pub fn matches<'v>(&self, field: impl Fn(&str) -> Option<&'v str>) -> bool {
         self.terms.iter().all(|term| {
             let equal = field(&term.field).unwrap_or_default() == term.value;

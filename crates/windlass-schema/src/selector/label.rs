@@ -129,7 +129,7 @@ impl LabelSelector {
         Self { requirements, nothing: false }
     }
 
-    /// Whether everything is selected.
+    /// Returns whether everything is selected.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty() && !self.nothing
     }
@@ -139,7 +139,7 @@ impl LabelSelector {
         &self.requirements
     }
 
-    /// Whether an object is selected; `label` looks up its labels.
+    /// Returns whether an object is selected; `label` looks up its labels.
     pub fn matches<'v>(&self, label: impl Fn(&str) -> Option<&'v str>) -> bool {
         !self.nothing && self.requirements.iter().all(|requirement| requirement.matches(label(&requirement.key)))
     }
@@ -220,7 +220,7 @@ impl Requirement {
         &self.values
     }
 
-    /// Whether a label with this value, or the absence of the label, satisfies the requirement.
+    /// Returns whether a label with this value, or the absence of the label, satisfies the requirement.
     pub fn matches(&self, value: Option<&str>) -> bool {
         let listed = |value: &str| self.values.iter().any(|have| have == value);
         match self.operator {

@@ -104,8 +104,8 @@ impl Allowed {
         out
     }
 
-    /// Whether a value is in the enum after Go's conversions: a float is truncated to compare with an integer, and an
-    /// integer is converted to a character to compare with a string. Null is never in it.
+    /// Returns whether a value is in the enum after Go's conversions: a float is truncated to compare with an integer,
+    /// and an integer is converted to a character to compare with a string. Null is never in it.
     pub(super) fn contains(&self, value: &Value) -> bool {
         match value {
             Value::Null => false,
@@ -176,12 +176,12 @@ impl Structural {
         self.properties.values_mut().chain(additional).chain(self.items.as_deref_mut()).chain(nested)
     }
 
-    /// Whether this schema or a subschema may be an embedded resource.
+    /// Returns whether this schema or a subschema may be an embedded resource.
     pub(super) fn may_embed(&self) -> bool {
         self.compiled.0.as_ref().is_none_or(|tables| tables.embedded)
     }
 
-    /// Whether this schema or a subschema may be a list of type set or map.
+    /// Returns whether this schema or a subschema may be a list of type set or map.
     pub(super) fn may_have_keyed_lists(&self) -> bool {
         self.compiled.0.as_ref().is_none_or(|tables| tables.keyed_lists)
     }

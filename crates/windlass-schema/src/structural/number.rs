@@ -41,7 +41,7 @@ pub(super) fn to_i64(value: f64) -> i64 {
     if (-LIMIT..LIMIT).contains(&value) { value as i64 } else { i64::MIN }
 }
 
-/// Whether a float is accepted as an integer: whole, or off by less than a billionth.
+/// Returns whether a float is accepted as an integer: whole, or off by less than a billionth.
 pub(super) fn is_json_integer(value: f64) -> bool {
     const MAX: f64 = 9_007_199_254_740_991.0;
     if !value.is_finite() || value.abs() > MAX {

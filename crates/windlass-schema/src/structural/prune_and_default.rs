@@ -111,7 +111,7 @@ impl Pruning {
     }
 }
 
-/// Whether a field is one that every resource has.
+/// Returns whether a field is one that every resource has.
 pub(super) fn is_meta(name: &str) -> bool {
     matches!(name, "apiVersion" | "kind" | "metadata")
 }

@@ -23,7 +23,7 @@ impl Structural {
         }
     }
 
-    /// Whether the alternatives are already spelled out, in one of the two allowed ways.
+    /// Returns whether the alternatives are already spelled out, in one of the two allowed ways.
     fn is_unfolded(&self) -> bool {
         let both = integer_or_string();
         self.validation.any_of == both || self.validation.all_of.first().is_some_and(|s| s.validation.any_of == both)

@@ -17,7 +17,7 @@ pub fn documents(text: &str) -> Vec<(usize, &str)> {
     documents
 }
 
-/// Whether a document contains only comments and directives.
+/// Returns whether a document contains only comments and directives.
 pub fn is_blank(document: &str) -> bool {
     document.lines().map(str::trim_start).all(|line| line.is_empty() || line.starts_with(['#', '%']))
 }

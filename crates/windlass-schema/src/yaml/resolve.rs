@@ -110,7 +110,7 @@ fn part(text: &str, bounds: std::ops::RangeInclusive<u32>) -> Option<(u32, &str)
     bounds.contains(&value).then(|| (value, &text[length..]))
 }
 
-/// Whether the text is a date, or a date and a time, in a form that the library supports.
+/// Returns whether the text is a date, or a date and a time, in a form that the library supports.
 pub(super) fn is_timestamp(text: &str) -> bool {
     timestamp(text).is_some()
 }

@@ -92,7 +92,7 @@ impl Disk {
         self.state().fault = None;
     }
 
-    /// Whether any operation has failed yet.
+    /// Returns whether any operation has failed yet.
     pub(crate) fn has_failed(&self) -> bool {
         self.state().failed > 0
     }

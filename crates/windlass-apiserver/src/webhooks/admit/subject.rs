@@ -31,7 +31,7 @@ pub(crate) enum Options<'a> {
 }
 
 impl Subject<'_> {
-    /// Whether this is a dry run, which stores nothing.
+    /// Returns whether this is a dry run, which stores nothing.
     pub(crate) fn is_dry_run(&self) -> bool {
         match self.options {
             Options::Write(options) => options.dry_run,

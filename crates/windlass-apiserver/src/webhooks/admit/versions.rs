@@ -90,7 +90,7 @@ async fn in_version(call: &Call<'_>, object: Value, from: &Endpoint, to: &Endpoi
     match &to.form {
         Form::Custom(custom) => {
             let converted = custom.convert_objects(call.server, vec![object], custom.api_version()).await;
-            // The real server does not expect this error here either.
+            // kube-apiserver does not expect this error here either.
             Ok(converted.map_err(|error| ApiError::internal(error.message))?.swap_remove(0))
         }
         Form::Stored | Form::Converted(_) => Ok(to.to_served_version(from.to_storage_version(object))),

@@ -223,7 +223,7 @@ fn conditions(object: &Value, old: Option<&Value>) -> ErrorList {
     errors
 }
 
-/// Returns what is wrong with an issued certificate, judging by its PEM blocks.
+/// Returns why an issued certificate is invalid, judging by its PEM blocks.
 fn certificate_problem(encoded: &str) -> Option<String> {
     let decoded = STANDARD.decode(encoded).unwrap_or_default();
     if decoded.is_empty() {

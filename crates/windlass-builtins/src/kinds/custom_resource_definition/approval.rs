@@ -11,7 +11,7 @@ use crate::object::{map, text};
 /// Annotation with the URL of the approval.
 pub(super) const ANNOTATION: &str = "api-approved.kubernetes.io";
 
-/// Whether a group belongs to the Kubernetes community.
+/// Returns whether a group belongs to the Kubernetes community.
 pub fn is_protected_group(group: &str) -> bool {
     ["k8s.io", "kubernetes.io"].iter().any(|domain| {
         group.strip_suffix(domain).is_some_and(|subdomain| subdomain.is_empty() || subdomain.ends_with('.'))

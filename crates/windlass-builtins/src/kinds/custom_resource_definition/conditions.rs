@@ -1,4 +1,4 @@
-//! Conditions of a CustomResourceDefinition, and how the real server's controllers set them.
+//! Conditions of a CustomResourceDefinition, and how kube-apiserver's controllers set them.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ impl Condition {
         Self { kind, status, reason, message: message.into() }
     }
 
-    /// Whether a condition of an object is equal, regardless of its transition time.
+    /// Returns whether a condition of an object is equal, regardless of its transition time.
     pub fn says_the_same_as(&self, other: Option<&Value>) -> bool {
         other.is_some_and(|other| {
             text(other, "/type") == self.kind
@@ -52,7 +52,7 @@ pub fn find<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     items(object, "/status/conditions").iter().find(|condition| text(condition, "/type") == kind)
 }
 
-/// Whether a condition is present and true.
+/// Returns whether a condition is present and true.
 pub fn is_true(object: &Value, kind: &str) -> bool {
     find(object, kind).is_some_and(|condition| text(condition, "/status") == "True")
 }

@@ -19,7 +19,7 @@ pub(super) struct Rules {
     pub(super) any_ca_bundle: bool,
 }
 
-/// Validates `spec.conversion`. Paths are those of the real server's internal version of a CRD.
+/// Validates `spec.conversion`. Paths are those of kube-apiserver's internal version of a CRD.
 pub(super) fn validate(spec: &Value, path: &Path, rules: Rules) -> ErrorList {
     let mut errors = ErrorList::new();
     let Some(conversion) = spec.get("conversion").filter(|conversion| conversion.is_object()) else { return errors };
@@ -51,7 +51,7 @@ pub(super) fn validate(spec: &Value, path: &Path, rules: Rules) -> ErrorList {
     errors
 }
 
-/// Whether a list of review versions is empty or includes one that the server knows.
+/// Returns whether a list of review versions is empty or includes one that the server knows.
 pub(super) fn is_known_or_empty(versions: &[Value]) -> bool {
     versions.is_empty() || versions.iter().any(|version| version == "v1" || version == "v1beta1")
 }
@@ -123,7 +123,7 @@ pub(crate) fn webhook_url(url: &str, path: &Path) -> ErrorList {
 
 pub(crate) fn webhook_service(service: &Value, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
-    // The real server swaps the two arguments, so each is reported missing under the other's name.
+    // kube-apiserver swaps the two arguments, so each is reported missing under the other's name.
     if text(service, "/namespace").is_empty() {
         errors.push(FieldError::required(&path.child("name"), ""));
     }
@@ -163,7 +163,7 @@ pub(crate) fn webhook_service(service: &Value, path: &Path) -> ErrorList {
     errors
 }
 
-/// Whether bytes contain at least one PEM certificate.
+/// Returns whether bytes contain at least one PEM certificate.
 pub(super) fn is_ca_bundle(bytes: &[u8]) -> bool {
     ca_bundle_error(bytes).is_none()
 }
@@ -180,8 +180,8 @@ fn ca_bundle_error(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Whether DER bytes are a sequence of a sequence (the signed part), a sequence (the algorithm) and a bit string (the
-/// signature), and nothing else.
+/// Returns whether DER bytes are a sequence of a sequence (the signed part), a sequence (the algorithm) and a bit
+/// string (the signature), and nothing else.
 fn looks_like_certificate(der: &[u8]) -> bool {
     let inner = match element(der) {
         Some((0x30, inner, [])) => inner,

@@ -29,7 +29,7 @@ fn break_rules(candidate: &DefaultCandidate<'_>, budget: &mut i64) -> ErrorList 
     compiled.map_or_else(ErrorList::new, |rules| rules.validate_default(candidate.path, candidate.value, budget))
 }
 
-/// Whether no default of a schema has fields that would be pruned; true if that cannot be determined.
+/// Returns whether no default of a schema has fields that would be pruned; true if that cannot be determined.
 pub(super) fn are_pruned(schema: &Value) -> bool {
     let props = Props::new(schema);
     if !props.any(|schema| schema.value("default").is_some()) || !structural::is_structural(props) {

@@ -1,4 +1,4 @@
-//! The real server's internal version of a CRD, to which validation errors refer: fields that all versions share are at
+//! kube-apiserver's internal version of a CRD, to which validation errors refer: fields that all versions share are at
 //! the top of the spec, so an error is reported for `spec.validation` or for `spec.versions[0].schema`.
 
 use serde_json::Value;
@@ -72,7 +72,7 @@ impl<'a> Spec<'a> {
         self.validation.into_iter().chain(each).map(|validation| &validation["openAPIV3Schema"])
     }
 
-    /// Whether a schema, at any depth, satisfies a predicate.
+    /// Returns whether a schema, at any depth, satisfies a predicate.
     pub(super) fn has_schema(&self, mut is_such: impl FnMut(Props<'a>) -> bool) -> bool {
         self.schemas().any(|schema| schema.any(&mut is_such))
     }
@@ -85,13 +85,13 @@ impl<'a> Spec<'a> {
         self.versions.iter().find(|version| version.name == name).map(|version| version.schema)
     }
 
-    /// Whether the first version with this name has a status subresource.
+    /// Returns whether the first version with this name has a status subresource.
     pub(super) fn has_status(&self, name: &str) -> bool {
         let version = self.versions.iter().find(|version| version.name == name);
         has_status(self.subresources) || version.is_some_and(|version| has_status(version.subresources))
     }
 
-    /// Whether any version has a status subresource.
+    /// Returns whether any version has a status subresource.
     pub(super) fn has_any_status(&self) -> bool {
         has_status(self.subresources) || self.versions.iter().any(|version| has_status(version.subresources))
     }
@@ -106,7 +106,7 @@ pub(super) fn open_api(validation: &Value) -> Option<Props<'_>> {
     validation.get("openAPIV3Schema").filter(|schema| schema.is_object()).map(Props::new)
 }
 
-/// Whether two fields are equal; an empty list is equal to an absent one.
+/// Returns whether two fields are equal; an empty list is equal to an absent one.
 pub(super) fn same(one: Option<&Value>, other: Option<&Value>) -> bool {
     let empty = |value: Option<&Value>| value.is_none_or(|value| value.as_array().is_some_and(Vec::is_empty));
     one == other || (empty(one) && empty(other))

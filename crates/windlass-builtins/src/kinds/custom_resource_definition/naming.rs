@@ -209,7 +209,7 @@ impl GroupNames {
         release(accepted.kinds, &mut self.kinds);
     }
 
-    /// Whether the index is empty.
+    /// Returns whether the index is empty.
     pub fn is_empty(&self) -> bool {
         self.definitions.is_empty()
     }

@@ -1,5 +1,5 @@
-//! Normalization of schemas to the form that the real server returns: union types (`items`, `additionalProperties`)
-//! lose unknown fields, and whole numbers lose their fraction.
+//! Normalization of schemas to the form that kube-apiserver returns: union types (`items`, `additionalProperties`) lose
+//! unknown fields, and whole numbers lose their fraction.
 
 use serde_json::{Map, Value};
 
@@ -29,7 +29,7 @@ fn tidy_schema(schema: &mut Value) {
 /// Normalizes the value of a field; returns whether to keep it.
 fn keep(value: &mut Value, form: Form, pointer: bool) -> bool {
     match (form, &mut *value) {
-        // An empty list of schemas, which the real server writes as null.
+        // An empty list of schemas, which kube-apiserver writes as null.
         (Form::Items, Value::Null) => true,
         (_, Value::Null) => false,
         (Form::Text, Value::String(text)) => pointer || !text.is_empty(),

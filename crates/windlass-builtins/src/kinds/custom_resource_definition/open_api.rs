@@ -19,7 +19,7 @@ const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "str
 /// Maximum number of reported errors about the keys of one list.
 const MAX_KEY_ERRORS: usize = 100;
 
-/// The position of a schema, which determines what is forbidden there.
+/// The position of a schema, which determines the keywords that are forbidden there.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place<'a> {
     /// Why defaults are forbidden.
@@ -35,7 +35,7 @@ pub(super) fn validate(schema: Props<'_>, path: &Path, options: &Options) -> Err
     errors
 }
 
-/// Whether the type is absent or an OpenAPI type.
+/// Returns whether the type is absent or an OpenAPI type.
 pub(super) fn has_valid_type(schema: Props<'_>) -> bool {
     let kind = schema.text("type");
     kind.is_empty() || TYPES.contains(&kind)
@@ -191,7 +191,7 @@ pub(super) fn set_item_error(schema: Props<'_>) -> Option<(&'static str, String)
     }
     let item = schema.item()?;
     let list_type = item.optional_text("x-kubernetes-list-type");
-    // The real server shows the list type in both cases.
+    // kube-apiserver shows the list type in both cases.
     let shown = list_type.map_or_else(|| "null".to_owned(), |value| marshal(&value.into()));
     match item.text("type") {
         "array" if list_type.is_some_and(|value| value != "atomic") => Some(("x-kubernetes-list-type", shown)),

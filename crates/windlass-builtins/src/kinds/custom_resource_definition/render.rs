@@ -1,4 +1,4 @@
-//! Formatting of internal-version values as in the real server's messages: JSON with Go field names.
+//! Formatting of internal-version values as in kube-apiserver's messages: JSON with Go field names.
 
 use serde_json::Value;
 use windlass_schema::go_format::marshal as json;

@@ -126,7 +126,7 @@ impl<'a> Props<'a> {
         }
     }
 
-    /// Returns the schemas directly within this one, of all fields, in the order in which the real server visits them.
+    /// Returns the schemas directly within this one, of all fields, in the order in which kube-apiserver visits them.
     pub(super) fn children(self) -> Vec<Props<'a>> {
         let mut all = Vec::new();
         match self.items() {
@@ -147,8 +147,8 @@ impl<'a> Props<'a> {
         all
     }
 
-    /// Whether this schema or one within it, at any depth, satisfies a predicate. Visits them depth first in the order
-    /// of [`Props::children`], with an explicit stack.
+    /// Returns whether this schema or one within it, at any depth, satisfies a predicate. Visits them depth first in
+    /// the order of [`Props::children`], with an explicit stack.
     pub(super) fn any(self, mut is_such: impl FnMut(Props<'a>) -> bool) -> bool {
         let mut waiting = vec![self];
         while let Some(schema) = waiting.pop() {
@@ -160,7 +160,7 @@ impl<'a> Props<'a> {
         false
     }
 
-    /// Whether schemas are nested deeper than this.
+    /// Returns whether schemas are nested deeper than this.
     pub(super) fn is_deeper_than(self, limit: usize) -> bool {
         let mut level = vec![self];
         for _ in 0..=limit {
@@ -172,7 +172,7 @@ impl<'a> Props<'a> {
         !level.is_empty()
     }
 
-    /// Whether a field has a value other than its zero value.
+    /// Returns whether a field has a value other than its zero value.
     pub(super) fn has(self, field: &Field) -> bool {
         match self.value(field.name) {
             None => false,
@@ -185,7 +185,7 @@ impl<'a> Props<'a> {
         }
     }
 
-    /// Whether only these fields are set.
+    /// Returns whether only these fields are set.
     pub(super) fn has_only(self, names: &[&str]) -> bool {
         FIELDS.iter().filter(|field| !names.contains(&field.name)).all(|field| !self.has(field))
     }
@@ -205,7 +205,7 @@ impl Fields for Props<'_> {
 pub(super) struct Field {
     /// Name in JSON.
     pub(super) name: &'static str,
-    /// Name in the real server's internal version, which some messages show.
+    /// Name in kube-apiserver's internal version, which some messages show.
     pub(super) inner: &'static str,
     /// Whether a zero value differs from an absent one.
     pub(super) pointer: bool,
@@ -240,7 +240,7 @@ const fn pointer(name: &'static str, inner: &'static str, form: Form) -> Field {
     Field { name, inner, pointer: true, form }
 }
 
-/// Fields of a schema, in the order of the real server's internal version.
+/// Fields of a schema, in the order of kube-apiserver's internal version.
 pub(super) const FIELDS: &[Field] = &[
     field("id", "ID", Form::Text),
     field("$schema", "Schema", Form::Text),

@@ -22,7 +22,7 @@ enum Level {
     Field,
 }
 
-/// Returns why a schema has no structural form at all: a keyword that it cannot represent. The real server reports this
+/// Returns why a schema has no structural form at all: a keyword that it cannot represent. kube-apiserver reports this
 /// only if there are no other errors.
 pub(super) fn unsupported(schema: Props<'_>) -> Option<&'static str> {
     let keywords = [
@@ -70,7 +70,7 @@ pub(super) fn validate(schema: Props<'_>, path: &Path) -> ErrorList {
     errors
 }
 
-/// Whether a schema is structural.
+/// Returns whether a schema is structural.
 pub(super) fn is_structural(schema: Props<'_>) -> bool {
     unsupported(schema).is_none() && validate(schema, &Path::root()).is_empty()
 }
@@ -180,7 +180,7 @@ struct Skip {
     all_of: bool,
 }
 
-/// Whether `anyOf` declares an integer or a string.
+/// Returns whether `anyOf` declares an integer or a string.
 fn is_int_or_string(schema: Props<'_>) -> bool {
     let is_only = |schema: Props<'_>, kind| {
         schema.text("type") == kind && schema.has_only(&["type"]) && schema.value("properties").is_none()

@@ -193,7 +193,7 @@ fn missing_schemas(spec: &Spec<'_>, path: &Path, options: &Options) -> ErrorList
     errors
 }
 
-/// Whether a schema uses an extension that requires a structural schema.
+/// Returns whether a schema uses an extension that requires a structural schema.
 fn has_extensions(schema: Props<'_>) -> bool {
     ["x-kubernetes-embedded-resource", "x-kubernetes-int-or-string"].iter().any(|name| schema.flag(name))
         || ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-list-type"]

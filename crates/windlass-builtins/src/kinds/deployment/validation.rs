@@ -47,7 +47,7 @@ fn validate_strategy(strategy: &Value, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// Formats a strategy as messages do, with the field names of the real server's internal type.
+/// Formats a strategy as messages do, with the field names of kube-apiserver's internal type.
 fn show_strategy(strategy: &Value) -> String {
     let update = match strategy.get("rollingUpdate").filter(|update| !update.is_null()) {
         Some(update) => {

@@ -131,7 +131,7 @@ fn unchangeable(event: &Value, old: &Value, field: &str, shown: &str) -> Option<
     Some(error)
 }
 
-/// Formats a value as the real server prints its internal structs: with Go field names, including empty fields.
+/// Formats a value as kube-apiserver prints its internal structs: with Go field names, including empty fields.
 fn go_struct(field: &str, value: &Value) -> String {
     let names: &[(&str, &str)] = match field {
         "source" => &[("Component", "/component"), ("Host", "/host")],
@@ -155,7 +155,7 @@ fn too_long(path: &Path, value: &str, limit: usize) -> Option<FieldError> {
     (value.len() > limit).then(|| FieldError::invalid(path, &"".into(), format!("can have at most {limit} characters")))
 }
 
-/// Returns an error that shows an empty text as the value, as the real server does here.
+/// Returns an error that shows an empty text as the value, as kube-apiserver does here.
 fn unshown(field: &str, detail: impl Into<String>) -> FieldError {
     FieldError::invalid(&Path::new(field), &"".into(), detail)
 }

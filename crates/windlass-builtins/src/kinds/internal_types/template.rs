@@ -1,8 +1,8 @@
-//! Formatting of pod templates as in the real server's messages.
+//! Formatting of pod templates as in kube-apiserver's messages.
 //!
-//! `pod_template.txt` lists the real server's internal types of a template, one per line: the name of the type, then
-//! its fields in order. A field consists of its name, its JSON name in parentheses unless that differs only in the case
-//! of the first letter, and its type: `=` and the text shown if it is absent, or `:` and another type of the list,
+//! `pod_template.txt` lists kube-apiserver's internal types of a template, one per line: the name of the type, then its
+//! fields in order. A field consists of its name, its JSON name in parentheses unless that differs only in the case of
+//! the first letter, and its type: `=` and the text shown if it is absent, or `:` and another type of the list,
 //! prefixed with `*` for a pointer or `[]` for a list. `@meta` is the metadata of an object.
 
 use std::collections::HashMap;

@@ -122,7 +122,7 @@ pub(super) fn validate_success(spec: &Value, path: &Path, errors: &mut ErrorList
     if rules.len() > MAX_RULES {
         errors.push(FieldError::too_many(&path, rules.len(), MAX_RULES));
     }
-    // The real server panics on an indexed job without completions that has such a rule.
+    // kube-apiserver panics on an indexed job without completions that has such a rule.
     let completions = integer(spec, "/completions").unwrap_or_default();
     for (index, rule) in rules.iter().enumerate() {
         validate_success_rule(rule, completions, &path.index(index), errors);

@@ -11,7 +11,7 @@ use crate::kinds::pod_template;
 use crate::object::list_mut;
 use crate::object::{boolean, carry_over, copy, integer, is_set, map, remove, set, text};
 
-/// Validates a changed job. The real server validates the spec twice, so its errors are listed twice.
+/// Validates a changed job. kube-apiserver validates the spec twice, so its errors are listed twice.
 pub(super) fn validate(job: &Value, old: &Value) -> ErrorList {
     let had_labels = [validation::JOB_NAME, validation::CONTROLLER_UID]
         .iter()

@@ -177,7 +177,7 @@ fn within_ratio(
     };
     let fine = [request, limit, bound].iter().all(|quantity| quantity.value() <= MAX_MILLI);
     let number = |quantity: &Quantity| if fine { quantity.milli_value() } else { quantity.value() };
-    #[expect(clippy::cast_precision_loss, reason = "ratios are compared as the real server does")]
+    #[expect(clippy::cast_precision_loss, reason = "ratios are compared as kube-apiserver does")]
     let (ratio, allowed) = {
         let ratio = number(limit) as f64 / number(request) as f64;
         let allowed = match bound.value() <= MAX_MILLI {
@@ -189,7 +189,7 @@ fn within_ratio(
     (ratio > allowed).then(|| format!("{rule}, but provided ratio is {ratio:.6}"))
 }
 
-/// Whether one quantity exceeds another, in milli-units if these fit into 64 bits.
+/// Returns whether one quantity exceeds another, in milli-units if these fit into 64 bits.
 fn exceeds(one: &Quantity, other: &Quantity) -> bool {
     if one.value() <= MAX_MILLI && other.value() <= MAX_MILLI {
         return one.milli_value() > other.milli_value();

@@ -21,7 +21,7 @@ pub(super) fn node(node: &Value) -> ErrorList {
     let mut errors = taints(node);
     errors.extend(resources(node));
     if let Some(capacity) = integer(node, "/status/nodeInfo/swap/capacity").filter(|capacity| *capacity <= 0) {
-        // The path is the real server's.
+        // The path is kube-apiserver's.
         let path = Path::new("metadata").child("nodeSwapStatus").child("capacity");
         errors.push(FieldError::invalid(&path, &capacity.into(), "must be greater than 0"));
     }
@@ -78,7 +78,7 @@ pub(super) fn update(node: &Value, old: &Value) -> ErrorList {
 }
 
 fn taints(node: &Value) -> ErrorList {
-    // The path is the real server's.
+    // The path is kube-apiserver's.
     let path = Path::new("metadata").child("taints");
     let mut seen = HashSet::new();
     let mut errors = ErrorList::new();

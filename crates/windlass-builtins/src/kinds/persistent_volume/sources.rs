@@ -35,7 +35,7 @@ const SOURCES: [(&str, &str); 22] = [
     ("csi", "csi"),
 ];
 
-/// Whether a field of the spec is a volume source.
+/// Returns whether a field of the spec is a volume source.
 pub(super) fn is_source(field: &str) -> bool {
     SOURCES.iter().any(|(source, _)| *source == field)
 }
@@ -45,7 +45,7 @@ pub(super) fn validate(spec: &Value, name: &str, path: &Path, errors: &mut Error
     let mut found = false;
     for (field, shown) in SOURCES {
         let Some(source) = spec.get(field).filter(|source| !source.is_null()) else { continue };
-        // The real server does not count preceding sources here.
+        // kube-apiserver does not count preceding sources here.
         if found && field != "flexVolume" {
             errors.forbidden(&path.child(shown), "may not specify more than 1 volume type");
             continue;

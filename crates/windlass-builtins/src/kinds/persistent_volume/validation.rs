@@ -42,7 +42,7 @@ pub(super) fn validate(object: &Value, old: Option<&Value>) -> ErrorList {
     errors
 }
 
-/// Validates an update. The real server validates the whole object twice, so its errors are listed twice.
+/// Validates an update. kube-apiserver validates the whole object twice, so its errors are listed twice.
 pub(super) fn validate_update(object: &Value, old: &Value) -> ErrorList {
     let mut errors = validate(object, Some(old));
     errors.extend(validate_spec_of(object, Some(old)));
@@ -168,7 +168,7 @@ fn capacity(spec: &Value, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// Whether a path denotes the root directory.
+/// Returns whether a path denotes the root directory.
 fn is_root(path: &str) -> bool {
     let mut depth = 0_usize;
     for element in path.split('/').filter(|element| !matches!(*element, "" | ".")) {
@@ -220,7 +220,7 @@ fn newer_label(label: &str) -> Option<&'static str> {
     })
 }
 
-/// Formats the affinity as the real server does, with the field names of its internal types.
+/// Formats the affinity as kube-apiserver does, with the field names of its internal types.
 fn shown_affinity(affinity: &Value) -> String {
     if affinity.is_null() {
         return "null".to_owned();

@@ -82,7 +82,7 @@ pub fn keep_priority(pod: &mut Value, old: &Value) {
     }
 }
 
-/// Whether a pod is a mirror pod, which represents a static pod of a node.
+/// Returns whether a pod is a mirror pod, which represents a static pod of a node.
 pub fn is_mirror(pod: &Value) -> bool {
     annotation(pod.get("metadata").unwrap_or(&Value::Null), MIRROR).is_some()
 }

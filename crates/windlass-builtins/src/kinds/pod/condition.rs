@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::object::{items, set, text};
 
-/// Whether a pod is ready.
+/// Returns whether a pod is ready.
 pub fn is_ready(pod: &Value) -> bool {
     let mut conditions = items(pod, "/status/conditions").iter();
     conditions.any(|condition| text(condition, "/type") == "Ready" && text(condition, "/status") == "True")

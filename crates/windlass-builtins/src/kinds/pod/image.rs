@@ -60,8 +60,8 @@ fn is_domain(domain: &str) -> bool {
     is_host && port.is_none_or(|port| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Whether a component consists of lower-case letters and digits, in groups separated by `.`, `_`, `__` or any number
-/// of `-`.
+/// Returns whether a component consists of lower-case letters and digits, in groups separated by `.`, `_`, `__` or any
+/// number of `-`.
 fn is_path_component(component: &str) -> bool {
     let is_alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = component.as_bytes();

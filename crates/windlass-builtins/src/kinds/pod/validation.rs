@@ -1,4 +1,4 @@
-//! Validation of pods, with the messages and the order of the real server. Metadata is validated elsewhere, for all
+//! Validation of pods, with the messages and the order of kube-apiserver. Metadata is validated elsewhere, for all
 //! kinds alike.
 //!
 //! Each topic has its own file; this one defines the order.

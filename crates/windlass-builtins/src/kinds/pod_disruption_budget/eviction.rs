@@ -51,7 +51,8 @@ pub fn check_and_decrement(budget: &Value, pod: &str, now: Timestamp) -> Result<
     Ok(budget)
 }
 
-/// Whether a pod that is not ready may be evicted regardless of the budget, because it does not count as healthy.
+/// Returns whether a pod that is not ready may be evicted regardless of the budget, because it does not count as
+/// healthy.
 pub fn allows_unready_eviction(budget: &Value) -> bool {
     let number = |field: &str| integer(budget, &format!("/status/{field}")).unwrap_or_default();
     let enough = number("currentHealthy") >= number("desiredHealthy") && number("desiredHealthy") > 0;

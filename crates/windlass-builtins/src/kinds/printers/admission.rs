@@ -39,7 +39,7 @@ fn policy_binding(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object), text(object, "/spec/policyName").into(), shown.into(), age(object, now)]
 }
 
-/// Formats a selector as Go prints the struct, as the real server does here.
+/// Formats a selector as Go prints the struct, as kube-apiserver does here.
 fn go_selector(selector: &Value) -> String {
     let labels: String = crate::object::entries(selector, "/matchLabels")
         .map(|(key, value)| format!("{key}: {},", value.as_str().unwrap_or_default()))

@@ -18,7 +18,7 @@ fn every_row_has_a_cell_for_each_column_whatever_the_object() {
         printed += 1;
         for object in [json!({}), json!({"metadata": null, "spec": 3, "status": [], "subsets": "x"}), json!(null)] {
             let cells = (printer.cells)(&object, Timestamp::UNIX_EPOCH).len();
-            // The real server returns one cell too many here.
+            // kube-apiserver returns one cell too many here.
             let extra = usize::from(&*resource.plural == "ipaddresses");
             assert_eq!(cells, printer.columns.len() + extra, "{}", resource.plural);
         }

@@ -5,7 +5,7 @@ use windlass_schema::field::quote;
 /// Maximum nesting depth of Go's decoder.
 const MAX_DEPTH: usize = 10_000;
 
-/// Returns what is wrong with a docker configuration, in Go's words; `None` if it is a JSON object or null.
+/// Returns why a docker configuration is invalid, in Go's words; `None` if it is a JSON object or null.
 pub(super) fn problem(bytes: &[u8]) -> Option<String> {
     let mut scanner = Scanner { bytes, at: 0 };
     if let Err(problem) = scanner.document() {

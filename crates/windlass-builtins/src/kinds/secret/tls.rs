@@ -1,11 +1,11 @@
 //! PEM validation of TLS secrets.
 //!
-//! The real server also checks that the key belongs to the certificate. Only the PEM blocks are checked here, which
+//! kube-apiserver also checks that the key belongs to the certificate. Only the PEM blocks are checked here, which
 //! catches the usual mistakes: swapped files, DER instead of PEM, empty values.
 
 use crate::pem::blocks;
 
-/// Returns what is wrong with a certificate and its key, in the words of Go's TLS library.
+/// Returns why a certificate and its key are invalid, in the words of Go's TLS library.
 pub(super) fn pem_problem(certificate: &[u8], key: &[u8]) -> Option<String> {
     let found = blocks(certificate);
     if !found.iter().any(|kind| kind == "CERTIFICATE") {

@@ -108,7 +108,7 @@ impl ServiceAllocator {
 
     /// Completes a service that is created (`old` is `None`) or updated, and reserves what it needs. To be called after
     /// defaulting and before `prepare_for_create` or `prepare_for_update`. A dry run reserves nothing and sets
-    /// placeholders, as in the real server.
+    /// placeholders, as in kube-apiserver.
     pub fn allocate(
         &mut self,
         service: &mut Value,
@@ -444,7 +444,7 @@ fn has_node_ports(service: &Value) -> bool {
     matches!(text(service, "/spec/type"), "NodePort" | "LoadBalancer")
 }
 
-/// Whether node ports are allocated for ports without one.
+/// Returns whether node ports are allocated for ports without one.
 fn gives_node_ports(service: &Value) -> bool {
     match text(service, "/spec/type") {
         "NodePort" => true,

@@ -150,7 +150,7 @@ fn changed_families(service: &Value, old: &Value) -> ErrorList {
         errors.push(FieldError::invalid(&path, &shown, "primary ipFamily can not be unset"));
     }
     if new.first().zip(old.first()).is_some_and(|(new, old)| new != old) {
-        // The real server shows the addresses here.
+        // kube-apiserver shows the addresses here.
         errors.push(FieldError::invalid(&path, &copy(service, "/spec/clusterIPs"), UNCHANGEABLE));
     }
     if new.len() == 1 && old.len() > 1 {

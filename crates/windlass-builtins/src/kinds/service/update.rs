@@ -71,7 +71,7 @@ pub(super) fn drop_what_the_type_does_not_use(service: &mut Value, old: &Value) 
     }
 }
 
-/// The real server hides this field of an `ExternalName` service on reads; an invalid value is left to validation.
+/// kube-apiserver hides this field of an `ExternalName` service on reads; an invalid value is left to validation.
 pub(super) fn drop_unused_traffic_policy(service: &mut Value) {
     if !needs_cluster_ip(service) && matches!(text(service, "/spec/internalTrafficPolicy"), "Cluster" | "Local") {
         remove(service, "/spec/internalTrafficPolicy");

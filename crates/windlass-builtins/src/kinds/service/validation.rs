@@ -207,7 +207,7 @@ fn port_numbers(service: &Value) -> ErrorList {
     for (i, port) in list.iter().enumerate() {
         let (protocol, number) = (text(port, "/protocol"), integer(port, "/port").unwrap_or_default());
         if !seen.insert((protocol, number)) {
-            // The real server prints its internal struct here.
+            // kube-apiserver prints its internal struct here.
             let shown = format!(
                 "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{number},\"TargetPort\":0,\"NodePort\":0}}",
                 Value::from(protocol)
@@ -303,7 +303,7 @@ fn source_ranges(service: &Value, old: Option<&Value>) -> ErrorList {
     let ranges = texts(service, "/spec/loadBalancerSourceRanges");
     let mut errors = ErrorList::new();
     if !ranges.is_empty() {
-        // The capital letter is the real server's.
+        // The capital letter is kube-apiserver's.
         let path = Path::new("spec").child("LoadBalancerSourceRanges");
         if !balanced {
             errors.push(only_for_load_balancers(&path));

@@ -204,7 +204,7 @@ fn resources(resources: &[Value], path: &Path) -> ErrorList {
             continue;
         }
         let Some((name, subresource)) = resource.split_once('/') else {
-            // Only the last one counts, as in the real server.
+            // Only the last one counts, as in kube-apiserver.
             plain = resource != "*";
             continue;
         };

@@ -94,7 +94,7 @@ fn described(name: &str, description: &str, dialect: Dialect) -> Value {
     }
 }
 
-/// Whether a keyword is `true`.
+/// Returns whether a keyword is `true`.
 fn is(schema: &Value, keyword: &str) -> bool {
     schema.get(keyword).and_then(Value::as_bool) == Some(true)
 }
@@ -142,7 +142,7 @@ fn structural(of: &Value, dialect: Dialect) -> Schema {
 }
 
 /// Restricts the keywords of a schema to those that version 2 can express. `items` and `properties` remain as markers
-/// if they are to be published.
+/// if they will be published.
 fn narrow(of: &Value, schema: &mut Schema) {
     let has = |keyword: &str| of.get(keyword).is_some_and(Value::is_object);
     let (nullable, preserve) = (is(of, "nullable"), is(of, PRESERVE));

@@ -223,7 +223,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// Whether a minus is an operator rather than the sign of a number.
+    /// Returns whether a minus is an operator rather than the sign of a number.
     fn predict_negation(&mut self) -> Step<bool> {
         match self.peek(1)? {
             Kind::Int | Kind::Float => Ok(false),

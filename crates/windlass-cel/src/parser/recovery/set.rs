@@ -72,7 +72,7 @@ impl Set {
         Set(self.0 & !END_OF_RULE)
     }
 
-    /// Whether the rule may end.
+    /// Returns whether the rule may end.
     pub(super) const fn has_end_of_rule(self) -> bool {
         self.0 & END_OF_RULE != 0
     }
@@ -82,7 +82,7 @@ impl Set {
         Set(self.0 | other.0)
     }
 
-    /// Whether it contains a kind.
+    /// Returns whether it contains a kind.
     pub(super) const fn contains(self, kind: Kind) -> bool {
         self.0 & (1 << kind as u8) != 0
     }

@@ -75,7 +75,7 @@ impl Table {
         Self { headings, rows: objects.iter().map(row).collect() }
     }
 
-    /// Whether there are no rows.
+    /// Returns whether there are no rows.
     pub(in super::super) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

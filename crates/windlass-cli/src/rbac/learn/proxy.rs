@@ -70,7 +70,7 @@ impl Proxy {
         answer
     }
 
-    /// Returns the record of a request, if it is to be recorded.
+    /// Returns the record of a request, if it should be recorded.
     fn record(&self, request: &Request<Incoming>) -> Option<Recorded> {
         let agent = request.headers().get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
         let counts = self.agent.as_ref().is_none_or(|begin| agent.starts_with(begin.as_str()));

@@ -88,7 +88,7 @@ impl RecordingSession {
         &self.kubeconfig
     }
 
-    /// Whether a namespace exists. It is created on an own plane, but not in a user's cluster.
+    /// Returns whether a namespace exists. It is created on an own plane, but not in a user's cluster.
     pub(super) async fn has_namespace(&self, name: &str) -> bool {
         let namespaces: Api<Namespace> = Api::all(self.server.clone());
         if self.plane.is_some() {

@@ -1,4 +1,4 @@
-//! Drawing of a state. Pure: the same state at the same time gives the same picture.
+//! Drawing of a state. Pure: the same state at the same time yields the same picture.
 
 mod controllers;
 mod header;

@@ -47,7 +47,7 @@ pub(super) fn fit(set: &DaemonSet, node: &Node) -> Fit {
     Fit { runs: !repels(&["NoSchedule", "NoExecute"]), stays: !repels(&["NoExecute"]) }
 }
 
-/// Whether a pod's node selector and affinity match a node.
+/// Returns whether a pod's node selector and affinity match a node.
 fn is_chosen(spec: &PodSpec, name: &str, labels: &Labels) -> bool {
     let by_labels = spec.node_selector.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
     let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
@@ -94,7 +94,7 @@ pub(super) fn template_generation(set: &DaemonSet) -> Option<i64> {
     set.metadata.annotations.as_ref()?.get(GENERATION_ANNOTATION)?.parse().ok()
 }
 
-/// Whether a pod was created from the set's current template.
+/// Returns whether a pod was created from the set's current template.
 pub(super) fn is_updated(pod: &Pod, hash: &str, generation: Option<i64>) -> bool {
     let label = |name: &str| pod.metadata.labels.as_ref().and_then(|labels| labels.get(name));
     let by_hash = !hash.is_empty() && label(HASH_LABEL).is_some_and(|label| label == hash);

@@ -42,7 +42,7 @@ pub(super) fn get<'a>(status: &'a DeploymentStatus, type_: &str) -> Option<&'a D
     status.conditions.iter().flatten().find(|condition| condition.type_ == type_)
 }
 
-/// Whether a condition has a reason.
+/// Returns whether a condition has a reason.
 pub(super) fn has_reason(status: &DeploymentStatus, type_: &str, reason: &str) -> bool {
     get(status, type_).is_some_and(|condition| condition.reason.as_deref() == Some(reason))
 }

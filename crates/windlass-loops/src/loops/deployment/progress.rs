@@ -98,7 +98,7 @@ fn unless_zero<N: Default + PartialEq>(number: N) -> Option<N> {
     (number != N::default()).then_some(number)
 }
 
-/// Whether all pods are new and available. A status that has not observed the current spec does not count.
+/// Returns whether all pods are new and available. A status that has not observed the current spec does not count.
 pub(super) fn is_complete(deployment: &Deployment, status: &DeploymentStatus) -> bool {
     let desired = desired(deployment);
     let all = |number: Option<i32>| number.unwrap_or_default() == desired;
@@ -108,7 +108,7 @@ pub(super) fn is_complete(deployment: &Deployment, status: &DeploymentStatus) ->
         && status.observed_generation >= deployment.metadata.generation
 }
 
-/// Whether the rollout progressed: more new pods, fewer old ones, more ready or available ones.
+/// Returns whether the rollout progressed: more new pods, fewer old ones, more ready or available ones.
 fn has_progressed(before: &DeploymentStatus, after: &DeploymentStatus) -> bool {
     let number = |number: Option<i32>| number.unwrap_or_default();
     let old = |status: &DeploymentStatus| number(status.replicas) - number(status.updated_replicas);
@@ -154,7 +154,7 @@ pub(super) fn judge(deployment: &Deployment, status: &mut DeploymentStatus, sets
     }
 }
 
-/// Whether the last progress is too long ago.
+/// Returns whether the last progress is too long ago.
 fn is_timed_out(status: &DeploymentStatus, deadline: i32, now: Timestamp) -> bool {
     match conditions::get(status, PROGRESSING) {
         None => false,

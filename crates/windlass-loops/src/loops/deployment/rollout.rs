@@ -75,7 +75,7 @@ impl Rollout {
         self.count();
     }
 
-    /// Decides the next step. `runs_pods` tells whether a replica set has pods that have not ended.
+    /// Decides the next step. `runs_pods` returns whether a replica set has pods that have not ended.
     pub(super) fn decide(&mut self, owner: &OwnerReference, runs_pods: &dyn Fn(&ReplicaSet) -> bool) -> Next {
         self.note_pause();
         let paused = self.is_paused();
@@ -225,7 +225,7 @@ impl Rollout {
         annotations.insert(REVISION.to_owned(), revision);
     }
 
-    /// Whether the deployment's size differs from the one that its replica sets were last scaled for.
+    /// Returns whether the deployment's size differs from the one that its replica sets were last scaled for.
     fn is_scaled(&self) -> bool {
         let desired = desired(&self.deployment);
         let active = self.sets.iter().filter(|set| replicas(set) > 0);
@@ -271,7 +271,7 @@ impl Rollout {
         }
     }
 
-    /// Whether the new replica set has all desired pods, and all are available.
+    /// Returns whether the new replica set has all desired pods, and all are available.
     fn is_saturated(&self) -> bool {
         let desired = desired(&self.deployment);
         let saturated = |set: &ReplicaSet| {

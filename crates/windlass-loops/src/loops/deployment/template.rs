@@ -12,7 +12,8 @@ const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Maximum length of a replica set's name.
 const LONGEST_NAME: usize = 253;
 
-/// Whether two templates create the same pods, ignoring their hash labels. An empty list or map equals a missing one.
+/// Returns whether two templates create the same pods, ignoring their hash labels. An empty list or map equals a
+/// missing one.
 pub(super) fn same(first: &PodTemplateSpec, second: &PodTemplateSpec) -> bool {
     // Most are identical except for the label.
     if first.spec == second.spec && meaning_of_metadata(first) == meaning_of_metadata(second) {

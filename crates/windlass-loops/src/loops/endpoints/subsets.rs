@@ -124,7 +124,7 @@ fn address(service: &Service, pod: &Pod) -> Option<EndpointAddress> {
     })
 }
 
-/// Whether there are more addresses than an object may have.
+/// Returns whether there are more addresses than an object may have.
 pub(super) fn are_too_many(subsets: &[EndpointSubset]) -> bool {
     let [ready, not_ready] = totals(subsets);
     ready + not_ready > MOST

@@ -185,7 +185,7 @@ fn new_slice(service: &Service, address_type: &str, ports: Vec<EndpointPort>) ->
     })
 }
 
-/// Whether a slice is the expected empty one.
+/// Returns whether a slice is the expected empty one.
 fn is_placeholder(slice: &EndpointSlice, placeholder: &EndpointSlice) -> bool {
     held(slice).is_empty()
         && slice.ports.as_ref().is_none_or(Vec::is_empty)

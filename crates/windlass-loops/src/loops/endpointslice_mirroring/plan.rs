@@ -133,7 +133,7 @@ fn same_ports(a: &EndpointSlice, b: &EndpointSlice) -> bool {
     a.ports.as_deref().unwrap_or_default() == b.ports.as_deref().unwrap_or_default()
 }
 
-/// Whether a slice is up to date, regardless of order.
+/// Returns whether a slice is up to date, regardless of order.
 fn says(present: &EndpointSlice, wanted: &EndpointSlice) -> bool {
     let shown = |slice: &EndpointSlice| -> BTreeSet<String> {
         let endpoints = slice.endpoints.iter().flatten();

@@ -41,7 +41,7 @@ pub(super) enum Deleted {
 
 /// A server. Objects are found by their identity; its namespace is ignored for cluster-scoped kinds.
 pub(super) trait Cluster: Sync {
-    /// Whether a kind is namespaced. Returns `None` if it is not served.
+    /// Returns whether a kind is namespaced, or `None` if it is not served.
     fn is_namespaced(&self, kind: &Kind) -> Option<bool>;
 
     /// Returns the metadata of an object, regardless of its UID.
@@ -195,7 +195,7 @@ impl Cluster for Remote {
     }
 }
 
-/// Whether this is the same object, not another one with its name.
+/// Returns whether this is the same object, not another one with its name.
 pub(super) fn is(meta: &ObjectMeta, object: &Identity) -> bool {
     meta.uid.as_deref().is_some_and(|uid| Uid::new(uid) == object.uid)
 }

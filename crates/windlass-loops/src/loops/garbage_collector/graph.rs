@@ -206,7 +206,7 @@ impl Graph {
         self.orphaned.insert(uid, when);
     }
 
-    /// Whether an owner was deleted with orphaning while this dependent existed.
+    /// Returns whether an owner was deleted with orphaning while this dependent existed.
     pub(super) fn was_orphaned(&self, owner: &Uid, dependent: &ObjectMeta) -> bool {
         let revision = dependent.resource_version.as_deref().and_then(|text| text.parse::<u64>().ok());
         let made = dependent.creation_timestamp.as_ref().map(|time| time.0);

@@ -140,7 +140,7 @@ impl Identity {
 }
 
 impl Owner {
-    /// Whether the reference describes the owner, apart from its namespace.
+    /// Returns whether the reference describes the owner, apart from its namespace.
     pub(super) fn describes(&self, owner: &Identity) -> bool {
         self.uid == owner.uid && self.kind == owner.kind && self.name == owner.name
     }
@@ -162,12 +162,12 @@ impl Phase {
         Self { deleting: meta.deletion_timestamp.is_some(), foreground: has(FOREGROUND), orphan: has(ORPHAN) }
     }
 
-    /// Whether it waits until its dependents are deleted.
+    /// Returns whether it waits until its dependents are deleted.
     pub(super) fn waits(self) -> bool {
         self.deleting && self.foreground
     }
 
-    /// Whether it waits until its dependents have been orphaned.
+    /// Returns whether it waits until its dependents have been orphaned.
     pub(super) fn orphans(self) -> bool {
         self.deleting && self.orphan
     }

@@ -57,7 +57,7 @@ impl Indexes {
         self.0.is_empty()
     }
 
-    /// Whether an index is in the set.
+    /// Returns whether an index is in the set.
     pub(super) fn has(&self, index: i64) -> bool {
         let place = self.0.partition_point(|(_, last)| *last < index);
         self.0.get(place).is_some_and(|(first, _)| *first <= index)

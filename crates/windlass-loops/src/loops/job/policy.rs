@@ -21,7 +21,7 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// Whether it counts towards the backoff limits.
+    /// Returns whether it counts towards the backoff limits.
     pub(super) fn counts(&self) -> bool {
         *self != Self::Ignored
     }

@@ -82,7 +82,7 @@ fn indexed_prefix(name: &str, index: i64) -> String {
     format!("{name}{end}")
 }
 
-/// Whether another controller manages a job.
+/// Returns whether another controller manages a job.
 pub(super) fn is_managed_elsewhere(job: &Job) -> bool {
     let manager = job.spec.as_ref().and_then(|spec| spec.managed_by.as_deref());
     manager.is_some_and(|manager| manager != "kubernetes.io/job-controller")

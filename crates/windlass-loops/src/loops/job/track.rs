@@ -88,7 +88,7 @@ pub(super) fn track(view: &mut View, mut flush: bool) -> Tracking {
     tracking
 }
 
-/// Whether a pod is no longer needed for counting.
+/// Returns whether a pod is no longer needed for counting.
 fn may_release(view: &View, pod: &Pod) -> bool {
     if view.job.metadata.deletion_timestamp.is_some() || view.finished.is_some() || phase(pod) == "Succeeded" {
         return true;

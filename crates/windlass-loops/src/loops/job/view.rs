@@ -115,18 +115,19 @@ impl View {
         self.spec().suspend == Some(true)
     }
 
-    /// Whether there is a limit per index.
+    /// Returns whether there is a limit per index.
     pub(super) fn limits_each_index(&self) -> bool {
         self.spec().backoff_limit_per_index.is_some()
     }
 
-    /// Whether pods are replaced only when they have failed, by the replacement policy or because of a failure policy.
+    /// Returns whether pods are replaced only when they have failed, by the replacement policy or because of a failure
+    /// policy.
     pub(super) fn replaces_only_failed(&self) -> bool {
         self.spec().pod_replacement_policy.as_deref() == Some("Failed") || self.spec().pod_failure_policy.is_some()
     }
 
-    /// Whether a pod counts as failed. A terminating pod does, because it may never report how it ended, unless pods
-    /// are replaced only when they have failed.
+    /// Returns whether a pod counts as failed. A terminating pod does, because it may never report how it ended, unless
+    /// pods are replaced only when they have failed.
     pub(super) fn is_failed(&self, pod: &Pod) -> bool {
         match phase(pod) {
             "Failed" => true,
@@ -173,7 +174,7 @@ impl View {
         self.pods.iter().filter(valid).cloned().collect()
     }
 
-    /// Whether a pod has a valid index, or needs none.
+    /// Returns whether a pod has a valid index, or needs none.
     pub(super) fn has_valid_index(&self, pod: &Pod) -> bool {
         let completions = self.spec().completions.unwrap_or_default().into();
         !is_indexed(self.spec()) || index_of(pod).is_some_and(|index| index < completions)
@@ -212,7 +213,7 @@ impl View {
         None
     }
 
-    /// Whether containers have been restarted in place too often.
+    /// Returns whether containers have been restarted in place too often.
     fn has_restarted_too_often(&self, limit: i32) -> bool {
         let template = self.spec().template.spec.as_ref();
         if template.and_then(|spec| spec.restart_policy.as_deref()) != Some("OnFailure") {
@@ -296,12 +297,12 @@ impl View {
     }
 }
 
-/// Whether a job is indexed.
+/// Returns whether a job is indexed.
 pub(super) fn is_indexed(spec: &JobSpec) -> bool {
     spec.completion_mode.as_deref() == Some("Indexed")
 }
 
-/// Whether a pod is not counted yet.
+/// Returns whether a pod is not counted yet.
 pub(super) fn has_finalizer(pod: &Pod) -> bool {
     pod.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER)
 }

@@ -83,7 +83,7 @@ impl Contents {
         contents
     }
 
-    /// Whether anything remains.
+    /// Returns whether anything remains.
     pub(super) fn remain(&self) -> bool {
         !self.remaining.is_empty()
     }

@@ -31,7 +31,7 @@ pub(super) fn of(node: &Node) -> &[Taint] {
     node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
 }
 
-/// Whether there is a taint with this key and effect.
+/// Returns whether there is a taint with this key and effect.
 pub(super) fn has(taints: &[Taint], key: &str, effect: &str) -> bool {
     taints.iter().any(|taint| taint.key == key && taint.effect == effect)
 }

@@ -57,7 +57,7 @@ pub(super) fn of_pod(set: &StatefulSet, ordinal: i64) -> Vec<PersistentVolumeCla
     claim_templates(set).iter().map(claim).collect()
 }
 
-/// Whether a claim still refers to a deleted pod, and the new one does not exist yet.
+/// Returns whether a claim still refers to a deleted pod, and the new one does not exist yet.
 pub(super) fn is_stale(set: &StatefulSet, pod_name: &str, claim: &PersistentVolumeClaim) -> bool {
     let of_pod = |owner: &OwnerReference| is_to(owner, "v1", "Pod", Some(pod_name));
     Retention::of(set).deletes_when_scaled && owners(claim).iter().any(of_pod)

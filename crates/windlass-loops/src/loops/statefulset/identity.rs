@@ -38,7 +38,7 @@ pub(super) fn ordinal(pod: &Pod) -> Option<i64> {
     parent_and_ordinal(pod)?.1
 }
 
-/// Whether a pod's name belongs to a set.
+/// Returns whether a pod's name belongs to a set.
 pub(super) fn is_member(set: &StatefulSet, pod: &Pod) -> bool {
     parent_and_ordinal(pod).is_some_and(|(parent, _)| Some(parent) == set.metadata.name.as_deref())
 }
@@ -120,7 +120,7 @@ pub(super) fn attach(set: &StatefulSet, pod: &mut Pod, ordinal: i64) {
     spec.volumes = Some(volumes);
 }
 
-/// Whether a pod has its identity labels.
+/// Returns whether a pod has its identity labels.
 pub(super) fn is_identified(set: &StatefulSet, pod: &Pod) -> bool {
     let name = pod.metadata.name.as_ref();
     let label = pod.metadata.labels.as_ref().and_then(|labels| labels.get(NAME_LABEL));
@@ -128,7 +128,7 @@ pub(super) fn is_identified(set: &StatefulSet, pod: &Pod) -> bool {
     expected.is_some() && expected.as_ref() == name && label == name
 }
 
-/// Whether a pod has the volumes of its claims.
+/// Returns whether a pod has the volumes of its claims.
 pub(super) fn is_attached(set: &StatefulSet, pod: &Pod) -> bool {
     let Some(ordinal) = ordinal(pod) else { return false };
     let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();

@@ -223,7 +223,7 @@ impl View<'_> {
         self.claims_of(pod).flatten().any(|claim| claims::owners_to_set(self.set, pod, &claim).is_some())
     }
 
-    /// Whether a claim of a pod to create is being deleted.
+    /// Returns whether a claim of a pod to create is being deleted.
     fn must_wait_for_claims(&self, pod: &Pod) -> bool {
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         self.claims_of(pod)
@@ -232,7 +232,7 @@ impl View<'_> {
     }
 }
 
-/// Whether it is running and ready.
+/// Returns whether it is running and ready.
 pub(super) fn is_running_and_ready(pod: &Pod) -> bool {
     pods::phase(pod) == "Running" && pods::is_ready(pod)
 }

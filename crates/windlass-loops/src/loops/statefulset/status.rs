@@ -51,7 +51,7 @@ pub(super) fn of(set: &StatefulSet, names: &Names<'_>, pods: &[Arc<Pod>], now: T
     }
 }
 
-/// Whether a status differs from the set's own.
+/// Returns whether a status differs from the set's own.
 pub(super) fn differs(set: &StatefulSet, status: &StatefulSetStatus) -> bool {
     let empty = StatefulSetStatus::default();
     let old = set.status.as_ref().unwrap_or(&empty);

@@ -1,4 +1,4 @@
-//! How long pods tolerate the taints of their node: pure.
+//! How long pods tolerate the taints of their node. Pure.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use windlass::controller::filter::Change;
 
 use crate::{pods::node_of, scheduling::tolerates};
 
-/// Whether a change of a pod matters: its node, its tolerations, or its deletion.
+/// Returns whether a change of a pod matters: its node, its tolerations, or its deletion.
 pub(super) fn concerns(change: &Change<'_, Pod>) -> bool {
     let tolerations = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.tolerations.clone());
     match (change.old, change.new) {

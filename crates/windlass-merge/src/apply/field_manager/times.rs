@@ -26,7 +26,7 @@ fn entries(object: &Value) -> Option<&Vec<Value>> {
     object.get("metadata")?.get("managedFields")?.as_array()
 }
 
-/// Whether two maps agree in all fields except one, for which `is_equal` decides if both have it.
+/// Returns whether two maps agree in all fields except one, for which `is_equal` decides if both have it.
 fn same_but(old: &Value, new: &Value, field: &str, is_equal: impl Fn(&Value, &Value) -> bool) -> bool {
     let (Value::Object(old), Value::Object(new)) = (old, new) else { return old == new };
     let rest = |map: &'_ Map<String, Value>| map.len() - usize::from(map.contains_key(field));

@@ -14,7 +14,7 @@ use crate::apply::{
 /// FieldsV1, or the part of it below a field.
 type Fields = Map<String, Value>;
 
-/// Whether any member of the set is a stored field.
+/// Returns whether any member of the set is a stored field.
 pub(crate) fn touches(fields: &Fields, set: &Set) -> bool {
     let mut key = String::new();
     set.nodes().iter().any(|node| {
@@ -25,7 +25,7 @@ pub(crate) fn touches(fields: &Fields, set: &Set) -> bool {
     })
 }
 
-/// Whether all members of the set are stored fields.
+/// Returns whether all members of the set are stored fields.
 pub(crate) fn covers(fields: &Value, set: &Set) -> bool {
     let Value::Object(fields) = fields else { return set.is_empty() };
     let mut key = String::new();
@@ -73,7 +73,7 @@ fn change(fields: &mut Fields, set: &Set, update: fn(&mut Fields, bool, &Node) -
     }
 }
 
-/// Whether there are fields below one that has become atomic: the entry is older than the schema.
+/// Returns whether there are fields below one that has become atomic: the entry is older than the schema.
 pub(crate) fn is_outdated(fields: &Value, ty: TypeRef<'_>) -> bool {
     let Value::Object(fields) = fields else { return false };
     match ty.form(None) {
@@ -104,7 +104,7 @@ fn get<'f>(fields: &'f Fields, element: &PathElement, key: &mut String) -> Optio
     fields.get(key.as_str())
 }
 
-/// Whether a field is itself a member, not only the parent of members.
+/// Returns whether a field is itself a member, not only the parent of members.
 fn is_member(below: &Value) -> bool {
     below.as_object().is_none_or(|fields| fields.is_empty() || fields.contains_key("."))
 }

@@ -114,7 +114,7 @@ impl fmt::Display for ItemValue {
     }
 }
 
-/// Whether two values are equal in kube-apiserver, where `1` equals `1.0`.
+/// Returns whether two values are equal in kube-apiserver, where `1` equals `1.0`.
 pub fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => left == right || numbers(left, right) == Ordering::Equal,

@@ -74,7 +74,7 @@ impl Set {
         out
     }
 
-    /// Whether the sets have a member in common.
+    /// Returns whether the sets have a member in common.
     pub fn intersects(&self, other: &Set) -> bool {
         zip(&self.nodes, &other.nodes).any(|pair| match pair {
             (Some(left), Some(right)) => left.member && right.member || left.children.intersects(&right.children),

@@ -23,7 +23,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Whether there are no differences.
+    /// Returns whether there are no differences.
     pub fn is_same(&self) -> bool {
         self.removed.is_empty() && self.modified.is_empty() && self.added.is_empty()
     }

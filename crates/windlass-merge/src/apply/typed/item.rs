@@ -56,8 +56,8 @@ fn keyed(list: ListType<'_>, keys: Keys<'_>, item: &Map<String, Value>) -> Resul
 /// Maximum length of the lists that [`aligned`] examines.
 const ALIGNED: usize = 8;
 
-/// Whether two short lists have the same elements in the same order, each once and with all keys: the common case,
-/// which needs no index. `false` means unknown.
+/// Returns whether two short lists have the same elements in the same order, each once and with all keys: the common
+/// case, which needs no index. `false` means unknown.
 pub(super) fn aligned(list: ListType<'_>, left: &[Value], right: &[Value]) -> bool {
     if left.len() != right.len() || left.len() > ALIGNED {
         return false;
@@ -75,7 +75,7 @@ pub(super) fn aligned(list: ListType<'_>, left: &[Value], right: &[Value]) -> bo
     left.iter().zip(right).all(|(left, right)| same(left, right) == Some(true)) && left.iter().enumerate().all(unique)
 }
 
-/// Whether two scalars are equal; `None` if one of the values is not a scalar.
+/// Returns whether two scalars are equal; `None` if one of the values is not a scalar.
 fn same_scalar(left: &Value, right: &Value) -> Option<bool> {
     let scalar = |value: &Value| matches!(value, Value::String(_) | Value::Number(_) | Value::Bool(_));
     (scalar(left) && scalar(right)).then(|| equal_values(left, right))

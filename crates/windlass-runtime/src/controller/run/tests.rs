@@ -128,7 +128,7 @@ async fn a_lease_that_expires_while_draining_drops_running_reconciles() {
     let life = tokio::spawn(work(workers, 1, gate));
     until(|| running.load(Ordering::SeqCst) == 1).await;
     shutdown.drain();
-    // Nobody renews the lease: it expires.
+    // The lease is not renewed: it expires.
     life.await.unwrap().unwrap();
     assert_eq!(running.load(Ordering::SeqCst), 0);
 }

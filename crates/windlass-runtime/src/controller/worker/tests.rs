@@ -141,7 +141,7 @@ async fn a_log_line_names_controller_object_and_reconcile() {
             Ok(())
         }
     }
-    // A global subscriber: a span that another thread meets first while nobody listens would stay disabled here.
+    // A global subscriber: a span that another thread enters first, without a subscriber, would stay disabled here.
     let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
     let lines = Lines::default();
     let written = lines.clone();

@@ -1,4 +1,4 @@
-//! The task in paused time, with a server that responds as told.
+//! The task in paused time, with a server whose responses are scripted.
 
 use std::sync::Arc;
 

@@ -168,8 +168,8 @@ impl<'de, S: DeserializeSeed<'de>, C: Change> DeserializeSeed<'de> for Adjusted<
     }
 }
 
-/// JSON is self-describing, so every request for a type may be answered with what is there. Only options and newtypes
-/// must be passed on.
+/// JSON is self-describing, so every request for a type may be answered with the value at hand. Only options and
+/// newtypes must be passed on.
 impl<'de, D: Deserializer<'de>, C: Change> Deserializer<'de> for Adjusted<D, C> {
     type Error = D::Error;
 

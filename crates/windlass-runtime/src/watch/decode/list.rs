@@ -76,7 +76,7 @@ impl<'a, K: ?Sized> ListBody<'a, K> {
         self.enough = 0;
     }
 
-    /// Whether the last piece has arrived.
+    /// Returns whether the last piece has arrived.
     pub(crate) fn is_whole(&self) -> bool {
         self.whole
     }

@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use windlass_tls::{CLOCK_SKEW, ca_params, leaf_params};
 use x509_parser::{extensions::GeneralName, prelude::X509Certificate};
 
-/// Maximum number of CAs that are kept after a loss: at most two, unless somebody else wrote them.
+/// Maximum number of CAs that are kept after a loss: at most two, unless another program wrote them.
 const MAX_FORMER: usize = 8;
 
 /// Lifetimes of certificates.
@@ -56,7 +56,7 @@ impl StoredCertificates {
         self.bundle() + &self.former
     }
 
-    /// Whether clients that trust `before` trust some of this.
+    /// Returns whether clients that trust `before` trust some of this.
     pub(super) fn continues(&self, before: Option<&Self>) -> bool {
         before.is_some_and(|before| self.authorities.iter().any(|authority| before.authorities.contains(authority)))
     }
@@ -129,8 +129,8 @@ pub(super) fn valid(bundle: &str, now: Duration) -> String {
     valid.concat()
 }
 
-/// Whether a certificate may replace another at once: clients that trust the one trust the other, or the old one has
-/// expired.
+/// Returns whether a certificate may replace another at once: clients that trust the one trust the other, or the old
+/// one has expired.
 pub(super) fn may_replace(shown: &CertificateAndKey, next: &CertificateAndKey, now: Duration) -> bool {
     let (Some(shown), Some(next)) = (facts(&shown.certificate), facts(&next.certificate)) else { return true };
     shown.issuer == next.issuer || shown.not_after <= now
@@ -150,7 +150,7 @@ fn is_good(
 }
 
 impl ParsedCertificate {
-    /// Whether it is in the last third of its lifetime.
+    /// Returns whether it is in the last third of its lifetime.
     fn is_due(&self, now: Duration) -> bool {
         let lifetime = self.not_after.saturating_sub(self.not_before + CLOCK_SKEW);
         now + lifetime / 3 >= self.not_after

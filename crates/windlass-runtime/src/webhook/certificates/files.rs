@@ -1,4 +1,4 @@
-//! Certificates in files that somebody else writes.
+//! Certificates in files that another program writes.
 
 use std::{
     path::{Path, PathBuf},

@@ -58,7 +58,7 @@ pub enum SelfSignedError {
 /// replicas keep using their certificates until the bundle with the new CA is in place.
 ///
 /// The bundle is written into the named webhook configurations and CRDs, only where they refer to this Service, and
-/// again whenever somebody overwrites it (checked every [`check_every`](Self::check_every)).
+/// again whenever it is overwritten (checked every [`check_every`](Self::check_every)).
 ///
 /// ```no_run
 /// # use windlass_runtime::webhook::{Certificates, SelfSigned};

@@ -27,7 +27,7 @@ async fn a_set_contains_only_desired_objects() {
     let desired = Desired::new().with(bench.config("a", &[])).with(bench.config("b", &[])).with(secret("s"));
     let outcome = ctx.apply_set(&parent, "web", &desired).await.unwrap();
     assert_eq!(outcome, SetOutcome { applied: 3, pruned: vec![] });
-    // Objects of another set, of none, or of somebody else are not touched.
+    // Objects of another set, of no set, or of another owner are not touched.
     ctx.apply_set(&parent, "db", &Desired::new().with(bench.config("of-db", &[]))).await.unwrap();
     ctx.apply_owned(&parent, bench.config("single", &[])).await.unwrap();
     let mut stranger = bench.config("stranger", &[]);

@@ -18,7 +18,7 @@ fn labelled(name: &str) -> ConfigMap {
     config
 }
 
-/// Records its calls; a cleanup does what the test says, in turn.
+/// Records its calls; cleanups follow the test's script.
 fn controller(
     cluster: &TestCluster,
     journal: &Journal<&'static str>,

@@ -53,7 +53,7 @@ impl Clock {
     }
 }
 
-/// A webhook configuration with one webhook of ours and one of somebody else, deleted at the end.
+/// A webhook configuration with one webhook of ours and one of another operator, deleted at the end.
 struct Configuration {
     api: Api<ValidatingWebhookConfiguration>,
     name: String,

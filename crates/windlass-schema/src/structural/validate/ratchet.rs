@@ -12,7 +12,7 @@ use crate::field::quote;
 use crate::structural::number::Num;
 use crate::structural::{Additional, Kind, ListType, Structural};
 
-/// Whether a value is unchanged.
+/// Returns whether a value is unchanged.
 pub(super) fn same(schema: &Structural, new: &Value, old: &Value) -> bool {
     match (new, old) {
         (Value::Array(items), Value::Array(before)) => {

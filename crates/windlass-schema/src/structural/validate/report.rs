@@ -12,7 +12,7 @@ use crate::field::{ErrorKind, ErrorList, Path, quote, show};
 const MAX_BYTES: usize = 16 << 20;
 
 impl Check {
-    /// Whether enough errors have been reported: the value is invalid regardless of further ones.
+    /// Returns whether enough errors have been reported: the value is invalid regardless of further ones.
     pub(super) fn is_full(&self) -> bool {
         self.spent > MAX_BYTES || self.effort > super::MAX_EFFORT
     }

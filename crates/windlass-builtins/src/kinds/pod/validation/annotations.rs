@@ -145,8 +145,8 @@ fn disagree(what: &str, defaults: &[&str], annotation: &str, profile: &Value, pa
     }
 }
 
-/// Requires that immutable annotations do not change. Annotations with a meaning are validated again, as in the real
-/// server.
+/// Requires that immutable annotations do not change. Annotations with a meaning are validated again, as in
+/// kube-apiserver.
 pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let path = Path::new("metadata").child("annotations");
     let is_fixed = |key: &str| key.starts_with(APP_ARMOR) || key == MIRROR;
@@ -166,7 +166,7 @@ pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut ErrorList) 
     validate_of_pod(part("metadata"), part("spec"), &path, errors);
 }
 
-/// Whether a pod is a mirror pod.
+/// Returns whether a pod is a mirror pod.
 pub(super) fn is_mirror(pod: &Value) -> bool {
     annotation(pod.get("metadata").unwrap_or(&Value::Null), MIRROR).is_some()
 }

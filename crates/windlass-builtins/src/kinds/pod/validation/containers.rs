@@ -79,7 +79,7 @@ fn validate_init(spec: &Value, around: &Surroundings<'_>, path: &Path, errors: &
         } else if !name.is_empty() {
             names.insert(name);
         }
-        // Init containers run one by one, so the ports of each are checked alone; the real server reports index 0 here.
+        // Init containers run one by one, so the ports of each are checked alone; kube-apiserver reports index 0 here.
         validate_host_ports(std::iter::once((0, container)), path, errors);
         if is_sidecar(container) {
             probes::validate_lifecycle(container, around.grace, &at, errors);
@@ -131,7 +131,7 @@ fn validate_ephemeral(spec: &Value, around: &Surroundings<'_>, path: &Path, erro
     }
 }
 
-/// Whether a value differs from Go's zero value.
+/// Returns whether a value differs from Go's zero value.
 pub(super) fn is_nonzero(value: &Value) -> bool {
     match value {
         Value::Null => false,

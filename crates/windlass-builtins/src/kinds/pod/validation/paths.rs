@@ -4,7 +4,7 @@ use windlass_schema::field::{ErrorList, Path};
 
 use crate::field_errors::FieldErrors;
 
-/// Whether an element of a path is `..`.
+/// Returns whether an element of a path is `..`.
 pub(super) fn has_backsteps(target: &str) -> bool {
     target.split('/').any(|element| element == "..")
 }

@@ -131,7 +131,7 @@ fn validate_sysctls(spec: &Value, sysctls: &[Value], path: &Path, errors: &mut E
     }
 }
 
-/// Whether the first separator of a sysctl name is a dot, so that slashes are part of its elements.
+/// Returns whether the first separator of a sysctl name is a dot, so that slashes are part of its elements.
 fn is_dotted_first(name: &str) -> bool {
     name.find(['.', '/']).is_some_and(|at| name.as_bytes()[at] == b'.')
 }
@@ -202,7 +202,7 @@ fn show_profile(profile: &Value) -> String {
     show_struct(profile, &[("Type", "type"), ("LocalhostProfile", "localhostProfile")], &["type"])
 }
 
-/// Formats a security context as in messages, with the field names of the real server's internal type.
+/// Formats a security context as in messages, with the field names of kube-apiserver's internal type.
 fn show_context(context: &Value) -> String {
     let mut out = String::from("{");
     for (name, field) in [

@@ -95,7 +95,7 @@ fn validate_transitions(new: &Value, old: &Value, kind: &str, path: &Path, error
     }
 }
 
-/// Whether a container that terminated with this exit code is restarted.
+/// Returns whether a container that terminated with this exit code is restarted.
 fn restarts(container: &Value, of_pod: &str, code: i64) -> bool {
     let own = text(container, "/restartPolicy");
     if !own.is_empty() {

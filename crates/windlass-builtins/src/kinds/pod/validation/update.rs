@@ -183,7 +183,7 @@ fn show_terms(terms: &[Value]) -> String {
     format!("[{}]", terms.iter().map(show_term).collect::<Vec<_>>().join(","))
 }
 
-/// Formats a term as in messages, with the field names of the real server's internal type.
+/// Formats a term as in messages, with the field names of kube-apiserver's internal type.
 fn show_term(term: &Value) -> String {
     let list = |field: &str| match term.get(field).and_then(Value::as_array) {
         None => "null".to_owned(),

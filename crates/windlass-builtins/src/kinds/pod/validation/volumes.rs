@@ -306,7 +306,7 @@ pub(crate) fn validate_initiator(name: &str, path: &Path, errors: &mut ErrorList
     let alphanumeric = |text: &str, length| text.len() == length && text.bytes().all(|b| b.is_ascii_alphanumeric());
     let fits = match name.get(..3) {
         Some("iqn") => is_iqn(name),
-        // The dot in the real server's pattern matches any character.
+        // The dot in kube-apiserver's pattern matches any character.
         Some("eui") => name.get(4..).is_some_and(|rest| alphanumeric(rest, 16)),
         Some("naa") => name.get(4..).is_some_and(|rest| alphanumeric(rest, 32)),
         _ => return errors.invalid(path, name, "must be valid format starting with iqn, eui, or naa"),
@@ -316,7 +316,7 @@ pub(crate) fn validate_initiator(name: &str, path: &Path, errors: &mut ErrorList
     }
 }
 
-/// Whether a name has the form `iqn.2015-02.example.com:name`.
+/// Returns whether a name has the form `iqn.2015-02.example.com:name`.
 fn is_iqn(name: &str) -> bool {
     let Some((date, rest)) = name.strip_prefix("iqn.").and_then(|rest| rest.split_once('.')) else { return false };
     let Some((authority, target)) = rest.split_once(':') else { return false };

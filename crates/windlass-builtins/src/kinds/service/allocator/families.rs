@@ -100,7 +100,7 @@ fn check_policy(service: &mut Value, old: Option<&Value>, policy: &str) -> Error
     errors
 }
 
-/// Whether a dual-stack service keeps its families because nothing about them changed.
+/// Returns whether a dual-stack service keeps its families because nothing about them changed.
 fn is_unchanged_dual_stack(service: &Value, old: &Value) -> bool {
     let same = |pointer| items(service, pointer) == items(old, pointer);
     let kind = text(service, "/spec/type");

@@ -48,12 +48,12 @@ impl Pool {
         self.taken.remove(&number);
     }
 
-    /// Whether a number is in the range.
+    /// Returns whether a number is in the range.
     pub(super) fn contains(&self, number: u32) -> bool {
         self.lower.contains(&number) || self.upper.contains(&number)
     }
 
-    /// Whether a number is allocated.
+    /// Returns whether a number is allocated.
     pub(super) fn is_taken(&self, number: u32) -> bool {
         self.taken.contains(&number)
     }

@@ -75,7 +75,7 @@ impl Recovery<'_> {
         self.leave(LIST_INIT, Ok(()))
     }
 
-    /// Whether a comma and another element follow; consumes the comma.
+    /// Returns whether a comma and another element follow; consumes the comma.
     fn continues(&mut self, first: Set) -> Result<bool, Stopped> {
         if self.peek(0)? != Kind::Comma || !first.contains(self.peek(1)?) {
             return Ok(false);

@@ -2,8 +2,8 @@
 
 use super::super::node::{Identity, Node};
 
-/// Whether a dependent refers to this identity, and whether it refers to another one with the same UID: by different
-/// data, or because it is in another namespace.
+/// Returns whether a dependent refers to this identity, and whether it refers to another one with the same UID: by
+/// different data, or because it is in another namespace.
 pub(super) fn matches(dependent: &Node, identity: &Identity) -> (bool, bool) {
     if identity.is_namespaced() && dependent.identity.namespace != identity.namespace {
         return (false, true);

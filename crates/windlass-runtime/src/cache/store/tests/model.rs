@@ -27,7 +27,7 @@ enum Act {
     },
     /// One of the waiting own writes is acknowledged.
     Acknowledge(usize),
-    /// The watch delivers so many changes.
+    /// The watch delivers this many changes.
     Watch(usize),
     Bookmark,
     /// The watch restarts from a list of a later revision.

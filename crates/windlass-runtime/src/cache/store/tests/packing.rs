@@ -138,7 +138,7 @@ fn an_object_that_is_not_from_a_server_is_not_packed() {
     assert_eq!(show(&cell.read()).len(), "a:@1".len() + 70_000);
 }
 
-/// Whether an object can be packed; the unpacked object must be the same.
+/// Returns whether an object can be packed; the unpacked object must be the same.
 fn packs<K: Object + PartialEq>(json: &serde_json::Value) -> bool {
     let object: K = serde_json::from_value(json.clone()).expect("the object must parse");
     let Some(packed) = packer().pack(&object) else { return false };

@@ -23,7 +23,7 @@ fn now() -> Duration {
     Duration::from_secs(1_800_000_000)
 }
 
-/// Whether a client with this bundle accepts the certificate.
+/// Returns whether a client with this bundle accepts the certificate.
 fn trusts(bundle: &str, serving: &CertificateAndKey, at: Duration) -> bool {
     let mut roots = RootCertStore::empty();
     for authority in CertificateDer::pem_slice_iter(bundle.as_bytes()) {

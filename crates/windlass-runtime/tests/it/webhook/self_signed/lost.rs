@@ -8,7 +8,7 @@ use crate::faults::{Fault, Faults, Seen};
 /// Where a replica stops and is lost: before or after a write.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
-    /// It has issued certificates, and nobody has them.
+    /// It has issued certificates, but not stored them.
     BeforeTheSecret,
     /// The Secret has them, and it does not know.
     AfterTheSecret,
@@ -37,7 +37,7 @@ impl Moment {
         }
     }
 
-    /// Whether it has been reached.
+    /// Returns whether it has been reached.
     fn has_come(self, faults: &Faults, before: usize) -> bool {
         match self.fault() {
             Fault::Swallow => faults.swallowed() > 0,
