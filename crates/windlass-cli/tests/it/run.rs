@@ -250,7 +250,7 @@ async fn the_operator_is_restarted_after_each_successful_build() {
 
     // An operator that stops by itself is restarted.
     assert!(Command::new("kill").args(["-s", "KILL", &second.process]).status().unwrap().success());
-    run.until_said("windlass | the operator was ended by signal 9; it is started again in 1 s");
+    run.until_said("windlass | the operator was killed by signal 9; restarting in 1 s");
     let third = run.until("the third start", || project.start(3));
     let said = run.interrupt();
     assert!(said.contains("ValidatingWebhookConfiguration shop-run: deleted"), "{said}");

@@ -19,7 +19,7 @@ const KEYS: [(&str, &str); 11] = [
     ("PgUp, PgDn", "scroll by a page"),
     ("home, end", "go to the first or last line"),
     ("← →", "scroll the log sideways"),
-    ("/", "filter the log"),
+    ("/", "filter the log by text (case-insensitive)"),
     ("esc", "clear the filter"),
     ("?", "this"),
 ];

@@ -104,7 +104,7 @@ fn the_initial_view_is_almost_empty() {
         │                                                                              │
         ╰──────────────────────────────────────────────────────────────────────────────╯
         ╭ controllers ─────────────────────────────────────────────────────────────────╮
-        │ no numbers yet                                                               │
+        │ no metrics yet                                                               │
         │                                                                              │
         ╰──────────────────────────────────────────────────────────────────────────────╯
         ╭ log ─────────────────────────────────────────────────────────────────────────╮
@@ -131,7 +131,7 @@ fn a_narrow_terminal_stacks_the_panels() {
             │ KIND       NAMESPACE  NAME   GEN    CONDITIONS                           AGE │
             │ Guestbook  default    first  2      ● Ready Reconciled                   30s │
             │ Guestbook  default    slow   1/2    ◌ Ready New  ◌ Progressing Waitin    30s │
-            │ Guestbook  default    wrong  2      ✗ Ready NoSuchMap: there is no Co    30s │
+            │ Guestbook  default    wrong  2      ✗ Ready NoSuchMap: ConfigMap exam    30s │
             │ Guestbook  default    young  2      –                                    30s │
             ╰──────────────────────────────────────────────────────────────────────────────╯
             ╭ controllers ─────────────────────────────────────────────────────────────────╮
@@ -140,7 +140,7 @@ fn a_narrow_terminal_stacks_the_panels() {
             │ pages           0.0/s                         ▁▁▁      0     0      –      – │
             ╰──────────────────────────────────────────────────────────────────────────────╯
             ╭ log ─────────────────────────────────────────────────────────────────────────╮
-            │ 07:08:09     » Kubernetes is at https://127.0.0.1:40173: export KUBECONFIG=/ │
+            │ 07:08:09     » Kubernetes is running at https://127.0.0.1:40173: export KUBE │
             │ 07:08:11     » built in 3.0 s                                                │
             │ 07:08:12     » started the operator, process 7                               │
             │ 07:08:10  INFO serving metrics address=127.0.0.1:1                           │
@@ -165,11 +165,11 @@ fn a_wide_terminal_shows_controllers_next_to_objects() {
             │ KIND       NAMESPACE  NAME   GEN    CONDITIONS                   AGE ││ CONTROLLER RECONCILES       ERRORS QUEUE    P50    P99 │
             │ Guestbook  default    first  2      ● Ready Reconciled           30s ││ guestbook       3.3/s   ▃▅█      2     2   <5ms >100ms │
             │ Guestbook  default    slow   1/2    ◌ Ready New  ◌ Progressin    30s ││ pages           0.0/s   ▁▁▁      0     0      –      – │
-            │ Guestbook  default    wrong  2      ✗ Ready NoSuchMap: there     30s ││                                                        │
+            │ Guestbook  default    wrong  2      ✗ Ready NoSuchMap: Config    30s ││                                                        │
             │ Guestbook  default    young  2      –                            30s ││                                                        │
             ╰──────────────────────────────────────────────────────────────────────╯╰────────────────────────────────────────────────────────╯
             ╭ log ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────╮
-            │ 07:08:09     » Kubernetes is at https://127.0.0.1:40173: export KUBECONFIG=/home/me/guestbook/target/windlass/kubeconfig       │
+            │ 07:08:09     » Kubernetes is running at https://127.0.0.1:40173: export KUBECONFIG=/home/me/guestbook/target/windlass/kubeconf │
             │ 07:08:11     » built in 3.0 s                                                                                                  │
             │ 07:08:12     » started the operator, process 7                                                                                 │
             │ 07:08:10  INFO serving metrics address=127.0.0.1:1                                                                             │
@@ -202,7 +202,7 @@ fn a_low_terminal_shows_only_the_log() {
             │                                                          │
             │                                                          │
             ╰──────────────────────────────────────────────────────────╯
-             /FAIL█  enter keeps it, esc removes it"#]],
+             /FAIL█  enter: apply, esc: clear"#]],
     );
 }
 
@@ -224,23 +224,23 @@ fn errors_are_shown_in_the_header() {
             │ KIND       NAMESPACE  NAME   GEN    CONDITIONS                                               AGE │
             │ Guestbook  default    first  2      ● Ready Reconciled                                       30s │
             │ Guestbook  default    slow   1/2    ◌ Ready New  ◌ Progressing Waiting                       30s │
-            │ Guestbook  default    wrong  2      ✗ Ready NoSuchMap: ConfigMap example not found         30s │
+            │ Guestbook  default    wrong  2      ✗ Ready NoSuchMap: ConfigMap example not found           30s │
             │ Guestbook  default╭ keys ────────────────────────────────────────────────────╮               30s │
-            ╰───────────────────│   q, ctrl-c  stop the operator and leave                 │───────────────────╯
-            ╭ controllers ──────│           r  build and start it again                    │───────────────────╮
-            │ CONTROLLER RECONCI│           p  leave changes alone, or act on them again   │UEUE    P50    P99 │
-            │ guestbook       3.│         tab  the arrows move objects, or the log         │   0   <5ms >100ms │
-            │ pages           0.│    ↑ ↓, j k  a line up or down                           │   0      –      – │
-            ╰───────────────────│  PgUp, PgDn  a page up or down                           │───────────────────╯
-            ╭ log ──────────────│   home, end  to the first or the last line               │───────────────────╮
-            │ 07:08:11     » bui│         ← →  the log sideways                            │                   │
-            │ 07:08:12     » sta│           /  only lines of the log with a text in them   │                   │
-            │ 07:08:10  INFO ser│         esc  all lines again                             │                   │
+            ╰───────────────────│   q, ctrl-c  stop the operator and quit                  │───────────────────╯
+            ╭ controllers ──────│           r  rebuild and restart                         │───────────────────╮
+            │ CONTROLLER RECONCI│           p  pause or resume restarts on changes         │UEUE    P50    P99 │
+            │ guestbook       3.│         tab  switch between objects and log              │   0   <5ms >100ms │
+            │ pages           0.│    ↑ ↓, j k  scroll by a line                            │   0      –      – │
+            ╰───────────────────│  PgUp, PgDn  scroll by a page                            │───────────────────╯
+            ╭ log ──────────────│   home, end  go to the first or last line                │───────────────────╮
+            │ 07:08:11     » bui│         ← →  scroll the log sideways                     │                   │
+            │ 07:08:12     » sta│           /  filter the log by text (case-insensitive)   │                   │
+            │ 07:08:10  INFO ser│         esc  clear the filter                            │                   │
             │ 07:08:21     » the│           ?  this                                        │                   │
             │ 07:08:20 ERROR rec╰──────────────────────────────────────────────────────────╯                   │
-            │ 07:08:29     » the build exited with code 101                                                     │
-            │ 07:08:30     » paused: changes do not trigger a restart                                                  │
-            │ 07:08:37     » the operator exited with code 1; it is started again in 2 s                        │
+            │ 07:08:29     » the build exited with code 101                                                    │
+            │ 07:08:30     » paused: changes do not trigger a restart                                          │
+            │ 07:08:37     » the operator exited with code 1; restarting in 2 s                                │
             ╰──────────────────────────────────────────────────────────────────────────────────────────────────╯
              q quit  r restart  p pause  / filter  tab focus  ↑↓ scroll  ? help"#]],
     );
