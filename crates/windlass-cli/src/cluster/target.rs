@@ -46,7 +46,7 @@ impl ClusterArgs {
         let mut kubeconfig = Kubeconfig::default();
         for file in &files {
             let advised = |error: kube::config::KubeconfigError| ErrorWithHint {
-                message: format!("cannot resolve the path of the kubeconfig {}: {error}", file.display()),
+                message: format!("cannot read kubeconfig {}: {error}", file.display()),
                 hint: "check --kubeconfig and KUBECONFIG".into(),
             };
             let read = Kubeconfig::read_from(file).map_err(advised)?;

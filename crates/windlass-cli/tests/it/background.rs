@@ -116,7 +116,7 @@ fn a_plane_is_started_inspected_and_stopped() {
     assert!(said.contains("already") && said.contains(&format!("(process {pid})")), "{said}");
     assert_eq!(folder.pid(), pid);
     let said = folder.fails(&["up", "--port", "0"]);
-    assert!(said.contains(&format!("already: {}", status["url"].as_str().unwrap())), "{said}");
+    assert!(said.contains(&format!(": {} (process {pid})", status["url"].as_str().unwrap())), "{said}");
 
     let (out, said) = folder.succeeds(&["down"]);
     assert_eq!(out, "");
@@ -155,7 +155,7 @@ fn a_failed_start_shows_the_reason_and_a_hint() {
     let said = folder.fails(&["up", "-d", "--port", "0"]);
     assert!(said.starts_with("error: the control plane exited before it was serving (exit status: 1)\n  "), "{said}");
     assert!(said.contains("/pki/ca.crt is not a certificate in PEM"), "{said}");
-    assert!(said.contains("\nhint: put the right file back"), "{said}");
+    assert!(said.contains("\nhint: restore the file"), "{said}");
     assert_eq!(folder.status().1["state"], "Stopped");
 }
 

@@ -48,7 +48,7 @@ impl RecordingSession {
                 config.read_timeout = None;
                 let url = config.cluster_url.to_string();
                 // HTTP/1.1, since connections are upgraded for exec and similar requests.
-                let client = Client::try_from(config).context("cannot resolve the path of the kubeconfig")?;
+                let client = Client::try_from(config).context("failed to create a client from the kubeconfig")?;
                 (client, url, None)
             }
             None => {
