@@ -2,6 +2,8 @@
 //!
 //! `src/project/origin.rs` interprets these facts; `CARGO_MANIFEST_DIR` is the third one.
 
+#![allow(clippy::print_stdout, reason = "build scripts talk to cargo on standard output")]
+
 use std::{
     env, fs,
     path::{Path, PathBuf},

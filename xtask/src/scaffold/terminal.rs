@@ -109,13 +109,14 @@ impl<'a> Terminal<'a> {
         }
         fs::create_dir_all(&data)?;
         let mut path: Vec<PathBuf> = workshop.windlass.parent().map(Path::to_owned).into_iter().collect();
-        path.extend(workshop.kubectl.as_ref().and_then(|kubectl| kubectl.parent()).map(Path::to_owned));
+        // A kubectl from the PATH is only a name.
+        let kubectl = workshop.kubectl.as_ref().and_then(|kubectl| kubectl.parent());
+        path.extend(kubectl.filter(|folder| !folder.as_os_str().is_empty()).map(Path::to_owned));
         path.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
         let text = |path: PathBuf| path.into_os_string().into_string().ok().context("a path is not UTF-8");
         let variables = BTreeMap::from([
             ("PATH", env::join_paths(path)?.into_string().ok().context("PATH is not UTF-8")?),
             ("WINDLASS_DATA_DIR", text(data.join("data"))?),
-            ("HOME", env::var("HOME").unwrap_or_default()),
         ]);
         Ok(Self {
             workshop,
