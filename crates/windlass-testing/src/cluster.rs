@@ -188,7 +188,7 @@ impl TestCluster {
         }
         let (serving, served) = watch::channel(false);
         let state = operator.state().clone();
-        // Like a deployed operator, apart from the objects it works on.
+        // In its own namespace, like a deployed operator.
         options.webhooks.namespace.clone_from(&own);
         manifests.namespace = own;
         self.webhooks.lock().expect("no holder of the lock panics").push(served.clone());
