@@ -31,7 +31,7 @@ impl Pki {
     /// Creates all certificates for a server on 127.0.0.1, and `accounts.{key,pub}`, which sign service account tokens.
     pub(crate) fn make(folder: impl Into<PathBuf>) -> anyhow::Result<Self> {
         let pki = Self(folder.into());
-        fs::create_dir_all(&pki.0).with_context(|| format!("cannot make {}", pki.0.display()))?;
+        fs::create_dir_all(&pki.0).with_context(|| format!("cannot create {}", pki.0.display()))?;
 
         let key = KeyPair::generate()?;
         let mut params = named("bench-ca", None);

@@ -148,7 +148,7 @@ async fn start_in(folder: TempDir, which: Which, places: &Places) -> anyhow::Res
 
 /// Creates a directory for a server's data on the disk of the build, since in-memory file systems are not durable.
 fn folder(places: &Places, which: Which) -> anyhow::Result<TempDir> {
-    fs::create_dir_all(&places.data).with_context(|| format!("cannot make {}", places.data.display()))?;
+    fs::create_dir_all(&places.data).with_context(|| format!("cannot create {}", places.data.display()))?;
     Ok(tempfile::Builder::new().prefix(&format!("{}-", which.folder_name())).tempdir_in(&places.data)?)
 }
 

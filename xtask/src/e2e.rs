@@ -30,7 +30,7 @@ struct Options {
 pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     let options = parse(args)?;
     let folder = peers::target().join("e2e");
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let mut commands = Vec::new();
     for suite in &options.suites {
         // Before anything runs, so that a missing program is reported at once.

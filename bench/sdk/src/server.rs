@@ -40,7 +40,7 @@ pub(crate) struct Server {
 impl Server {
     /// Starts the program with an empty data directory.
     pub(crate) async fn start(program: &Path, data: &Path) -> anyhow::Result<Self> {
-        fs::create_dir_all(data).with_context(|| format!("cannot make {}", data.display()))?;
+        fs::create_dir_all(data).with_context(|| format!("cannot create {}", data.display()))?;
         let folder = tempfile::Builder::new().prefix("sdk-").tempdir_in(data)?;
         let mut command = Command::new(program);
         command

@@ -2,7 +2,7 @@
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// The size of bodies from which on processing them is heavy work.
+/// The size above which processing a body is heavy work.
 pub(crate) const LARGE: usize = 32 << 10;
 
 /// Runs heavy work, so that other requests do not wait for this thread if the runtime has several.

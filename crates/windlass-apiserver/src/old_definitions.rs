@@ -2,9 +2,9 @@
 //! still use.
 //!
 //! The version is a second view of the definitions, which are stored as `v1`. A read returns the old form, so a client
-//! finds what it wrote. A write is upgraded and then runs as a write of `v1`: there is one path to the store, with one
-//! set of rules, and managed fields are those of `v1`. The client gets a warning for everything that the upgrade had to
-//! change or to assume.
+//! reads back what it wrote. A write is upgraded and then runs as a write of `v1`: there is one path to the store, with
+//! one set of rules, and managed fields are those of `v1`. The client gets a warning for everything that the upgrade
+//! had to change or to assume.
 //!
 //! A patch is applied to the old form, because its author looked at that: `kubectl apply` compares its file with what
 //! it reads and sends the difference. A configuration for server-side apply is upgraded by itself, so its `spec` must

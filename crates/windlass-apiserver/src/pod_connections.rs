@@ -37,7 +37,7 @@ pub struct LogOptions {
     pub previous: bool,
     /// Whether every line begins with the time at which it was written.
     pub timestamps: bool,
-    /// The time from which on lines are returned.
+    /// Only lines since this time are returned.
     pub since: Option<Timestamp>,
     /// The number of lines to return from the end of the log.
     pub tail_lines: Option<usize>,

@@ -49,7 +49,7 @@ pub(crate) struct Claims {
     pub(crate) jti: String,
     #[serde(rename = "kubernetes.io")]
     pub(crate) bound: Bound,
-    /// The time from which on it is valid.
+    /// The start of its validity.
     pub(crate) nbf: i64,
     /// The subject.
     pub(crate) sub: String,

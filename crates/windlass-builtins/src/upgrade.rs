@@ -1,10 +1,10 @@
 //! Conversion of CustomResourceDefinitions from `apiextensions.k8s.io/v1beta1`, which Kubernetes no longer serves, to
 //! `v1`.
 //!
-//! Performs what the old server did by itself: fields that applied to all versions are copied into each, and implied
-//! values are made explicit. Requirements that are new in `v1`, above all a structural schema, are satisfied if there
-//! is only one sensible way. Every change beyond a move is described in a [`Note`]; what cannot be converted is an
-//! error with a hint. No input panics.
+//! Performs the steps that the old server performed implicitly: fields that applied to all versions are copied into
+//! each, and implied values are made explicit. Requirements that are new in `v1`, above all a structural schema, are
+//! satisfied if there is only one sensible way. Every change beyond a move is described in a [`Note`]; what cannot be
+//! converted is an error with a hint. No input panics.
 
 use serde_json::{Map, Value, json};
 

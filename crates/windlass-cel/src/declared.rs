@@ -1,9 +1,9 @@
 //! The types of a structural schema as seen by expressions.
 //!
-//! A [`DeclType`] describes what an expression can use of a schema (its type and fields), and the properties that the
-//! cost of an expression depends on: the maximum number of elements of a value, and its minimum serialized size. Sizes
-//! that the schema does not limit are limited by the size of a request. Parts of a schema that expressions must not see
-//! (an untyped subtree, a list without items) have no type.
+//! A [`DeclType`] describes the parts of a schema that an expression can use (its type and fields), and the properties
+//! that the cost of an expression depends on: the maximum number of elements of a value, and its minimum serialized
+//! size. Sizes that the schema does not limit are limited by the size of a request. Parts of a schema that expressions
+//! must not see (an untyped subtree, a list without items) have no type.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -81,7 +81,7 @@ mod tests {
         let finding = |check, level, hint: Option<&str>| Finding {
             check,
             level,
-            said: format!("{check} was looked at"),
+            said: format!("{check} was checked"),
             hint: hint.map(str::to_owned),
         };
         let findings = [
@@ -90,10 +90,10 @@ mod tests {
             finding("clock", Level::Problem, Some("set it")),
         ];
         expect![[r#"
-            ok       rust     rust was looked at
-            warning  kubectl  kubectl was looked at
+            ok       rust     rust was checked
+            warning  kubectl  kubectl was checked
                               hint: install it
-            problem  clock    clock was looked at
+            problem  clock    clock was checked
                               hint: set it
 
             1 problem, 1 warning

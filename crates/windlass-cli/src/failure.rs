@@ -6,7 +6,7 @@ use windlass_builtins::upgrade::UpgradeError;
 use windlass_plane::PlaneError;
 use windlass_scaffold::ScaffoldError;
 
-/// An error with a hint, where the error itself cannot know what the user can do.
+/// An error with a hint, for cases where the error itself cannot know what the user should do.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct ErrorWithHint {

@@ -105,7 +105,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<()> {
 async fn serve(args: RunArgs, opened: OpenProject) -> anyhow::Result<()> {
     let mut signals = Signals::catch().context("failed to install signal handlers")?;
     let folder = opened.root.join(FOLDER);
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let is_foreign = args.kubeconfig.is_some() || args.context.is_some();
     let embedded = match is_foreign {
         true => None,

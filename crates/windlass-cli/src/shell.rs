@@ -5,7 +5,7 @@ use std::{ffi::OsStr, path::Path};
 use clap::ValueEnum;
 
 /// A shell, by its syntax for variables.
-#[allow(clippy::enum_variant_names, reason = "PowerShell is called so")]
+#[allow(clippy::enum_variant_names, reason = "the name of PowerShell")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shell {
     Bash,

@@ -57,7 +57,7 @@ pub(crate) fn run(args: UpgradeArgs) -> anyhow::Result<()> {
     };
     let paths: BTreeSet<String> = opened.project.files.keys().cloned().collect();
     for (path, text) in project::read(&opened.root, &paths)? {
-        // An unmodified file is what was generated.
+        // An unmodified file equals the generated one.
         let Some(known) = opened.project.files.get(&path) else { continue };
         if *known == fingerprint(&text) {
             base.insert(path, text);

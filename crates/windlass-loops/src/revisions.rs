@@ -146,7 +146,7 @@ pub(crate) fn surplus(
     history.into_iter().take(surplus).collect()
 }
 
-/// Creates a revision. If one with the same name has other data, the collision count and thereby the name changes.
+/// Creates a revision. If one with the same name has other data, the collision count changes, and with it the name.
 pub(crate) async fn create(
     ctx: &Context,
     draft: Draft,

@@ -1,4 +1,4 @@
-//! IP addresses of pods: pure.
+//! IP addresses of pods. Pure.
 
 use std::{
     collections::{HashMap, HashSet},

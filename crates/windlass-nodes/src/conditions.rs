@@ -1,4 +1,4 @@
-//! The phase and conditions of a pod, derived from its containers as a kubelet does: pure.
+//! The phase and conditions of a pod, derived from its containers as a kubelet does. Pure.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

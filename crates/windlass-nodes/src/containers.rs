@@ -1,4 +1,4 @@
-//! The container statuses of a pod, and how they change: pure.
+//! The container statuses of a pod, and how they change. Pure.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 

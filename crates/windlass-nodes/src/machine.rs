@@ -1,4 +1,4 @@
-//! The Node objects of simulated machines: pure.
+//! The Node objects of simulated machines. Pure.
 
 use std::{net::Ipv4Addr, sync::Arc};
 

@@ -19,7 +19,7 @@ use crate::{CertificateAndKey, files};
 mod check;
 mod issue;
 
-/// Minimum remaining validity of a certificate when the server starts; with less, it is reissued.
+/// Minimum remaining validity of a certificate when the server starts; otherwise it is reissued.
 const RENEW_BEFORE: Duration = Duration::from_hours(30 * 24);
 
 /// An error while loading or issuing the certificates.

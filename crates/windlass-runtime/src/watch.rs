@@ -94,8 +94,8 @@ pub enum Change<K: ?Sized, O = Arc<K>> {
     },
     /// Nothing happened up to this revision.
     Bookmark(u64),
-    /// The resource is not served, as its CRD does not exist (any more). All its objects are deleted. Sent once; a
-    /// [`Change::Replace`] follows when the resource is served.
+    /// The resource is not served, as its CRD does not exist or has been deleted. All its objects are deleted. Sent
+    /// once; a [`Change::Replace`] follows when the resource is served.
     Absent,
 }
 

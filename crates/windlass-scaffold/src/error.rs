@@ -33,7 +33,7 @@ pub enum ScaffoldError {
         /// Reason.
         why: String,
     },
-    /// The project was made with another version of the scaffold.
+    /// The project was created with another version of the scaffold.
     #[error("the project has scaffold version {project}, but this windlass uses scaffold version {ours}")]
     Scaffold {
         /// Scaffold version of the project.

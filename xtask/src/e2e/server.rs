@@ -48,7 +48,7 @@ impl Server {
         for stale in [&data, &ready] {
             let _ = if stale.is_dir() { fs::remove_dir_all(stale) } else { fs::remove_file(stale) };
         }
-        fs::create_dir_all(&data).with_context(|| format!("cannot make {}", data.display()))?;
+        fs::create_dir_all(&data).with_context(|| format!("cannot create {}", data.display()))?;
         let log = folder.join("server.log");
         let output = fs::File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let process = command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).spawn();

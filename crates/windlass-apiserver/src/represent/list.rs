@@ -17,7 +17,7 @@ use crate::{
     storage::{ListBody, StoredObject},
 };
 
-/// The size of the pieces of a long list: below the size from which on allocators request fresh pages from the system.
+/// The size of the pieces of a long list: below the size above which allocators request fresh pages from the system.
 const CHUNK: usize = 64 << 10;
 /// The size up to which a list is kept for the next request.
 const KEEP_BELOW: usize = 16 << 20;

@@ -91,7 +91,7 @@ async fn charge_quotas(charge: Charge<'_>, evaluator: Evaluator, dry_run: bool) 
         });
         match paid.await {
             Ok(()) => charges.0.push((name, cost)),
-            // The quota was deleted meanwhile and limits nothing any more.
+            // The quota has been deleted and no longer limits anything.
             Err(error) if error.reason == "NotFound" => {}
             Err(error) => {
                 refund(server, namespace, charges).await;

@@ -60,7 +60,7 @@ async fn a_field_of_another_manager_is_a_conflict_unless_forced() {
     let left = apply(&client, "m1", &json!({}), false).await.expect(200);
     assert_eq!(left["spec"], spec);
     let dropped = apply(&client, "m2", &json!({"a": "2"}), false).await.expect(200);
-    assert_eq!(dropped["spec"], json!({"a": "2"}), "nobody owned the rest any more");
+    assert_eq!(dropped["spec"], json!({"a": "2"}), "the rest had no owner");
 }
 
 #[tokio::test]

@@ -64,7 +64,7 @@ async fn schema_and_rules_are_enforced() {
     assert_eq!(rejected.code, 422);
     let causes = rejected.json()["details"]["causes"].as_array().unwrap().clone();
     let fields: Vec<&str> = causes.iter().filter_map(|cause| cause["field"].as_str()).collect();
-    assert_eq!(fields, ["spec.color", "spec.size", "<nil>"], "rules are not run on what has the wrong shape");
+    assert_eq!(fields, ["spec.color", "spec.size", "<nil>"], "rules skip values of the wrong type");
     let rejected = post(json!({"size": 1})).await;
     assert!(rejected.message().contains("spec: Invalid value: too many replicas"), "{}", rejected.message());
     post(json!({"size": 9})).await.expect(201);

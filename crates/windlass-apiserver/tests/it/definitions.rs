@@ -131,7 +131,7 @@ async fn reads_follow_a_changed_schema() {
     let versions = json!([version("v1", true, &color)]);
     let one = format!("{DEFINITIONS}/widgets.example.com");
     client.merge(&one, &json!({"spec": {"versions": versions}})).await.expect(200);
-    assert_eq!(events.next().await, None, "watchers of the old schema are told to look again");
+    assert_eq!(events.next().await, None, "watches of the old schema end");
     // The stored object has a size and no color: reads prune the one and default the other.
     let want = json!({"color": "red"});
     assert_eq!(client.get(&format!("{}/old", widgets("v1"))).await.expect(200)["spec"], want);
@@ -169,7 +169,7 @@ async fn the_cleanup_of_a_definition_leaves_its_successor_alone() {
     let mut events = client.watch(&format!("{}?watch=1", widgets("v1"))).await;
     assert_eq!([events.brief().await, events.brief().await], ["ADDED held", "ADDED mine"]);
     client.merge(&format!("{}/mine", widgets("v1")), &json!({"metadata": {"labels": {"a": "b"}}})).await.expect(200);
-    assert_eq!(events.brief().await, "MODIFIED mine", "nobody deletes it");
+    assert_eq!(events.brief().await, "MODIFIED mine", "it is not deleted");
 }
 
 #[tokio::test]

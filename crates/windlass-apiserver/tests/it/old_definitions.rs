@@ -171,7 +171,7 @@ async fn patches_apply_to_the_old_form() {
     // The patch that `kubectl apply` sends for a file with another maximum.
     let maximum = json!({"properties": {"spec": {"properties": {"replicas": {"maximum": 20}}}}});
     let answer = client.merge(&path, &json!({"spec": {"validation": {"openAPIV3Schema": maximum}}})).await;
-    assert_eq!(warnings(&answer), Vec::<String>::new(), "nothing that was not known");
+    assert_eq!(warnings(&answer), Vec::<String>::new(), "no new warnings");
     let changed = answer.expect(200);
     assert_eq!(changed["metadata"]["generation"], 2);
     let stored = client.get(&(DEFINITIONS.to_owned() + &named(&crontabs()))).await.expect(200);

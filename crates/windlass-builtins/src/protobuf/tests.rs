@@ -232,7 +232,7 @@ proptest! {
         let api_version = if kind.group.is_empty() { kind.version.to_string() } else { format!("{}/{}", kind.group, kind.version) };
         value["apiVersion"] = json!(api_version);
         value["kind"] = json!(&*kind.kind);
-        let bytes = encode_object(&value, table()).expect("a made object must fit");
+        let bytes = encode_object(&value, table()).expect("a generated object must fit");
         let decoded = decode(&bytes, table()).expect("what was encoded must be readable");
         prop_assert_eq!(&decoded.value, &value);
         prop_assert_eq!(encode_object(&decoded.value, table()).expect("a decoded object must fit"), bytes);
@@ -252,7 +252,7 @@ proptest! {
         let mut value = Maker { state: seed, depth: 2 }.structure(kind.ty);
         value["apiVersion"] = json!(format!("{}/{}", kind.group, kind.version).trim_start_matches('/'));
         value["kind"] = json!(&*kind.kind);
-        let mut bytes = encode_object(&value, table()).expect("a made object must fit");
+        let mut bytes = encode_object(&value, table()).expect("a generated object must fit");
         let at = at.index(bytes.len());
         bytes[at] = byte;
         let _ = decode(&bytes, table());

@@ -370,7 +370,7 @@ proptest! {
             let mut again = once.definition.clone();
             again["apiVersion"] = OLD.into();
             again["spec"]["preserveUnknownFields"] = false.into();
-            let again = upgrade(&again).expect("what was upgraded must be upgradable");
+            let again = upgrade(&again).expect("the upgrade must be idempotent");
             prop_assert_eq!(&again.definition, &once.definition);
             prop_assert!(again.notes.is_empty(), "{:?}", again.notes);
             let back = upgrade(&downgrade(once.definition.clone())).expect("the way back must be upgradable");

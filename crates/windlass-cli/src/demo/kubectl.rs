@@ -95,7 +95,7 @@ impl Kubectl<'_> {
                     let prefix = (selection.kinds.len() > 1).then(|| kind.printed());
                     self.rows(kind, selection).await?.table(prefix.as_deref())
                 }
-                Output::Field(_) => anyhow::bail!("a field is one of one object"),
+                Output::Field(_) => anyhow::bail!("jsonpath needs a single object"),
                 Output::Columns(columns) => Table::custom(columns, &self.list(kind, selection).await?),
             };
             tables.extend((!table.is_empty()).then(|| table.to_string()));
@@ -115,7 +115,7 @@ impl Kubectl<'_> {
             let object = yaml::to_json_value(document).with_context(|| format!("cannot read {}", path.display()))?;
             let named = object["kind"].as_str().unwrap_or_default();
             let kind = kind(named).with_context(|| format!("{file} has an object of an unknown kind {named}"))?;
-            let name = object["metadata"]["name"].as_str().context("an object has a name")?;
+            let name = object["metadata"]["name"].as_str().context("an object must have a name")?;
             let created =
                 self.request(Method::POST, &kind.collection(&Selection::default()), None, Some(&object)).await;
             let done = match created {
@@ -161,7 +161,7 @@ impl Kubectl<'_> {
     }
 
     async fn taint(&self, node: &str, taint: &Taint) -> anyhow::Result<String> {
-        let path = kind("nodes").context("nodes are a kind")?.object(node);
+        let path = kind("nodes").context("nodes must be a known kind")?.object(node);
         let object = self.request(Method::GET, &path, None, None).await?;
         let mut taints = object["spec"]["taints"].as_array().cloned().unwrap_or_default();
         let done = match taint {

@@ -169,7 +169,7 @@ impl<'a> StoryPlayer<'a> {
 
     async fn run(&mut self, text: &str, refused: bool) -> anyhow::Result<()> {
         let line = Line::parse(text)?;
-        let pods = self.kubectl.list(kind("pods").context("pods are a kind")?, &Selection::default()).await?;
+        let pods = self.kubectl.list(kind("pods").context("pods must be a known kind")?, &Selection::default()).await?;
         self.pods = pods.iter().map(|pod| id(pod).to_owned()).collect();
         self.screen.command(text).await?;
         let printed = self.kubectl.run(&line).await.with_context(|| text.to_owned())?;
@@ -192,8 +192,8 @@ impl<'a> StoryPlayer<'a> {
 
     /// Prints rows as they change.
     async fn watch(&mut self, text: &str, until: &Until) -> anyhow::Result<()> {
-        let Line::Get(selection, _) = Line::parse(text)? else { bail!("only get watches") };
-        let [kind] = selection.kinds[..] else { bail!("only one kind is watched") };
+        let Line::Get(selection, _) = Line::parse(text)? else { bail!("only get supports -w") };
+        let [kind] = selection.kinds[..] else { bail!("only one kind can be watched") };
         let since = self.done;
         self.screen.command_at_once(text)?;
         let (mut seen, mut widths, mut headed) = (BTreeMap::new(), Vec::new(), false);

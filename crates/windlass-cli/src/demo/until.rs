@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::kubectl::{Selection, kind};
 
-/// A condition that is met eventually, or the demo has failed.
+/// A condition that must be met within a time limit, or else the demo fails.
 #[derive(Debug)]
 pub(super) enum Until {
     /// This many nodes are ready.

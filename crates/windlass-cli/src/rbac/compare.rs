@@ -50,7 +50,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Grants> {
         // Not every file in such a directory is a manifest: kustomizations have no name.
         match documents::read(&text) {
             Ok(read) => objects.extend(read),
-            Err(error) if file != path => tracing::debug!(file = %file.display(), "passed over: {error:#}"),
+            Err(error) if file != path => tracing::debug!(file = %file.display(), "skipped: {error:#}"),
             Err(error) => return Err(error.context(file.display().to_string())),
         }
     }

@@ -43,7 +43,7 @@ fn imported_types_are_added_to_the_project_and_belong_to_the_user() {
     assert!(err.contains("created src/api/certificate/v1.rs"), "{err}");
     assert!(read("src/api/certificate/v1.rs").contains("pub struct CertificateSpec"));
     assert!(read("src/operator.rs").contains(".controller(controller::certificate::controller())"));
-    assert!(!read("src/operator.rs").contains("define::<api::certificate"), "the definition is somebody else's");
+    assert!(!read("src/operator.rs").contains("define::<api::certificate"), "the CRD is not the project's");
     assert!(read("tests/it/main.rs").contains(".with_crd::<api::certificate::Certificate>()"));
     let (code, _, err) = run(&root, &import);
     assert_eq!((code, err.as_str()), (Some(0), "nothing to do\n"));

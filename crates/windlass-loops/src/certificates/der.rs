@@ -1,4 +1,4 @@
-//! The parts of DER that certificates need: pure.
+//! The parts of DER that certificates need. Pure.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! The rules of each signer, and the lifetime of certificates: pure.
+//! The rules of each signer, and the lifetime of certificates. Pure.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -57,7 +57,7 @@ impl<'a, K: Object<DynamicType: Default>> Children<'a, K> {
 
     /// Restricts the children, for example to those with a valid ordinal of a StatefulSet.
     #[must_use]
-    #[allow(dead_code, reason = "not every kind of parent is this particular")]
+    #[allow(dead_code, reason = "not used by every kind of parent")]
     pub(crate) fn that(mut self, belongs: &'a (dyn Fn(&K) -> bool + Send + Sync)) -> Self {
         self.belongs = Some(belongs);
         self
@@ -65,7 +65,7 @@ impl<'a, K: Object<DynamicType: Default>> Children<'a, K> {
 
     /// Sets the finalizer of children, for example for Jobs.
     #[must_use]
-    #[allow(dead_code, reason = "not every kind of parent has one")]
+    #[allow(dead_code, reason = "not used by every kind of parent")]
     pub(crate) fn with_finalizer(mut self, name: &'a str) -> Self {
         self.finalizer = Some(name);
         self

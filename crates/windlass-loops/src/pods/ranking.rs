@@ -26,7 +26,7 @@ pub(crate) fn rank(pods: &mut [Arc<Pod>], related: &[Arc<Pod>], now: Timestamp) 
 }
 
 /// Sorts pods in the same order without cost and related pods, as for the pods of Jobs.
-#[allow(dead_code, reason = "not every kind of parent goes by it")]
+#[allow(dead_code, reason = "not used by every kind of parent")]
 pub(crate) fn rank_alone(pods: &mut [Arc<Pod>]) {
     pods.sort_by(|first, second| {
         by_duty(first, second)

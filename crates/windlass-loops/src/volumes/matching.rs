@@ -1,4 +1,4 @@
-//! Matching volumes and claims: pure.
+//! Matching volumes and claims. Pure.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -38,9 +38,9 @@ const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 /// Conversion to the other versions of a kind.
 pub trait VersionConverter {
     /// Converts an object to another version and returns it with the type of that version. Returns `Ok(None)` if there
-    /// is no such version (any more); managed fields entries of that version are then dropped. An error fails an apply
-    /// with its text, and makes an update lose all of `managedFields`, as is the case for versions that were removed
-    /// from a CustomResourceDefinition.
+    /// is no such version (or no longer); managed fields entries of that version are then dropped. An error fails an
+    /// apply with its text, and makes an update lose all of `managedFields`, as is the case for versions that were
+    /// removed from a CustomResourceDefinition.
     fn convert(&self, object: &Value, api_version: &str) -> Result<Option<(Value, TypeRef<'_>)>, String>;
 
     /// Converts the result of an apply to the form in which the server handles objects of the kind: decoded and

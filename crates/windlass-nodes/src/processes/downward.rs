@@ -1,4 +1,4 @@
-//! The downward API: pure.
+//! The downward API. Pure.
 
 use std::net::Ipv4Addr;
 

@@ -1,4 +1,4 @@
-//! Environment variables and command lines of containers: pure. References are resolved before.
+//! Environment variables and command lines of containers. Pure: references are resolved before.
 
 use std::collections::BTreeMap;
 

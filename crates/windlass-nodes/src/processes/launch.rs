@@ -223,7 +223,7 @@ impl Spawner {
         std::thread::Builder::new().name("pod-processes".to_owned()).spawn(move || {
             for Job { plan, talk, runtime, answer } in jobs {
                 let _guard = runtime.enter();
-                // If the caller has gone, the process is dropped and thereby killed.
+                // If the caller has been dropped, the process is dropped, which kills it.
                 let _ = answer.send(start(&plan, talk));
             }
         })?;

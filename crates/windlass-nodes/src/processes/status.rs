@@ -1,4 +1,4 @@
-//! The status of a pod, derived from its containers: pure.
+//! The status of a pod, derived from its containers. Pure.
 
 use std::net::Ipv4Addr;
 

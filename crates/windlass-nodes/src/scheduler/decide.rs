@@ -1,4 +1,4 @@
-//! Selecting a node for a pod: pure.
+//! Selecting a node for a pod. Pure.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Selecting victims of preemption: pure.
+//! Selecting victims of preemption. Pure.
 
 use super::{
     cluster::{Cluster, NodeFacts, NodeInfo},

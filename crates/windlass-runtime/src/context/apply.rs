@@ -218,8 +218,8 @@ impl Entry {
         };
         let uid = applied.uid.clone();
         self.last_applied.lock().remember(key, half, applied);
-        // An object that is not cached (any more) cannot be in place, and its deletion has been delivered or never will
-        // be. This is checked afterwards, so that a later deletion is delivered later.
+        // An object that is not (or no longer) cached cannot be in place, and its deletion has been delivered or never
+        // will be. This is checked afterwards, so that a later deletion is delivered later.
         let shown = self.informer.get(key).and_then(|cached| cached.metadata().uid.clone());
         if shown.unwrap_or_default() != uid {
             self.last_applied.lock().forget(key, &uid);

@@ -2,7 +2,7 @@
 //!
 //! A write continues even if its caller is dropped (after a timeout, or because a sibling failed), and the outcome of a
 //! write without response is looked up: the caches contain what the API server has done before the object is reconciled
-//! again. Nothing continues when this process must not write any more, or when the controller has ended.
+//! again. Nothing continues when this process may no longer write, or when the controller has ended.
 
 use std::{future::Future, sync::Arc, time::Duration};
 

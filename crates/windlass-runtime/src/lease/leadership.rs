@@ -20,7 +20,7 @@ pub struct Leadership {
     state: Option<watch::Receiver<LeadershipState>>,
 }
 
-/// This process does not lead (any more).
+/// This process does not, or no longer, lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this process does not lead")]
 pub struct NotLeading;

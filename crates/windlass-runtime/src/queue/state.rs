@@ -180,7 +180,7 @@ impl<T: Clone + Eq + Hash> State<T> {
         Some(Taken { slot, key: self.known.key(slot).clone(), priority, failures })
     }
 
-    /// Takes a held key back.
+    /// Ends the work on a held key, and queues it again if necessary.
     pub(super) fn finish(&mut self, now: Instant, slot: Slot, verdict: Verdict) {
         self.ripen(now);
         let known = self.known.get_mut(slot);
@@ -329,8 +329,8 @@ impl<T: Clone + Eq + Hash> State<T> {
     pub(super) fn stats(&mut self, now: Instant) -> Stats {
         self.ripen(now);
         let mut stats = self.stats.clone();
-        // The usual priorities are reported even when nothing waits: a series that vanishes looks like a queue that is
-        // gone.
+        // The usual priorities are reported even when nothing waits: a series that vanishes looks like a queue that was
+        // removed.
         stats.depths = [(Priority::NORMAL, 0), (Priority::LOW, 0)].into_iter().chain(self.ready.depths()).collect();
         stats.unfinished = self.held.iter().map(|(since, _)| now.saturating_duration_since(*since)).sum();
         stats.longest = self.held.first().map_or(Duration::ZERO, |(since, _)| now.saturating_duration_since(*since));

@@ -42,7 +42,7 @@ async fn a_key_added_while_held_is_queued_behind_waiting_keys() {
     queue.add("a", Priority::NORMAL);
     queue.add("b", Priority::NORMAL);
     assert_eq!(*queue.next().await.unwrap().key(), "b");
-    assert!(queue.try_next().is_none(), "nobody else may have a");
+    assert!(queue.try_next().is_none(), "a is already held");
     work.done();
     assert_eq!(*queue.next().await.unwrap().key(), "a");
 }
@@ -179,7 +179,7 @@ async fn draining_hands_out_keys_that_are_ready_or_wanted_again() {
     let ready = queue.next().await.unwrap();
     assert_eq!(*ready.key(), "ready");
     let mut last = Box::pin(queue.next());
-    assert!(is_pending(&mut last), "a held key is still wanted");
+    assert!(is_pending(&mut last), "a held key is still tracked");
     held.retry();
     let last = last.await.unwrap();
     assert_eq!(*last.key(), "held");

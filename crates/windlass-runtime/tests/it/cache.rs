@@ -77,7 +77,7 @@ impl Cluster {
         informer.synced().await;
         // The first list of a server may be a little old.
         let there = self.maps().list(&ListParams::default().labels("test")).await.unwrap().items.len();
-        eventually("the informer has what is there", async || (informer.len() == there).then_some(())).await;
+        eventually("the informer is in sync", async || (informer.len() == there).then_some(())).await;
         informer
     }
 }

@@ -156,7 +156,7 @@ async fn a_lease_acquired_by_another_process_is_lost_at_once() {
     let first = candidate(&cluster, "one", LONG);
     first.leadership.acquired().await;
     let leases: Api<Lease> = Api::namespaced(cluster.client(), cluster.namespace());
-    eventually("it is taken by force", async || {
+    eventually("it is acquired by force", async || {
         let mut lease = lease(&cluster).await;
         lease.spec.as_mut().unwrap().holder_identity = Some("usurper".to_owned());
         leases.replace(LEASE, &Default::default(), &lease).await.ok()
@@ -188,7 +188,7 @@ async fn at_most_one_replica_leads_while_leaders_start_and_stop() {
     let mut led = Vec::new();
     while led.len() < started.len() {
         let leader =
-            eventually("one that has not led leads", async || leading(&started).filter(|leader| !led.contains(leader)))
+            eventually("a new leader is elected", async || leading(&started).filter(|leader| !led.contains(leader)))
                 .await;
         assert!(metrics.encode().contains("leader_election_master_status{name=\"operator\"} "));
         led.push(leader);

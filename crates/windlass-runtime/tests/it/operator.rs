@@ -153,7 +153,7 @@ async fn everything_starts_in_order_and_stops_in_reverse() {
     let address = running.probes;
     running.stop().await.unwrap();
     assert_eq!(log.all(), ["everywhere started", "leader started", "leader ended", "everywhere ended"]);
-    assert_eq!(get(address, "/healthz").await, None, "nobody listens any more");
+    assert_eq!(get(address, "/healthz").await, None, "the listener is closed");
     assert_eq!(holder(&cluster.client(), cluster.namespace()).await, None, "the lease is given up");
 }
 

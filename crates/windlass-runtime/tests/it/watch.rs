@@ -48,7 +48,7 @@ impl<K: Object> Reflected<K> {
             Change::Replace { objects, .. } => {
                 self.replaces += 1;
                 self.objects = objects.iter().map(|object| (name(&**object), object.clone())).collect();
-                assert_eq!(self.objects.len(), objects.len(), "each object comes once");
+                assert_eq!(self.objects.len(), objects.len(), "each object is listed once");
             }
             Change::Apply(object) => {
                 self.objects.insert(name(&**object), object.clone());

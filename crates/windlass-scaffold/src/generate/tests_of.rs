@@ -37,8 +37,8 @@ pub(super) fn add(project: &Project, values: &Values, files: &mut Files) {
     files.insert("tests/it/manifests.rs".to_owned(), render(MANIFESTS, &values));
 }
 
-/// Returns whether tests are scaffolded: not for imported types or built-in kinds whose objects cannot be created from
-/// nothing.
+/// Returns whether tests are scaffolded: not for imported types or built-in kinds whose objects cannot be created
+/// without further input.
 fn is_tested(resource: &Resource) -> bool {
     match resource.builtin() {
         _ if resource.origin == Origin::Imported => false,

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Node, Slice, compare::compare};
 
-/// Maximum number of values visited in one evaluation: some milliseconds of work. Only a list of a hundred thousand
+/// Maximum number of values visited in one evaluation: a few milliseconds of work. Only a list of a hundred thousand
 /// elements, or several `..` or unions in a row, can reach it.
 const MAX_WORK: usize = 500_000;
 

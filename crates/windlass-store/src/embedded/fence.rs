@@ -1,4 +1,4 @@
-//! Fence around the storage: after the first failed write, nothing reaches the storage any more.
+//! Fence around the storage: after the first failed write, nothing more reaches the storage.
 //!
 //! Once its storage has failed, redb answers everything with an error, including reads of intact pages. The store
 //! promises more: reads continue. So the fence records the failure for the writer thread to find after its commit,

@@ -1,4 +1,4 @@
-//! The annotations in which `autoscaling/v1` objects store what has no field there, in kube-apiserver's format.
+//! The annotations in which `autoscaling/v1` objects store values that have no field there, in kube-apiserver's format.
 
 use serde_json::{Map, Value, json};
 use windlass_schema::go_format::marshal;

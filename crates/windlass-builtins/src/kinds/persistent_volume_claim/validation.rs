@@ -87,7 +87,7 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> ErrorList {
     errors
 }
 
-/// Allows to set the class later and to move it from the annotation to the field; both changes are reverted in
+/// Allows setting the class later and moving it from the annotation to the field; both changes are reverted in
 /// `new_spec`.
 fn class_change(object: &Value, old: &Value, new_spec: &mut Value, errors: &mut ErrorList) {
     let annotation = |object| map(object, "/metadata/annotations").and_then(|all| all.get(OLD_CLASS)?.as_str());

@@ -1,7 +1,7 @@
 //! Allocation of cluster IPs and node ports.
 //!
-//! [`ServiceAllocator::allocate`] completes a service (IP families, cluster IPs, node ports) and reserves what it needs
-//! at once, so that two requests never get the same. Values that an update releases stay reserved until
+//! [`ServiceAllocator::allocate`] completes a service (IP families, cluster IPs, node ports) and reserves the values it
+//! needs at once, so that two requests never get the same ones. Values that an update releases stay reserved until
 //! [`ServiceAllocator::commit`]; [`ServiceAllocator::revert`] undoes the allocation of a request that failed later.
 
 mod allocated_values;
@@ -106,8 +106,8 @@ impl ServiceAllocator {
         self
     }
 
-    /// Completes a service that is created (`old` is `None`) or updated, and reserves what it needs. To be called after
-    /// defaulting and before `prepare_for_create` or `prepare_for_update`. A dry run reserves nothing and sets
+    /// Completes a service that is created (`old` is `None`) or updated, and reserves the values it needs. To be called
+    /// after defaulting and before `prepare_for_create` or `prepare_for_update`. A dry run reserves nothing and sets
     /// placeholders, as in kube-apiserver.
     pub fn allocate(
         &mut self,

@@ -44,12 +44,12 @@ pub(in super::super) enum Taint {
 impl Line {
     /// Parses a command.
     pub(in super::super) fn parse(line: &str) -> anyhow::Result<Self> {
-        Self::understand(line).with_context(|| format!("cannot understand: {line}"))
+        Self::understand(line).with_context(|| format!("cannot parse: {line}"))
     }
 
     fn understand(line: &str) -> anyhow::Result<Self> {
         let mut words = Words::split(line.strip_prefix("kubectl ").context("it does not begin with kubectl")?);
-        let verb = words.next().context("there is no verb")?;
+        let verb = words.next().context("the verb is missing")?;
         let line = match verb.as_str() {
             "get" => {
                 let output = words.option("-o")?;
@@ -65,7 +65,7 @@ impl Line {
             "scale" => {
                 let replicas = words.option("--replicas")?.context("scale needs --replicas")?.parse()?;
                 let Selection { kinds, name, .. } = words.selection()?;
-                let [kind] = kinds[..] else { bail!("scale is for one kind") };
+                let [kind] = kinds[..] else { bail!("scale accepts only one kind") };
                 Self::Scale { kind, name: name.context("scale needs a name")?, replicas }
             }
             "taint" => {
@@ -75,10 +75,10 @@ impl Line {
                 let node = words.next().context("taint needs a node")?;
                 Self::Taint { node, taint: taint(&words.next().context("taint needs a taint")?)? }
             }
-            other => bail!("there is no {other} here"),
+            other => bail!("unsupported verb {other}"),
         };
         match words.0.first() {
-            Some(word) => bail!("{word:?} is too much"),
+            Some(word) => bail!("unexpected argument {word:?}"),
             None => Ok(line),
         }
     }
@@ -88,9 +88,9 @@ fn shown(output: &str) -> anyhow::Result<Output> {
     if let Some(path) = output.strip_prefix("jsonpath='{").and_then(|rest| rest.strip_suffix("}'")) {
         return Ok(Output::Field(path.to_owned()));
     }
-    let columns = output.strip_prefix("custom-columns=").context("-o is for custom-columns and jsonpath")?;
+    let columns = output.strip_prefix("custom-columns=").context("-o accepts only custom-columns and jsonpath")?;
     let column = |text: &str| {
-        let (heading, path) = text.split_once(':').context("a column is HEADING:PATH")?;
+        let (heading, path) = text.split_once(':').context("a column must be HEADING:PATH")?;
         Ok((heading.to_owned(), path.to_owned()))
     };
     Ok(Output::Columns(columns.split(',').map(column).collect::<anyhow::Result<_>>()?))
@@ -100,7 +100,7 @@ fn taint(text: &str) -> anyhow::Result<Taint> {
     if let Some(key) = text.strip_suffix('-') {
         return Ok(Taint::Remove { key: key.to_owned() });
     }
-    let (taint, effect) = text.split_once(':').context("a taint has an effect")?;
+    let (taint, effect) = text.split_once(':').context("a taint must have an effect")?;
     let (key, value) = taint.split_once('=').unwrap_or((taint, ""));
     Ok(Taint::Add { key: key.to_owned(), value: value.to_owned(), effect: effect.to_owned() })
 }
@@ -139,8 +139,8 @@ impl Words {
         let labels = self.option("-l")?;
         let fields = self.option("--field-selector")?;
         self.flag("--all");
-        let kinds = self.next().context("there is no kind")?;
-        let named = |name: &str| kind(name).with_context(|| format!("there is no kind {name:?}"));
+        let kinds = self.next().context("the kind is missing")?;
+        let named = |name: &str| kind(name).with_context(|| format!("unknown kind {name:?}"));
         let kinds = kinds.split(',').map(named).collect::<anyhow::Result<Vec<_>>>()?;
         Ok(Selection { kinds, name: self.next(), labels, fields })
     }

@@ -1,4 +1,4 @@
-//! Finished jobs beyond a history limit: pure.
+//! Finished jobs beyond a history limit. Pure.
 
 use std::sync::Arc;
 

@@ -130,7 +130,7 @@ pub(super) fn new_pod(set: &DaemonSet, hash: &str, node: &str) -> Result<Pod, Ow
     Ok(pod)
 }
 
-/// The node that a pod is on, or is meant for.
+/// The node that a pod is on, or is targeted at.
 pub(super) fn target_node(pod: &Pod) -> Option<&str> {
     let spec = pod.spec.as_ref()?;
     if let Some(name) = spec.node_name.as_deref().filter(|name| !name.is_empty()) {

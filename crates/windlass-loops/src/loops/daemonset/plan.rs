@@ -1,4 +1,4 @@
-//! The changes to make to a daemon set's pods: pure.
+//! The changes to make to a daemon set's pods. Pure.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -54,7 +54,7 @@ impl Plan {
     }
 }
 
-/// Pods by the nodes that they are on, or are meant for.
+/// Pods by the nodes that they are on, or are targeted at.
 pub(super) type ByNode<'a> = BTreeMap<&'a str, Vec<Arc<Pod>>>;
 
 impl<'a> View<'a> {

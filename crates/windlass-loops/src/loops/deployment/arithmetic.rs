@@ -46,7 +46,7 @@ fn scaled(value: Option<&IntOrString>, whole: i32, round: fn(f64) -> f64) -> i32
 }
 
 /// Converts an integral float.
-#[expect(clippy::cast_possible_truncation, reason = "what is too large becomes the largest")]
+#[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
 fn rounded(number: f64) -> i32 {
     number as i32
 }

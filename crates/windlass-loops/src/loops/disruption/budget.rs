@@ -1,4 +1,4 @@
-//! The status of a budget: pure.
+//! The status of a budget. Pure.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

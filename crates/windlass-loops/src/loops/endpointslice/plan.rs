@@ -1,7 +1,7 @@
 //! The slices to write for a service's endpoints, with as few writes as possible.
 //!
 //! Endpoints stay in their slice. Slices that have to be written anyway are filled first, then one with room for all
-//! the rest, and only then new ones are created. A service always has at least one slice, even if it is empty.
+//! the rest, and only then are new ones created. A service always has at least one slice, even if it is empty.
 
 use std::{collections::BTreeMap, sync::Arc};
 

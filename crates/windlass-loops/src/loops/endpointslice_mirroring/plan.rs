@@ -1,4 +1,4 @@
-//! The slices that mirror endpoints: pure.
+//! The slices that mirror endpoints. Pure.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,4 +1,4 @@
-//! Deciding whether an object is deleted: pure.
+//! Deciding whether an object is deleted. Pure.
 
 use super::{
     graph::Item,

@@ -1,4 +1,4 @@
-//! The conditions of a terminating namespace: pure.
+//! The conditions of a terminating namespace. Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::{

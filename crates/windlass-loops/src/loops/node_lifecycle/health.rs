@@ -1,4 +1,4 @@
-//! Detecting whether a node reports: pure.
+//! Detecting whether a node reports. Pure.
 //!
 //! A kubelet reports by renewing the lease of its node, or by updating the heartbeat of the `Ready` condition. The time
 //! of a report is measured by our own clock, regardless of the times that the kubelet writes.

@@ -1,4 +1,4 @@
-//! Taints and labels that follow from a node's conditions: pure.
+//! Taints and labels that follow from a node's conditions. Pure.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The rate of tainting unready nodes: pure.
+//! The rate of tainting unready nodes. Pure.
 //!
 //! If few nodes of a zone are unready, the problem is likely theirs, and they are tainted one after the other. If many
 //! are, the problem is likely ours, and tainting slows down or stops. If no node at all is ready, nothing is tainted,
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(zones.due(start + Duration::from_secs(10)), ["b"]);
         assert!(zones.due(start + Duration::from_secs(20)).is_empty(), "those with a taint are dealt with");
         zones.mark("z", "b", false);
-        assert_eq!(zones.due(start + Duration::from_secs(20)), ["b"], "somebody has taken its taint");
+        assert_eq!(zones.due(start + Duration::from_secs(20)), ["b"], "its taint was removed");
     }
 
     #[test]

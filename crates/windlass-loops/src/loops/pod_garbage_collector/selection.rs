@@ -1,4 +1,4 @@
-//! Selecting the pods to remove: pure.
+//! Selecting the pods to remove. Pure.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -168,9 +168,9 @@ mod tests {
         assert!(pass(0, &there).is_empty());
         assert!(pass(20, &there).is_empty());
         assert_eq!(pass(40, &there), ["gone"]);
-        assert!(pass(60, &there).is_empty(), "it begins again");
+        assert!(pass(60, &there).is_empty(), "the period restarts");
         let both = [node("there", json!({})), node("gone", json!({}))];
-        assert!(pass(100, &both).is_empty(), "it has come");
+        assert!(pass(100, &both).is_empty(), "the time is up");
         assert!(pass(120, &there).is_empty());
         assert_eq!(names(&of_nodes(&pods, &HashSet::from(["gone".to_owned()]))), ["a"]);
     }

@@ -1,4 +1,4 @@
-//! The changes to make to a stateful set's pods: pure.
+//! The changes to make to a stateful set's pods. Pure.
 //!
 //! Ordered sets take one step at a time and wait until the preceding pods are available; parallel sets do not wait.
 

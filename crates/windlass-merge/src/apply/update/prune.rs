@@ -8,7 +8,7 @@ use crate::apply::{
 };
 
 impl<'a> Updater<'a> {
-    /// Returns a merged object without the fields of `last` that no manager owns any more.
+    /// Returns a merged object without the fields of `last` that no manager owns any longer.
     pub(super) fn prune(
         &self,
         merged: Versioned<'a>,

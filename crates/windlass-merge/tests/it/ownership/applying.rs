@@ -14,7 +14,7 @@ fn check(story: &Story, expected: Expect) {
 
 fn refused(story: &mut Story, manager: &str, content: Value) -> ApplyError {
     let before = story.live.clone();
-    let error = story.apply(manager, content).expect_err("the apply must be refused");
+    let error = story.apply(manager, content).expect_err("the apply must be rejected");
     assert_eq!(story.live, before);
     error
 }

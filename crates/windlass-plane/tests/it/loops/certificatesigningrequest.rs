@@ -56,7 +56,7 @@ async fn an_approved_request_is_signed_and_deleted_after_an_hour() {
     let made = request("jane", "jane", "dev", "kube-apiserver-client", &usages);
     requests(&plane).create(&PostParams::default(), &made).await.unwrap();
     plane.advance(Duration::from_secs(10)).await;
-    assert_eq!(certificate(&plane, "jane").await, None, "nobody has approved it");
+    assert_eq!(certificate(&plane, "jane").await, None, "it is not approved");
     approve(&plane, "jane").await;
     let pem = eventually("it is signed", async || certificate(&plane, "jane").await).await;
     assert!(pem.starts_with("-----BEGIN CERTIFICATE-----\n"), "{pem}");

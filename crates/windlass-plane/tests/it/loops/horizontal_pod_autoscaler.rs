@@ -86,7 +86,7 @@ impl Bench {
     }
 
     async fn scaled(&self, replicas: i32) {
-        let what = format!("there are to be {replicas}");
+        let what = format!("expected {replicas} replicas");
         eventually(&what, async || (self.replicas().await == replicas).then_some(())).await;
     }
 

@@ -195,7 +195,7 @@ async fn pods_of_a_deleted_node_fail_and_are_deleted() {
     let version = held["metadata"]["resourceVersion"].clone();
     plane.advance(Duration::from_secs(300)).await;
     let held = serde_json::to_value(plane.api::<Pod>().get("held").await.unwrap()).unwrap();
-    assert_eq!(held["metadata"]["resourceVersion"], version, "what waits for others is left alone");
+    assert_eq!(held["metadata"]["resourceVersion"], version, "its resource version is unchanged");
 }
 
 #[tokio::test]

@@ -109,7 +109,7 @@ async fn matching_pods_are_adopted_and_others_released() {
     assert!(own.iter().any(|pod| pod.name_any() == "stray"));
     assert_eq!(owner(&plane.api().get("other").await.unwrap()), None);
     change(&plane, "stray", json!({"metadata": {"labels": {"app": "free"}}})).await;
-    plane.expect::<Pod>("stray").to("be nobody's", |pod| owner(pod).is_none()).await;
+    plane.expect::<Pod>("stray").to("have no controller", |pod| owner(pod).is_none()).await;
     expect(&plane, "web", 2).await;
     // With its label back, there is one pod too many; the set chooses which one to delete.
     change(&plane, "stray", json!({"metadata": {"labels": {"app": "web"}}})).await;
@@ -129,7 +129,7 @@ async fn an_orphaned_pod_is_adopted_by_the_next_set() {
     plane.api::<ReplicaSet>().delete("web", &DeleteParams::orphan()).await.unwrap();
     plane.expect::<ReplicaSet>("web").gone().await;
     for pod in &before {
-        plane.expect::<Pod>(&pod.name_any()).to("be nobody's", |pod| owner(pod).is_none()).await;
+        plane.expect::<Pod>(&pod.name_any()).to("have no controller", |pod| owner(pod).is_none()).await;
     }
     create(&plane, &set("web", 2)).await;
     let after = expect(&plane, "web", 2).await;

@@ -96,7 +96,7 @@ async fn workers_begin_when_this_process_leads_and_are_dropped_when_it_does_not(
     }
     let life = tokio::spawn(work(workers.clone(), 2, gate));
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!((begun.load(Ordering::SeqCst), workers.queue.len()), (0, 3), "the queue is warm, and nobody works");
+    assert_eq!((begun.load(Ordering::SeqCst), workers.queue.len()), (0, 3), "the queue is warm but idle");
     election.send_replace(leads());
     until(|| running.load(Ordering::SeqCst) == 2).await;
     election.send_replace(LeadershipState::Over { led: true });
@@ -151,7 +151,7 @@ async fn keys_of_others_are_passed_over_until_they_are_ours() {
         }
     }));
     resync.request();
-    assert!(workers.queue.is_empty(), "nobody works");
+    assert!(workers.queue.is_empty(), "no worker is busy");
     let shutdown = Shutdown::new();
     let following = tokio::spawn(follow_shard(shard, resync.clone()));
     let life = tokio::spawn(work(workers.clone(), 1, Gate { leadership: None, shutdown: shutdown.clone() }));

@@ -128,9 +128,9 @@ fn a_flush_writes_every_count_and_knows_when_that_is_done() {
     assert!(!bench.correlator.is_settled(number));
     assert_eq!(bench.write(), "count 3");
     assert_eq!(bench.next(), "count 3");
-    assert!(!bench.correlator.is_settled(number), "it is still on its way");
+    assert!(!bench.correlator.is_settled(number), "it is still in flight");
     bench.came(Outcome::Written).unwrap();
-    assert!(bench.correlator.is_settled(number), "what came after the flush does not hold it up");
+    assert!(bench.correlator.is_settled(number), "later events do not delay it");
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn memory_is_bounded() {
     assert_eq!(bench.correlator.series.len(), CAPACITY);
     assert_eq!(bench.correlator.allowances.len(), CAPACITY);
     assert_eq!(results.iter().filter(|result| **result == Err(Dropped::Evicted)).count(), 10_000 - CAPACITY);
-    assert!(bench.correlator.queue.len() <= 2 * CAPACITY, "what was forgotten is not queued for ever");
+    assert!(bench.correlator.queue.len() <= 2 * CAPACITY, "the queue stays bounded");
     assert_eq!(bench.write(), "create 1");
     assert!(bench.correlator.queue.len() < CAPACITY);
 }

@@ -94,7 +94,7 @@ impl World {
                 self.terms += 1;
             }
         }
-        assert!((0..self.candidates.len()).any(|candidate| self.leads(candidate)), "nobody leads in the end");
+        assert!((0..self.candidates.len()).any(|candidate| self.leads(candidate)), "there is no leader");
         self.terms
     }
 

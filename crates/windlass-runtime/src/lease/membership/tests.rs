@@ -334,7 +334,7 @@ fn one_alone_has_everything_once_it_has_asked() {
     let mut bench = Bench { member, now: Instant::now(), ring: String::new() };
     bench.list(&[]);
     bench.write();
-    assert_eq!(bench.owned().len(), 0, "nobody was asked since its ring was written");
+    assert_eq!(bench.owned().len(), 0, "no list since its ring was written");
     bench.list(&[]);
     assert_eq!(bench.owned().len(), 200);
 }
@@ -356,7 +356,7 @@ fn lost_keys_are_released_at_once_and_others_are_kept() {
 #[test]
 fn a_new_member_waits_until_keys_are_released() {
     let mut bench = Bench::new(&[seen("you", "5", &["you"])]);
-    assert_eq!(bench.owned().len(), 0, "the other goes by a ring without the newcomer");
+    assert_eq!(bench.owned().len(), 0, "the other uses a ring without it");
     bench.renew(&[seen("you", "6", &["me", "you"])]);
     assert_eq!(bench.owned(), Bench::share(&["me", "you"]));
 }
@@ -408,7 +408,7 @@ fn one_that_was_paused_past_its_deadline_owns_nothing_until_it_has_asked_again()
     bench.write();
     assert_eq!(bench.owned().len(), 0);
     bench.list(&[seen("you", "5", &["you"])]);
-    assert_eq!(bench.owned().len(), 0, "somebody else has taken over");
+    assert_eq!(bench.owned().len(), 0, "another has taken over");
 }
 
 #[test]

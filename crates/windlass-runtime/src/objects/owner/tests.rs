@@ -62,7 +62,7 @@ fn owners_are_distinguished_by_uid() {
     let mut child = child("a");
     set_controller(&parent("a", "1"), &mut child).unwrap();
     assert!(is_controlled_by(&child, &parent("a", "1")) && is_owned_by(&child, &parent("a", "1")));
-    assert!(!is_controlled_by(&child, &parent("a", "2")), "the same name, made anew");
+    assert!(!is_controlled_by(&child, &parent("a", "2")), "recreated with the same name");
     child.metadata.owner_references.as_mut().unwrap()[0].controller = None;
     assert!(!is_controlled_by(&child, &parent("a", "1")) && is_owned_by(&child, &parent("a", "1")));
     assert!(!remove(&mut child, "2") && remove(&mut child, "1") && !remove(&mut child, "1"));

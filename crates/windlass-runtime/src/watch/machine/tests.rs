@@ -64,7 +64,7 @@ fn pages_follow_each_other_and_the_revision_is_that_of_the_first() {
     assert_eq!(machine.request(), page("one"));
     assert_eq!(machine.listed(meta("10", "two")), Listed::More);
     machine.failed(&broken(), Instant::now());
-    assert_eq!(machine.request(), page("two"), "a page is asked for again");
+    assert_eq!(machine.request(), page("two"), "the page is requested again");
     assert_eq!(machine.listed(meta("11", "")), Listed::Complete("10".into()));
     assert_eq!(machine.request(), watch("10"));
 }
@@ -202,7 +202,7 @@ fn a_resource_that_is_not_served_is_reported_once_and_then_polled() {
         verdicts.iter().map(|verdict| verdict.wait.as_millis()).collect::<Vec<_>>(),
         [225, 450, 900, 1800, 1800, 1800]
     );
-    assert_eq!(machine.request(), list("", Some(500)), "nothing that is remembered is trusted");
+    assert_eq!(machine.request(), list("", Some(500)), "cached state is not trusted");
     machine.listed(meta("20", ""));
     assert_eq!(machine.request(), watch("20"));
 }
@@ -213,7 +213,7 @@ fn a_resource_that_was_served_is_absent_when_it_is_said_twice_in_a_row() {
     let now = Instant::now();
     let verdict = machine.failed(&Failure::NotServed, now);
     assert_eq!(verdict, Verdict { wait: ABSENT_POLL.0, became_absent: false });
-    assert_eq!(machine.request(), list("", Some(500)), "the newest state tells what is there");
+    assert_eq!(machine.request(), list("", Some(500)), "the newest state is listed");
     machine.failed(&broken(), now);
     assert!(!machine.failed(&Failure::NotServed, now).became_absent);
     machine.listed(meta("20", ""));

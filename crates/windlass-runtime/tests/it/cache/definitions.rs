@@ -54,7 +54,7 @@ impl Definition {
 
     async fn remove(&self) {
         self.definitions().delete(&self.name(), &DeleteParams::default()).await.unwrap();
-        eventually("the definition is gone", async || {
+        eventually("the CRD is deleted", async || {
             self.definitions().get_opt(&self.name()).await.unwrap().is_none().then_some(())
         })
         .await;
@@ -86,7 +86,7 @@ async fn an_informer_waits_for_its_crd_and_follows_its_deletion_and_return() {
     let first = informer.get(&key).unwrap().metadata.uid.clone();
 
     definition.remove().await;
-    eventually("it is gone with its definition", async || informer.is_empty().then_some(())).await;
+    eventually("it is deleted with its CRD", async || informer.is_empty().then_some(())).await;
     eventually("the informer is not synced", async || (!informer.is_synced()).then_some(())).await;
     assert!(subscription.is_synced() && informer.is_absent());
 
@@ -110,7 +110,7 @@ async fn one_response_that_a_kind_is_not_served_removes_no_objects() {
     cluster.faults.inject(Seen::is_watch, 1, Fault::status(404));
     let watches = cluster.faults.count(Seen::is_watch);
     cluster.faults.drop_watches();
-    eventually("the watch is refused", async || (cluster.faults.count(Seen::is_watch) > watches).then_some(())).await;
+    eventually("the watch is rejected", async || (cluster.faults.count(Seen::is_watch) > watches).then_some(())).await;
     cluster.create("b").await;
     is_told(&told, &["*a", "+b"]).await;
     assert!(informer.is_synced() && !informer.is_absent());

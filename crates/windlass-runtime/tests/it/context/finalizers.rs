@@ -31,7 +31,7 @@ async fn finalizers_are_added_and_removed_without_touching_others() {
     ctx.remove_finalizer(&removed, "example.com/theirs").await.unwrap();
     assert_eq!(ctx.get::<ConfigMap>(&bench.key("one")).unwrap(), None, "gone at once");
     assert!(!finalizer::has(removed.as_ref(), OURS));
-    assert_eq!(ctx.remove_finalizer(&removed, "example.com/theirs").await.unwrap(), None, "what is gone has none");
+    assert_eq!(ctx.remove_finalizer(&removed, "example.com/theirs").await.unwrap(), None, "a deleted object has none");
 }
 
 #[tokio::test]

@@ -60,7 +60,7 @@ async fn a_stranger_that_has_taken_the_name_of_ours_is_left_alone() {
     assert!(error.is_not_ours(), "{error}");
     assert_eq!(api.get("taken").await.unwrap().metadata.resource_version, stranger.metadata.resource_version);
     let made = ctx.apply_owned(&parent, bench.config("gone", &[("a", "1")])).await.unwrap();
-    assert!(is_controlled_by(made.as_ref(), parent.as_ref()), "what is gone is made again");
+    assert!(is_controlled_by(made.as_ref(), parent.as_ref()), "it is recreated");
     // Created by an apply, so fields that are no longer set are removed.
     let made = ctx.apply_owned(&parent, bench.config("gone", &[("b", "1")])).await.unwrap();
     assert_eq!(made.data.as_ref().unwrap().keys().collect::<Vec<_>>(), ["b"]);

@@ -65,11 +65,11 @@ async fn conditions_of_others_stay_and_cost_no_write() {
     bench.writes();
     ctx.set_status(&gadget, status(true, "")).await.unwrap();
     ctx.set_status(&gadget, status(true, "")).await.unwrap();
-    assert!(bench.writes() <= 1, "the list has changed, so one may ask the server");
+    assert!(bench.writes() <= 1, "at most one read for the changed list");
     let written = ctx.set_status(&gadget, GadgetStatus::default()).await.unwrap();
     let left = written.status.as_ref().unwrap();
     let types: Vec<&str> = left.conditions.iter().map(|condition| condition.type_.as_str()).collect();
-    assert_eq!((types, left.phase.as_deref()), (vec!["Theirs"], None), "ours are gone, theirs are not");
+    assert_eq!((types, left.phase.as_deref()), (vec!["Theirs"], None), "only ours are removed");
 }
 
 #[tokio::test]

@@ -43,7 +43,7 @@ async fn a_delete_is_of_one_object_not_of_a_name() {
     let bench = Bench::start().await;
     let first = bench.context.create(bench.config("one", &[])).await.unwrap();
     bench.api::<ConfigMap>().delete("one", &DeleteParams::default()).await.unwrap();
-    bench.context.delete(&first).await.expect("what is gone is deleted");
+    bench.context.delete(&first).await.expect("it is already deleted");
     let second = bench.api().create(&PostParams::default(), &bench.config("one", &[])).await.unwrap();
     assert!(bench.context.delete(&first).await.unwrap_err().is_conflict());
     let still = bench.api::<ConfigMap>().get("one").await.unwrap();
@@ -112,8 +112,8 @@ async fn events_are_about_the_object() {
     use k8s_openapi::api::events::v1::Event;
     let bench = Bench::start().await;
     let parent = bench.parent("parent").await;
-    bench.context.event(&parent).normal("Synced", "it is as it should be");
-    bench.context.event(&parent).action("Checking").warning("Odd", "somebody may want to look");
+    bench.context.event(&parent).normal("Synced", "it is up to date");
+    bench.context.event(&parent).action("Checking").warning("Odd", "it may need attention");
     let events = eventually("the events are there", async || {
         let events = bench.api::<Event>().list(&Default::default()).await.unwrap().items;
         (events.len() == 2).then_some(events)

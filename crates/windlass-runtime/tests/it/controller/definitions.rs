@@ -54,7 +54,7 @@ impl Defined {
     async fn remove(&self) {
         let name = name_of(&self.definition);
         self.definitions.delete(&name, &Default::default()).await.unwrap();
-        eventually("the definition is gone", async || {
+        eventually("the CRD is deleted", async || {
             self.definitions.get_opt(&name).await.unwrap().is_none().then_some(())
         })
         .await;
@@ -63,7 +63,8 @@ impl Defined {
     /// Creates an object as soon as the kind is served.
     async fn make(&self, name: &str) -> DynamicObject {
         let object = DynamicObject::new(name, &self.resource);
-        eventually("an object can be made", async || self.objects.create(&Default::default(), &object).await.ok()).await
+        eventually("an object can be created", async || self.objects.create(&Default::default(), &object).await.ok())
+            .await
     }
 }
 
@@ -120,7 +121,7 @@ async fn a_watched_kind_that_is_not_served_does_not_hold_up_the_controller() {
     defined.define().await;
     let mut rack = DynamicObject::new("rack", &defined.resource);
     rack.metadata.owner_references = Some(vec![controlled_by(&owner)]);
-    eventually("a rack can be made", async || defined.objects.create(&Default::default(), &rack).await.ok()).await;
+    eventually("a rack can be created", async || defined.objects.create(&Default::default(), &rack).await.ok()).await;
     journal.has(2).await;
     running.stop().await;
     defined.remove().await;

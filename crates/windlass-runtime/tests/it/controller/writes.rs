@@ -93,7 +93,7 @@ async fn two_controllers_that_state_a_condition_each_leave_each_other_alone() {
     for name in ["One", "Two"] {
         journal.until(name, |entries| entries[before..].iter().any(|entry| entry == name)).await;
     }
-    eventually("nobody has anything to do", async || {
+    eventually("all queues are idle", async || {
         let queues = [&one, &two].map(|running| running.metric("workqueue_depth{"));
         queues.iter().all(|depth| *depth == 0.0).then_some(())
     })

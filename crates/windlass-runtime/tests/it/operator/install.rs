@@ -66,7 +66,7 @@ async fn versions_of_a_resource_are_installed_as_one_crd_with_their_conversion()
         let converting = operator().conversion(Conversion::<Foo>::new().spoke::<old::Foo>());
         let running = Running::start(converting, cluster.client(), options()).await;
         running.ready().await;
-        let client = eventually("the API server knows whom to trust", async || {
+        let client = eventually("the CA bundle is installed", async || {
             let conversion = definitions.get(&name).await.unwrap().spec.conversion?;
             conversion.webhook?.client_config.filter(|client| client.ca_bundle.is_some())
         })

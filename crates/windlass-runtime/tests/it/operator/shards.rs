@@ -173,7 +173,7 @@ async fn every_object_is_reconciled_by_one_replica_while_others_join_and_leave()
     // New owners reconcile objects that move, although nothing has changed.
     let orphans: BTreeSet<&String> = before.iter().filter(|(_, owner)| **owner == 1).map(|(name, _)| name).collect();
     assert!(!orphans.is_empty());
-    eventually("the objects of the one that left are looked at", async || {
+    eventually("the orphaned keys are reconciled", async || {
         let looked = diary.of_round(since, round);
         let by_others = |name: &&String| looked.get(*name).is_some_and(|owners| owners.iter().any(|one| *one != 1));
         orphans.iter().all(by_others).then_some(())

@@ -177,7 +177,7 @@ async fn a_program_serves_the_webhooks_of_its_manifests_to_clients_with_its_bund
         format!("controller_runtime_webhook_requests_total{{webhook=\"{}\",code=\"200\"}} 2\n", validating.path);
     assert!(metrics.contains(&counted), "{counted} in {metrics}");
     running.stop().await.unwrap();
-    assert!(validating.ask(port, &review(json!({}))).await.is_err(), "nobody listens any more");
+    assert!(validating.ask(port, &review(json!({}))).await.is_err(), "the listener is closed");
 
     for manifest in hooks {
         manifest.api(cluster.client()).delete(manifest.name(), &DeleteParams::default()).await.unwrap();

@@ -42,7 +42,7 @@ impl Definition {
 
     async fn delete(&self) {
         self.api.delete(&self.name(), &Default::default()).await.unwrap();
-        eventually("the definition is gone", async || {
+        eventually("the CRD is deleted", async || {
             self.api.get_opt(&self.name()).await.unwrap().is_none().then_some(())
         })
         .await;
@@ -69,7 +69,7 @@ async fn a_crd_that_is_created_deleted_and_recreated_is_followed() {
         definition.create().await;
         definition.launch(&cluster, "first").await;
         reflected.until("the boat is there", |reflected| reflected.names() == ["first"]).await;
-        assert_eq!(reflected.absents, 1, "absence is told once");
+        assert_eq!(reflected.absents, 1, "absence is reported once");
 
         definition.delete().await;
         reflected.until("it is absent", |reflected| reflected.absents == 2).await;

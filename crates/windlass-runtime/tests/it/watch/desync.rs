@@ -14,7 +14,7 @@ const INTERNAL: &str = r#"{"type":"ERROR","object":{"kind":"Status","apiVersion"
 "#;
 
 async fn watches(faults: &Faults, at_least: usize) {
-    eventually("there are so many watches", async || (faults.count(Seen::is_watch) >= at_least).then_some(())).await;
+    eventually("the watches are open", async || (faults.count(Seen::is_watch) >= at_least).then_some(())).await;
 }
 
 /// Returns a reflector with the first state, whose watch has begun.
@@ -37,7 +37,7 @@ async fn a_dropped_watch_continues_from_the_last_revision() {
     watches(&faults, 2).await;
     create(&cluster, "b").await;
     reflected.until("b is there", |reflected| reflected.names() == ["a", "b"]).await;
-    assert_eq!(reflected.replaces, 1, "nothing was fetched anew");
+    assert_eq!(reflected.replaces, 1, "nothing was listed again");
     let again = faults.seen().into_iter().filter(Seen::is_watch).nth(1).unwrap();
     assert_eq!(again.parameter("resourceVersion"), last.metadata.resource_version.unwrap());
 }

@@ -129,7 +129,7 @@ async fn defaults_denies_and_converts() {
         (made.spec.replicas == Some(3)).then_some(())
     })
     .await;
-    let refused = eventually("objects are refused", async || {
+    let refused = eventually("objects are rejected", async || {
         foos.create(&dry_run, &foo("bad", Some(-1))).await.err().and_then(|error| match error {
             kube::Error::Api(status) if status.code == 422 => Some(status),
             _ => None,

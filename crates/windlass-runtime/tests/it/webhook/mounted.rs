@@ -119,7 +119,7 @@ async fn broken_files_leave_the_old_certificate() {
     for (generation, (certificate, key)) in broken.into_iter().enumerate() {
         let errors = count(&served.metrics, "certwatcher_read_certificate_errors_total");
         mount(folder.path(), generation + 1, certificate, key);
-        eventually("the files were read and refused", async || {
+        eventually("the files were rejected", async || {
             (count(&served.metrics, "certwatcher_read_certificate_errors_total") > errors).then_some(())
         })
         .await;

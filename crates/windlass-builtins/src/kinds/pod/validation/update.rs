@@ -56,7 +56,7 @@ fn validate_images(new: &Value, old: &Value, kind: &str, path: &Path, errors: &m
     true
 }
 
-/// Allows to set or shorten the active deadline; returns whether it has changed.
+/// Allows setting or shortening the active deadline; returns whether it has changed.
 fn validate_deadline(new: &Value, old: &Value, path: &Path, errors: &mut ErrorList) -> bool {
     let seconds = |pod| integer(pod, "/spec/activeDeadlineSeconds");
     let most = i64::from(i32::MAX);

@@ -203,7 +203,7 @@ fn the_oldest_empty_sets_beyond_the_history_limit_are_deleted() {
     assert_eq!(limited(0, &complete), ["one", "two", "three"]);
     assert!(limited(3, &complete).is_empty());
     assert!(limited(i32::MAX, &complete).is_empty());
-    assert!(limited(0, &json!({"observedGeneration": 1})).is_empty(), "not while a rollout goes on");
+    assert!(limited(0, &json!({"observedGeneration": 1})).is_empty(), "not during a rollout");
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn pods_with_other_ports_are_in_other_slices() {
     let (slices, _) = after(&[], both);
     assert_eq!(sizes(&slices), [2, 3]);
     let (slices, writes) = after(&slices, all(81, 0..5));
-    assert_eq!((sizes(&slices), writes), (vec![5], 2), "one is filled, one goes");
+    assert_eq!((sizes(&slices), writes), (vec![5], 2), "one is filled, one deleted");
 }
 
 #[test]

@@ -132,7 +132,7 @@ fn an_orphaning_owner_is_processed_once() {
     };
     assert!(graph.was_orphaned(&Uid::new("a"), &dependent("9", 6)));
     assert!(graph.was_orphaned(&Uid::new("a"), &dependent("11", 5)), "written since, made before");
-    assert!(!graph.was_orphaned(&Uid::new("a"), &dependent("11", 6)), "made after it was gone");
+    assert!(!graph.was_orphaned(&Uid::new("a"), &dependent("11", 6)), "created after the deletion");
     assert!(!graph.was_orphaned(&Uid::new("b"), &dependent("9", 5)));
 }
 

@@ -119,7 +119,7 @@ async fn a_metric_of_an_object_is_brought_to_a_value_or_shared() {
     // Only the autoscaler's own namespace is allowed.
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "name": "another"});
     let found = evaluate(&served, spec(&namespace, json!({"type": "Value", "value": "10"}))).await.unwrap();
-    assert_eq!(found.0, 2, "what is close enough is left alone");
+    assert_eq!(found.0, 2, "it is within the tolerance");
 }
 
 #[tokio::test]

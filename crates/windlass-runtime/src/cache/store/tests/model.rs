@@ -261,8 +261,8 @@ impl World {
                 Event::Updated { old, new } => {
                     assert!(old.metadata.uid == new.metadata.uid, "updated to another object");
                     let new = self.own(&new);
-                    let held = self.replayed.insert(name, new).expect("what is updated must be there");
-                    assert_eq!(held, old, "the old state was not told");
+                    let held = self.replayed.insert(name, new).expect("an updated object must exist");
+                    assert_eq!(held, old, "the old state was not sent");
                     assert!(self.packs || Arc::ptr_eq(&held, &old), "a state was copied");
                 }
                 Event::Deleted { .. } => assert!(self.replayed.remove(&name).is_some(), "deleted twice"),
@@ -274,7 +274,7 @@ impl World {
     fn check(&self) {
         let held = self.store.iter().map(|object| (object.key().name().to_owned(), object.peek()));
         let held: BTreeMap<_, _> = held.collect();
-        assert_eq!(held, self.replayed, "the events do not tell what is held");
+        assert_eq!(held, self.replayed, "the events do not match the store");
         for (name, uid, revision, within) in &self.written {
             if self.written.iter().any(|(other, _, later, _)| other == name && later > revision) {
                 continue;

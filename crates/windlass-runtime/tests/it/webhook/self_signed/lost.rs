@@ -82,12 +82,12 @@ async fn is_survived(moment: Moment) {
     slow.inject(|seen| seen.method == Method::PATCH, usize::MAX, Fault::Refuse);
     // Two thirds of the CA's lifetime are over, for the replica whose clock is ahead.
     lost_clock.ahead.store(31 * 60, Ordering::SeqCst);
-    eventually("the moment has come", async || moment.has_come(&faults, before).then_some(())).await;
+    eventually("the fault has occurred", async || moment.has_come(&faults, before).then_some(())).await;
     lost.kill().await;
     if matches!(moment, Moment::AfterTheSecret | Moment::BeforeTheBundle) {
         let refused = |slow: &Faults| slow.count(|seen| seen.method == Method::PATCH);
         let before = refused(&slow);
-        eventually("the other one has tried to tell", async || (refused(&slow) > before + 3).then_some(())).await;
+        eventually("the other one has retried", async || (refused(&slow) > before + 3).then_some(())).await;
     }
     slow.clear();
     let wrote = authorities(&cluster).await != first;
