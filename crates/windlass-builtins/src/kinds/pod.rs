@@ -35,8 +35,8 @@ impl Strategy for Pod {
         defaults::pod(object);
     }
 
-    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
-        prepare::create(object);
+    fn prepare_for_create(&self, object: &mut Value, context: &WriteContext<'_>) {
+        prepare::create(object, context.now);
     }
 
     fn validate(&self, object: &Value) -> ErrorList {

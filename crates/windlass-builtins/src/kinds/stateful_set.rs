@@ -8,8 +8,7 @@ use windlass_schema::field::{ErrorList, Path};
 
 use super::pod_template;
 use crate::columns::{self, Column, Printer, column};
-use crate::object::list_mut;
-use crate::object::{integer, is_set, items, remove, set, set_default, set_default_text, text};
+use crate::object::{integer, is_set, items, list_mut, remove, set, set_default, set_default_text, text};
 use crate::resource_list;
 use crate::strategy::{Strategy, WriteContext};
 

@@ -4,8 +4,7 @@ use serde_json::{Map, Value};
 
 use super::validation::{CONTROLLER_UID, JOB_NAME, LEGACY_CONTROLLER_UID, LEGACY_JOB_NAME};
 use crate::kinds::pod_template;
-use crate::object::list_mut;
-use crate::object::{boolean, copy, is_set, map, set, set_default, set_default_text, text};
+use crate::object::{boolean, copy, is_set, list_mut, map, set, set_default, set_default_text, text};
 
 /// Applies the defaults of a job.
 pub(super) fn default(job: &mut Value) {

@@ -8,8 +8,7 @@ use crate::diff::same;
 use crate::field_errors::FieldErrors;
 use crate::kinds::internal_types;
 use crate::kinds::pod_template;
-use crate::object::list_mut;
-use crate::object::{boolean, carry_over, copy, integer, is_set, map, remove, set, text};
+use crate::object::{boolean, carry_over, copy, integer, is_set, list_mut, map, remove, set, text};
 
 /// Validates a changed job. kube-apiserver validates the spec twice, so its errors are listed twice.
 pub(super) fn validate(job: &Value, old: &Value) -> ErrorList {

@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 
 pub use self::secrets::{check_mirror, check_secrets};
 use super::validation::annotations::{MIRROR, annotation};
-use crate::object::list_mut;
-use crate::object::{boolean, carry_over, integer, is_set, items, set, text};
+use crate::object::{boolean, carry_over, integer, is_set, items, list_mut, set, text};
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";

@@ -7,11 +7,10 @@ use windlass_schema::field::{ErrorList, Path};
 use super::validation::annotations::{APP_ARMOR, annotation};
 use super::validation::validate_app_armor;
 use crate::kinds::pod::resources::qos_class;
-use crate::object::list_mut;
-use crate::object::{carry_over, integer, items, remove, set, text};
+use crate::object::{carry_over, integer, items, list_mut, remove, set, text};
 
 /// Prepares a new pod: its phase is Pending, and its QoS class is set.
-pub(super) fn create(pod: &mut Value) {
+pub(super) fn create(pod: &mut Value, now: Timestamp) {
     set(pod, "/metadata/generation", 1);
     let class = match text(pod, "/status/qosClass") {
         "" => qos_class(pod).to_owned(),
@@ -21,7 +20,7 @@ pub(super) fn create(pod: &mut Value) {
     drop_disabled(pod);
     if !items(pod, "/spec/schedulingGates").is_empty() {
         let message = "Scheduling is blocked due to non-empty scheduling gates";
-        update_condition(pod, "PodScheduled", "False", Some(("SchedulingGated", message)), Timestamp::now());
+        update_condition(pod, "PodScheduled", "False", Some(("SchedulingGated", message)), now);
     }
     merge_label_keys(pod);
     take_over_app_armor(pod);
