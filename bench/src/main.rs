@@ -89,7 +89,7 @@ async fn main() -> anyhow::Result<()> {
             Some(Task::Pair(args)) => pair(args).await,
             Some(Task::Definitions(args)) => definitions::run(args).await,
             Some(Task::Soak(args)) => soak::run(args).await,
-            // Nothing else runs meanwhile.
+            // Nothing else runs in the meantime.
             Some(Task::Projects(args)) => tokio::task::block_in_place(|| projects::run(args)),
             None => bench(cli.bench).await,
         }

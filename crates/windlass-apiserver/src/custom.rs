@@ -1,8 +1,8 @@
 //! A version of a custom resource: the rules of its CustomResourceDefinition, compiled when they are first needed.
 //!
 //! Objects are stored in the storage version, pruned and defaulted by the schema under which they were written. As long
-//! as the endpoint serves them so, reads return the stored bytes. After a change of the definition, older objects are
-//! read through the new schema, until all of them are known to fit it.
+//! as the endpoint serves them so, reads return the stored bytes. After a change of the CRD, older objects are read
+//! through the new schema, until all of them are known to fit it.
 
 pub(crate) mod scale;
 mod strategy;
@@ -48,7 +48,7 @@ const SUBRESOURCE_VERBS: [Verb; 3] = [Verb::Get, Verb::Patch, Verb::Update];
 
 /// The rules of a CustomResourceDefinition for one of its versions.
 pub(crate) struct Custom {
-    /// The definition, which is parsed when it is needed.
+    /// The CRD, which is parsed when it is needed.
     source: Arc<StoredObject>,
     version: String,
     /// The apiVersion that is served.
@@ -65,7 +65,7 @@ pub(crate) struct Custom {
     pub(crate) converter: Option<Arc<Converter>>,
     /// The objects that it has converted to this version.
     pub(crate) conversions: ConversionCache,
-    /// Whether the definition is being deleted, so that no more objects are created.
+    /// Whether the CRD is being deleted, so that no more objects are created.
     terminating: AtomicBool,
     served_as_stored_after: AtomicU64,
     compiled: OnceLock<Compiled>,
@@ -120,8 +120,8 @@ impl Compiled {
     }
 }
 
-/// Compiles a schema that was validated when its definition was written. If it cannot be compiled, because another
-/// program has stored it, everything is preserved and nothing is validated.
+/// Compiles a schema that was validated when its CRD was written. If it cannot be compiled, because another program has
+/// stored it, everything is preserved and nothing is validated.
 fn compile(schema: &Value) -> Structural {
     let mut compiled = Structural::compile(schema).unwrap_or_else(|error| {
         warn!(%error, "failed to compile the schema of a stored CustomResourceDefinition");
@@ -133,7 +133,7 @@ fn compile(schema: &Value) -> Structural {
     compiled
 }
 
-/// Returns the endpoints of a definition, one per served version.
+/// Returns the endpoints of a CRD, one per served version.
 ///
 /// Objects up to revision `known` may have been written under another schema.
 pub(crate) fn endpoints(
@@ -147,7 +147,7 @@ pub(crate) fn endpoints(
     definition.versions.iter().filter(|version| version.served).map(|version| builder.endpoint(version)).collect()
 }
 
-/// Returns the endpoint of a definition's storage version, served or not, for the server's own use.
+/// Returns the endpoint of a CRD's storage version, served or not, for the server's own use.
 pub(crate) fn storage_endpoint(
     definition: &Definition,
     source: &Arc<StoredObject>,
@@ -155,12 +155,12 @@ pub(crate) fn storage_endpoint(
     storage: &Storage,
 ) -> Option<Arc<Endpoint>> {
     let mut builder = EndpointBuilder::new(definition, source, table, storage, storage.applied())?;
-    // This endpoint deletes the remaining objects of a definition, which must not depend on a conversion webhook.
+    // This endpoint deletes the remaining objects of a CRD, which must not depend on a conversion webhook.
     builder.converter = None;
     Some(builder.endpoint(builder.stored))
 }
 
-/// The common parts of a definition's endpoints.
+/// The common parts of a CRD's endpoints.
 struct EndpointBuilder<'a> {
     definition: &'a Definition,
     source: &'a Arc<StoredObject>,
@@ -174,7 +174,7 @@ struct EndpointBuilder<'a> {
     converter: Option<Arc<Converter>>,
 }
 
-/// The schemas of all versions of a definition by name, each compiled when it is first needed.
+/// The schemas of all versions of a CRD by name, each compiled when it is first needed.
 type Schemas = Arc<[(String, OnceLock<Arc<Structural>>)]>;
 
 impl<'a> EndpointBuilder<'a> {
@@ -186,7 +186,7 @@ impl<'a> EndpointBuilder<'a> {
         known: Revision,
     ) -> Option<Self> {
         let stored = definition.storage_version()?;
-        // A definition must not serve the objects of a built-in kind, nor remove them when it is deleted.
+        // A CRD must not serve the objects of a built-in kind, nor remove them when it is deleted.
         let is_builtin = |have: &Resource| have.group == definition.group && have.plural == definition.names.plural;
         if table.resources.iter().any(is_builtin) {
             return None;
@@ -252,7 +252,7 @@ impl<'a> EndpointBuilder<'a> {
     }
 }
 
-/// Returns the discovery entry of a version of a definition.
+/// Returns the discovery entry of a version of a CRD.
 fn resource(definition: &Definition, version: &Version, stored: &Version, table: &Table) -> Resource {
     let names = &definition.accepted_names;
     let texts = |list: &[String]| -> Vec<Str> { list.iter().map(|text| text.clone().into()).collect() };
@@ -312,7 +312,7 @@ impl Custom {
         self.compiled.get_or_init(|| {
             let compile = || {
                 let definition = Definition::parse(&self.source.to_value());
-                let version = definition.version(&self.version).expect("a served version must be in its definition");
+                let version = definition.version(&self.version).expect("a served version must be in its CRD");
                 let schema = self.schema_in(version);
                 Compiled::new(&definition, version, schema)
             };
@@ -320,7 +320,7 @@ impl Custom {
         })
     }
 
-    /// The definition.
+    /// The CRD.
     pub(crate) fn source(&self) -> &Arc<StoredObject> {
         &self.source
     }
@@ -377,7 +377,7 @@ impl Custom {
         self.prune_and_default_stored(object)
     }
 
-    /// Returns the schema of a version of the definition.
+    /// Returns the schema of a version of the CRD.
     pub(crate) fn schema_of(&self, version: &str) -> Option<&Structural> {
         let (_, schema) = self.schemas.iter().find(|(name, _)| name == version)?;
         if schema.get().is_none() {
@@ -387,7 +387,7 @@ impl Custom {
         schema.get().map(|schema| &**schema)
     }
 
-    /// Returns the schema of a version, compiled from the parsed definition if necessary.
+    /// Returns the schema of a version, compiled from the parsed CRD if necessary.
     fn schema_in(&self, version: &Version) -> Arc<Structural> {
         let known = self.schemas.iter().find(|(name, _)| *name == version.name).map(|(_, schema)| schema);
         let make = || Arc::new(compile(&version.schema));
@@ -418,17 +418,17 @@ impl Custom {
             self.to_served_version(value.clone()) == value
         };
         if old.all(fits) {
-            // This does nothing if an object was written meanwhile.
+            // This does nothing if an object was written in the meantime.
             let _ = self.served_as_stored_after.compare_exchange(after.0, 0, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 
-    /// Returns whether the definition is being deleted.
+    /// Returns whether the CRD is being deleted.
     pub(crate) fn is_terminating(&self) -> bool {
         self.terminating.load(Ordering::Relaxed)
     }
 
-    /// Notes that the definition is being deleted.
+    /// Records that the CRD is being deleted.
     pub(crate) fn terminate(&self) {
         self.terminating.store(true, Ordering::Relaxed);
     }

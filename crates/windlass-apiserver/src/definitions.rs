@@ -1,8 +1,7 @@
 //! CustomResourceDefinitions: accepts their names, serves them, and deletes their objects with them.
 //!
-//! One task handles every changed definition, writes its conditions and swaps the registry. Requests that write a
-//! definition are answered after that ([`Definitions::reached`]), so a definition is effective when its write is
-//! acknowledged.
+//! One task handles every changed CRD, writes its conditions and swaps the registry. Requests that write a CRD are
+//! answered after that ([`Definitions::reached`]), so a CRD is effective when its write is acknowledged.
 
 mod cleanup;
 
@@ -45,7 +44,7 @@ const PREFIX: &str = "/apiextensions.k8s.io/customresourcedefinitions/";
 
 /// The delay after a failure other than a conflict.
 const RETRY: Duration = Duration::from_secs(1);
-/// The number of definitions that are handled at once: enough to share a commit, few enough to hold in memory whole.
+/// The number of CRDs that are handled at once: enough to share a commit, few enough to hold in memory whole.
 const BATCH: usize = 64;
 
 /// The progress of the task.
@@ -60,7 +59,7 @@ impl Default for Definitions {
 }
 
 impl Definitions {
-    /// Waits until every definition written up to a revision is effective.
+    /// Waits until every CRD written up to a revision is effective.
     pub(crate) async fn reached(&self, revision: Revision) {
         let mut handled = self.handled.subscribe();
         // The sender lives in self, so this cannot fail.
@@ -74,17 +73,17 @@ pub(crate) struct Controller {
     /// The accepted names by group.
     names: HashMap<String, GroupNames>,
     served: HashMap<String, Served>,
-    /// The definitions whose objects are being deleted, with their uids.
+    /// The CRDs whose objects are being deleted, with their uids.
     cleaning: HashMap<String, Box<str>>,
     /// The revision up to which all changes have been handled.
     cursor: Revision,
 }
 
-/// A definition that is served.
+/// A CRD that is served.
 struct Served {
     group: String,
     plural: String,
-    /// The parts of the definition that decide whether its endpoints have to be replaced.
+    /// The parts of the CRD that decide whether its endpoints have to be replaced.
     state: State,
     endpoints: Vec<Arc<Endpoint>>,
 }
@@ -106,7 +105,7 @@ impl State {
     }
 }
 
-/// A definition with its new conditions.
+/// A CRD with its new conditions.
 struct Decided {
     name: String,
     source: Arc<StoredObject>,
@@ -116,7 +115,7 @@ struct Decided {
 }
 
 impl Controller {
-    /// Serves the definitions in the store.
+    /// Serves the CRDs in the store.
     pub(crate) fn load(storage: &Storage, registry: &mut Registry) -> Self {
         let cache = storage.cache(PREFIX);
         let snapshot = cache.snapshot();
@@ -139,7 +138,7 @@ impl Controller {
         controller
     }
 
-    /// Follows the definitions for as long as the server exists.
+    /// Follows the CRDs for as long as the server exists.
     pub(crate) async fn run(mut self, server: Weak<Inner>) {
         let mut dirty: BTreeSet<String> = self.names_of_all();
         let cache = self.cache.clone();
@@ -194,7 +193,7 @@ impl Controller {
         there.chain(self.served.keys().cloned()).chain(known).collect()
     }
 
-    /// Handles changed definitions.
+    /// Handles changed CRDs.
     async fn reconcile(&mut self, server: &Arc<Inner>, names: BTreeSet<String>) -> Outcome {
         let mut again = BTreeSet::new();
         let mut failure = None;
@@ -213,7 +212,7 @@ impl Controller {
                 }
             }
         }
-        // Large definitions take a while: let other tasks run.
+        // Large CRDs take a while: let other tasks run.
         tokio::task::yield_now().await;
         let written = join_all(decided.iter().map(|definition| write_status(server, definition))).await;
         // Decisions are based on the caches, so these must hold the status that was just written.
@@ -259,7 +258,7 @@ impl Controller {
         Outcome { again, failure }
     }
 
-    /// Decides on names and conditions; returns other definitions that this may affect.
+    /// Decides on names and conditions; returns other CRDs that this may affect.
     fn decide(&mut self, name: String, source: Arc<StoredObject>, now: Timestamp) -> (Decided, Vec<String>) {
         let mut object = source.to_value();
         let group = object["spec"]["group"].as_str().unwrap_or_default().to_owned();
@@ -289,7 +288,7 @@ impl Controller {
         self.names.entry(group.to_owned()).or_default().set(name, object);
     }
 
-    /// Releases the names of a definition that was deleted; returns the definitions that may have waited for them.
+    /// Releases the names of a CRD that was deleted; returns the CRDs that may have waited for them.
     fn release_names(&mut self, name: &str) -> Vec<String> {
         let Some(group) = name.split_once('.').map(|(_, group)| group.to_owned()) else { return Vec::new() };
         if let Some(names) = self.names.get_mut(&group) {
@@ -301,12 +300,12 @@ impl Controller {
         self.waiting(&group)
     }
 
-    /// Returns the definitions of a group whose names are not all accepted.
+    /// Returns the CRDs of a group whose names are not all accepted.
     fn waiting(&self, group: &str) -> Vec<String> {
         self.names.get(group).into_iter().flat_map(GroupNames::waiting).map(str::to_owned).collect()
     }
 
-    /// Adds the endpoints of a definition to the registry, unless it has them already.
+    /// Adds the endpoints of a CRD to the registry, unless it has them already.
     fn serve(
         &mut self,
         change: &mut Change,
@@ -342,7 +341,7 @@ impl Controller {
         }
     }
 
-    /// Starts to delete the objects of a definition that is being deleted.
+    /// Starts deleting the objects of a CRD that is being deleted.
     fn clean_up(&mut self, server: &Arc<Inner>, source: &Arc<StoredObject>, object: &Value) {
         let name = source.header.name.to_string();
         if !cleanup::is_due(object) || self.cleaning.get(&name) == Some(&source.header.uid) {
@@ -356,9 +355,9 @@ impl Controller {
     }
 }
 
-/// The outcome of a batch of definitions.
+/// The outcome of a batch of CRDs.
 struct Outcome {
-    /// The definitions that must be handled again.
+    /// The CRDs that must be handled again.
     again: BTreeSet<String>,
     /// Why a status could not be written.
     failure: Option<StatusCode>,
@@ -367,9 +366,9 @@ struct Outcome {
 /// The next registry.
 struct Change {
     registry: Registry,
-    /// The definitions that are no longer served.
+    /// The CRDs that are no longer served.
     retired: Vec<Served>,
-    /// Endpoints over objects that were written under another definition.
+    /// Endpoints over objects that were written under another CRD.
     replaced: Vec<Arc<Endpoint>>,
 }
 
@@ -406,8 +405,8 @@ fn settle(endpoint: Arc<Endpoint>) {
     });
 }
 
-/// Marks a definition as being deleted, with a finalizer that keeps it until its objects are deleted. Returns `false`
-/// if it is marked already.
+/// Marks a CRD as being deleted, with a finalizer that keeps it until its objects are deleted. Returns `false` if it is
+/// marked already.
 pub(crate) fn begin_deletion(object: &mut Value, now: Timestamp) -> bool {
     if meta::is_terminating(object) {
         return false;
@@ -433,7 +432,7 @@ async fn write_status(server: &Arc<Inner>, definition: &Decided) -> Result<Optio
     Ok(Some(written))
 }
 
-/// Updates a definition through its status, as the server itself.
+/// Updates a CRD through its status, as the server itself.
 async fn update_definition(
     server: &Arc<Inner>,
     name: &str,

@@ -1,10 +1,10 @@
 //! CustomResourceDefinitions of `apiextensions.k8s.io/v1beta1`, which Kubernetes no longer serves and many manifests
 //! still use.
 //!
-//! The version is a second view of the definitions, which are stored as `v1`. A read returns the old form, so a client
-//! reads back what it wrote. A write is upgraded and then runs as a write of `v1`: there is one path to the store, with
-//! one set of rules, and managed fields are those of `v1`. The client gets a warning for everything that the upgrade
-//! had to change or to assume.
+//! The version is a second view of the CRDs, which are stored as `v1`. A read returns the old form, so a client reads
+//! back what it wrote. A write is upgraded and then runs as a write of `v1`: there is one path to the store, with one
+//! set of rules, and managed fields are those of `v1`. The client gets a warning for everything that the upgrade had to
+//! change or to assume.
 //!
 //! A patch is applied to the old form, because its author looked at that: `kubectl apply` compares its file with what
 //! it reads and sends the difference. A configuration for server-side apply is upgraded by itself, so its `spec` must
@@ -160,7 +160,7 @@ fn upgraded_body(call: &Call<'_>) -> Result<Bytes> {
     Ok(upgraded(call, document.value, &[])?.to_string().into())
 }
 
-/// Upgrades a definition to `v1`. The client gets a warning for every change that is not `known` from before.
+/// Upgrades a CRD to `v1`. The client gets a warning for every change that is not `known` from before.
 fn upgraded(call: &Call<'_>, mut object: Value, known: &[Note]) -> Result<Value> {
     if let Some(object) = object.as_object_mut() {
         for (field, value) in [("apiVersion", OLD), ("kind", KIND)] {

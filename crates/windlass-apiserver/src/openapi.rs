@@ -26,15 +26,15 @@ use crate::{
 };
 
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-/// The size above which documents are not kept but built for every request: with very many definitions, the document of
-/// version 2 would take more memory than all definitions together.
+/// The size above which documents are not kept but built for every request: with very many CRDs, the document of
+/// version 2 would take more memory than all CRDs together.
 const KEEP_BELOW: usize = 16 << 20;
 
 /// The documents built so far, each with the fingerprint of its sources.
 #[derive(Default)]
 pub(crate) struct OpenApi {
     documents: Mutex<HashMap<String, (u64, Bytes)>>,
-    /// Held while a document is built: with very many definitions one takes much memory, several at once too much.
+    /// Held while a document is built: with very many CRDs one takes much memory, several at once too much.
     making: Mutex<()>,
 }
 
@@ -113,8 +113,7 @@ fn v2_parts(registry: &Registry) -> Parts {
     custom::v2_parts(&subjects, registry.table)
 }
 
-/// Returns the definitions of endpoints with their versions. Each is parsed once, though it may have thousands of
-/// versions.
+/// Returns the CRDs of endpoints with their versions. Each is parsed once, though it may have thousands of versions.
 fn definitions<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Vec<(Value, Vec<&'a str>)> {
     let mut places: HashMap<*const StoredObject, usize> = HashMap::new();
     let mut definitions: Vec<(Value, Vec<&'a str>)> = Vec::new();
@@ -129,7 +128,7 @@ fn definitions<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Vec<(Value,
     definitions
 }
 
-/// Returns the published parts of definitions.
+/// Returns the published parts of CRDs.
 fn subjects<'a>(definitions: &'a [(Value, Vec<&str>)]) -> Vec<CustomSubject<'a>> {
     let of = |(object, versions): &'a (Value, Vec<&str>)| {
         versions.iter().filter_map(move |version| CustomSubject::of_definition(object, version))
@@ -148,7 +147,7 @@ fn fingerprint(registry: &Registry, group: &str, version: &str) -> u64 {
 }
 
 /// Returns the group versions with the hashes of their documents. Documents of built-in kinds depend on the table
-/// alone, so its bytes are hashed instead; documents of custom resources depend on their definitions.
+/// alone, so its bytes are hashed instead; documents of custom resources depend on their CRDs.
 fn group_versions(registry: &Registry) -> impl Iterator<Item = (String, String)> {
     let table = hash(windlass_builtins::table::file());
     registry.groups().flat_map(move |group| {

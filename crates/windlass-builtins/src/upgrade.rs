@@ -40,7 +40,7 @@ const MOVED: [(&str, &str); 4] = [
 pub struct Upgraded {
     /// The CustomResourceDefinition.
     pub definition: Value,
-    /// The changes and assumptions, in the order of the definition.
+    /// The changes and assumptions, in the order of the CRD.
     pub notes: Vec<Note>,
 }
 

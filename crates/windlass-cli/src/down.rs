@@ -143,7 +143,7 @@ fn delete(folder: &Path) -> anyhow::Result<()> {
         }
         .into());
     }
-    // Prevents a plane from starting meanwhile.
+    // Prevents a plane from starting in the meantime.
     let _lock = DataDirLock::acquire(folder)?;
     for name in OURS {
         let path = folder.join(name);

@@ -175,7 +175,7 @@ pub(crate) async fn create(
                 match ctx.live().get::<ControllerRevision>(&key).await? {
                     Some(present) if holds(&present, &draft.data) => return Ok(Arc::new(present)),
                     Some(_) => *collisions += 1,
-                    // It was deleted meanwhile: the name is free.
+                    // It was deleted in the meantime: the name is free.
                     None => {}
                 }
             }

@@ -149,8 +149,8 @@ impl Kubelet {
         self.ctx.get::<Node>(&ObjectKey::cluster(node_name(pod))).ok().flatten()
     }
 
-    /// Writes the changed fields of a pod's status. Conditions of other writers are kept, even if they changed
-    /// meanwhile. Returns whether anything was written.
+    /// Writes the changed fields of a pod's status. Conditions of other writers are kept, even if they changed in the
+    /// meantime. Returns whether anything was written.
     pub(crate) async fn write_status(&self, pod: &Pod, before: &Value, after: &Value) -> Result<bool> {
         let Some(changes) = difference(before, after) else { return Ok(false) };
         let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": changes});

@@ -1,4 +1,4 @@
-//! The deletion of a CustomResourceDefinition: its objects are deleted first, then the definition itself.
+//! The deletion of a CustomResourceDefinition: its objects are deleted first, then the CRD itself.
 
 use std::{
     collections::HashSet,
@@ -24,10 +24,10 @@ use crate::{
     verbs::delete::delete_named,
 };
 
-/// The finalizer that keeps a definition until its objects are deleted.
+/// The finalizer that keeps a CRD until its objects are deleted.
 pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Returns whether the objects of a definition have to be deleted.
+/// Returns whether the objects of a CRD have to be deleted.
 pub(super) fn is_due(object: &Value) -> bool {
     meta::is_terminating(object) && meta::finalizers(object).iter().any(|name| name == FINALIZER)
 }
@@ -44,8 +44,8 @@ pub(super) async fn run(server: Weak<Inner>, name: String, uid: Box<str>, endpoi
             let mut changed = std::pin::pin!(endpoint.cache.changed());
             changed.as_mut().enable();
             let Some(server) = server.upgrade() else { return };
-            // A client may have removed the finalizer, and a definition of the same name may exist by now: its objects
-            // must stay.
+            // A client may have removed the finalizer, and a CRD of the same name may exist by now: its objects must
+            // stay.
             let definition = server.storage.cache(PREFIX).get(&name).filter(|object| object.header.uid == uid);
             if !definition.is_some_and(|object| is_due(&object.to_value())) {
                 return;
@@ -142,7 +142,7 @@ async fn set_condition(
     }
 }
 
-/// Returns the definition if it is still the one that was deleted.
+/// Returns the CRD if it is still the one that was deleted.
 fn same<'a>(object: &'a Value, uid: &str) -> Result<&'a Value> {
     if meta::text(object, "uid") == uid {
         Ok(object)

@@ -60,7 +60,7 @@ async fn evict(call: &Call<'_>, options: DeleteOptions) -> Result<()> {
         if !leaves && phase != "Pending" {
             return ask_and_delete(call, &pod, options).await;
         }
-        // A pending pod may start meanwhile, and counts then.
+        // A pending pod may start in the meantime, and counts then.
         let held = !leaves && !stated;
         let resource_version = if held { version() } else { options.resource_version.clone() };
         match delete(call, DeleteOptions { resource_version, ..options.clone() }).await {
@@ -83,7 +83,7 @@ async fn ask_and_delete(call: &Call<'_>, pod: &Value, options: DeleteOptions) ->
     }
     let budget_name = meta::text(budget, "name");
     if !pod::is_ready(pod) && eviction::allows_unready_eviction(budget) {
-        // The pod may become ready meanwhile, and counts then.
+        // The pod may become ready in the meantime, and counts then.
         let stated = options.resource_version.is_some();
         let resource_version = Some(meta::text(pod, "resourceVersion").to_owned());
         return match delete(call, DeleteOptions { resource_version, ..options }).await {

@@ -85,7 +85,7 @@ pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Answer> {
         let header = &object.header;
         match delete_named(call, &header.namespace, &header.name, &options).await {
             Ok(_) => {}
-            // It was deleted meanwhile.
+            // It was deleted in the meantime.
             Err(error) if error.code == StatusCode::NOT_FOUND => {}
             Err(error) => return Err(error),
         }

@@ -58,13 +58,13 @@ pub(crate) async fn patch(call: &Call<'_>) -> Result<Answer> {
         }
         if call.current().await?.is_some() {
             match update_patched(call, &patch, &options).await {
-                // It was deleted meanwhile, so the apply has to create it.
+                // It was deleted in the meantime, so the apply has to create it.
                 Err(error) if error.code == StatusCode::NOT_FOUND => continue,
                 result => return result,
             }
         }
         match create_applied(call, &patch, &options).await {
-            // It was created meanwhile, so the apply has to update it.
+            // It was created in the meantime, so the apply has to update it.
             Err(error) if error.reason == "AlreadyExists" && !options.dry_run => {}
             result => return Ok(result?.answer(StatusCode::CREATED)),
         }

@@ -257,7 +257,7 @@ async fn a_definition_that_cannot_be_upgraded_is_rejected_with_a_hint() {
         let code = client.ask(Method::POST, OLD, &[("content-type", "application/json")], body).await.code;
         assert!((400..500).contains(&code), "{body}: {code}");
     }
-    // An upgraded definition is validated by the rules of v1.
+    // An upgraded CRD is validated by the rules of v1.
     let mut definition = crontabs();
     definition["metadata"]["name"] = json!("other.stable.example.com");
     assert_eq!(client.post(OLD, &definition).await.code, 422);

@@ -1,7 +1,7 @@
 //! The reverse conversion: a `v1` CustomResourceDefinition as a `v1beta1` client sees it.
 //!
-//! Converting the result to `v1` yields the same definition again. A client that wrote a `v1beta1` manifest reads back
-//! its own fields and additional ones, so `kubectl apply` sees that nothing has changed.
+//! Converting the result to `v1` yields the same CRD again. A client that wrote a `v1beta1` manifest reads back its own
+//! fields and additional ones, so `kubectl apply` sees that nothing has changed.
 
 use serde_json::{Map, Value, json};
 

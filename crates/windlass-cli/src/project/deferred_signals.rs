@@ -51,7 +51,7 @@ impl DeferredSignals {
         Ok(Self(flags))
     }
 
-    /// Returns whether a signal arrived meanwhile.
+    /// Returns whether a signal arrived in the meantime.
     fn arrived(&self) -> bool {
         self.0.arrived.load(Ordering::SeqCst)
     }

@@ -96,7 +96,7 @@ impl Lifecycle {
             }
             Input::BuildFailed => {
                 self.busy = false;
-                // It has stopped meanwhile; the previous binary still exists.
+                // It has stopped in the meantime; the previous binary still exists.
                 if self.startable && !self.running { Action::Wait(self.wait()) } else { Action::Nothing }
             }
             Input::InstallFailed => {

@@ -36,8 +36,8 @@ impl Golden {
     pub(crate) fn new() -> Self {
         let golden = Self { folder: tempfile::tempdir().unwrap() };
         copy(&checked_in().join("guestbook"), &golden.root());
-        // The output of cargo after a build. Not written by this process: another thread may fork meanwhile, and a file
-        // that is open for writing cannot be executed.
+        // The output of cargo after a build. Not written by this process: another thread may fork in the meantime, and
+        // a file that is open for writing cannot be executed.
         let message = format!(
             r#"{{"reason":"compiler-artifact","package_id":"path+file:///x#0.1.0","target":{{"name":"guestbook"}},"executable":{:?}}}"#,
             program().to_str().unwrap()

@@ -92,7 +92,7 @@ impl Project {
         make(&project.root(), &["create", "api", "--group", "store", "--version", "v1", "--kind", "Book"]);
         fs::write(project.root().join("manifests.json"), manifests).unwrap();
         for (name, script) in [("cargo", CARGO), ("operator", OPERATOR)] {
-            // Not written by this process: another thread may fork meanwhile, and a file that is open for writing
+            // Not written by this process: another thread may fork in the meantime, and a file that is open for writing
             // cannot be executed.
             let made = Command::new("sh")
                 .args(["-c", "printf %s \"$SCRIPT\" > \"$0\" && chmod +x \"$0\""])

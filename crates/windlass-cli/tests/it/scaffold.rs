@@ -278,8 +278,8 @@ fn an_upgrade_replaces_merges_and_marks_conflicts() {
     // The output of the older program.
     let older = project.folder.path().join("older");
     let script = format!("#!/bin/sh\ntest \"$1 $2\" = 'upgrade --write-base' && cp -r {} \"$3\"", base.display());
-    // Not written by this process: another thread may fork meanwhile, and a file that is open for writing cannot be
-    // executed.
+    // Not written by this process: another thread may fork in the meantime, and a file that is open for writing cannot
+    // be executed.
     let made = Command::new("sh")
         .args(["-c", "echo \"$SCRIPT\" > \"$0\" && chmod +x \"$0\""])
         .arg(&older)

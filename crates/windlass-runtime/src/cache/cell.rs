@@ -21,7 +21,7 @@ use crate::{any_object::AnyObject, key::ObjectKey};
 /// parsed. A cell never changes its state: another state is another cell. So it can be read at any time, under the
 /// store's lock or later, and is shared by the store, its indices and queued events.
 ///
-/// Its lock is held for no longer than it takes to parse one object, and no other lock is taken meanwhile.
+/// Its lock is held for no longer than it takes to parse one object, and no other lock is taken in the meantime.
 pub(crate) struct Cell<K: ?Sized> {
     held: Mutex<Held<K>>,
     /// Whether it was read since the last sweep, or is new.
@@ -129,7 +129,7 @@ impl<K: AnyObject + ?Sized> Cell<K> {
         }
     }
 
-    /// Reads the parts that are known without parsing. The cell is locked meanwhile.
+    /// Reads the parts that are known without parsing. The cell is locked in the meantime.
     pub(super) fn brief<T>(&self, look: impl FnOnce(Brief<'_>) -> T) -> T {
         match &*self.held.lock() {
             Held::Parsed(object) => look(Brief::of(object.metadata())),

@@ -34,7 +34,7 @@ fn manifest(
     name: &str,
     definitions: Vec<&CustomResourceDefinition>,
 ) -> Result<Manifest, ManifestError> {
-    let first = definitions.first().expect("each name has a definition");
+    let first = definitions.first().expect("each name must have a CRD");
     let conversion = operator
         .webhooks_of(Endpoint::Conversion)
         .find(|webhook| webhook.group == first.spec.group && webhook.kind == first.spec.names.kind);

@@ -159,7 +159,8 @@ async fn standing<C: Cluster>(
     }
 }
 
-/// Deletes an object if its owners have not changed meanwhile; other changes do not matter. Returns false if they have.
+/// Deletes an object if its owners have not changed in the meantime; other changes do not matter. Returns false if they
+/// have.
 async fn delete<C: Cluster>(
     graph: &Mutex<Graph>,
     cluster: &C,

@@ -28,13 +28,13 @@ pub(crate) struct Definition {
 }
 
 impl Definition {
-    /// Returns a definition with the versions `v1` and `v1beta1`; fields that are granular in the newer version are
-    /// atomic in the older one and vice versa.
+    /// Returns a CRD with the versions `v1` and `v1beta1`; fields that are granular in the newer version are atomic in
+    /// the older one and vice versa.
     pub(crate) fn new() -> Self {
         Self::of([("v1", schema("granular", "atomic", "set")), ("v1beta1", schema("atomic", "set", "atomic"))])
     }
 
-    /// Returns a definition with these versions.
+    /// Returns a CRD with these versions.
     pub(crate) fn of<'v>(schemas: impl IntoIterator<Item = (&'v str, Value)>) -> Self {
         let versions: Vec<_> =
             schemas.into_iter().map(|(name, schema)| (format!("{GROUP}/{name}"), structural(&schema))).collect();

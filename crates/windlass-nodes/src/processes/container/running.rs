@@ -300,7 +300,7 @@ async fn finish_output(mut pumps: JoinSet<()>) {
 }
 
 /// Terminates a process: preStop hook, signal, and SIGKILL when the grace period is over. The grace period is given or
-/// the pod's, which may become shorter meanwhile.
+/// the pod's, which may become shorter in the meantime.
 async fn terminate(
     container: &Container,
     started: &mut Started,

@@ -35,7 +35,8 @@ fn keys() -> Vec<ObjectKey> {
     (0..300).map(|number| ObjectKey::namespaced("default", &format!("object-{number}"))).collect()
 }
 
-/// Returns the owner of each key, if each is owned. Two owners are a failure at any time. Nothing else runs meanwhile.
+/// Returns the owner of each key, if each is owned. Two owners are a failure at any time. Nothing else runs in the
+/// meantime.
 fn owners(members: &[Member]) -> Option<BTreeMap<String, usize>> {
     let mut owners = BTreeMap::new();
     for key in keys() {

@@ -96,7 +96,7 @@ async fn objects_deleted_during_an_outage_are_not_in_the_next_state() {
         create(&cluster, "deleted").await;
         let faults = Faults::around(cluster.client());
         let mut reflected = watching(&cluster, &faults, streaming_list).await;
-        // The connection breaks and the server is down; objects change meanwhile.
+        // The connection breaks and the server is down; objects change in the meantime.
         faults.inject(Seen::is_watch, 1, Fault::Refuse);
         faults.inject(Seen::is_watch, 1, expired);
         faults.drop_watches();
