@@ -5,6 +5,7 @@
 
 mod dependencies;
 mod manifests;
+mod prose;
 mod sources;
 
 use std::{
@@ -39,6 +40,7 @@ fn check() -> anyhow::Result<Vec<String>> {
     let deny = fs::read_to_string(root.join("deny.toml")).context("failed to read deny.toml")?;
     complaints.extend(manifests::check_versions(&metadata, &deny));
     complaints.extend(sources::check(&root)?);
+    complaints.extend(prose::check(&root)?);
     Ok(complaints)
 }
 
