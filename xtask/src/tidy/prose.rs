@@ -31,6 +31,11 @@ const BANNED: &[(&str, &str)] = &[
     ("what there is", "the noun itself"),
     ("data folder", "data directory"),
     ("house rules", "project conventions"),
+    ("hears of", "is notified of, learns of"),
+    ("in good order", "cleanly"),
+    ("is there already", "already exists"),
+    ("somebody asks", "a client requests"),
+    ("whatever there is", "the noun itself"),
 ];
 /// Directories that are searched.
 const FOLDERS: &[&str] = &[".ci", "bench", "crates", "docs", "e2e", "operators", "xtask"];
