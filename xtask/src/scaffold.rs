@@ -119,7 +119,7 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     }
     let is_meant = |story: &&Story| only.is_none_or(|only| only == story.name);
     ensure!(STORIES.iter().any(|story| is_meant(&story)), "unknown story\n{USAGE}");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a directory of the workspace");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask must be a directory of the workspace");
     let target = std::path::absolute(peers::target())?;
     let windlass = windlass.map_or_else(cargo::windlass, Ok)?;
     let servers = servers::Options { against: against.to_owned(), windlass: windlass.clone(), peers };

@@ -140,7 +140,7 @@ mod tests {
     }
 
     fn cells(table: &str, title: &str) -> Vec<String> {
-        let line = table.lines().find(|line| line.starts_with(&format!("| {title} "))).expect("the line must be there");
+        let line = table.lines().find(|line| line.starts_with(&format!("| {title} "))).expect("the line must exist");
         line.split('|').map(|cell| cell.trim().to_owned()).skip(2).take(3).collect()
     }
 

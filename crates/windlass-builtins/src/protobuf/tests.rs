@@ -10,7 +10,7 @@ fn check(value: Value, hexadecimal: &str) {
     let bytes = encode_object(&value, table()).expect("the object must fit its kind");
     let text: String = bytes[4..].iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(text, hexadecimal.replace([' ', '\n'], ""));
-    let decoded = decode(&bytes, table()).expect("what was encoded must be readable");
+    let decoded = decode(&bytes, table()).expect("encoded data must be decodable");
     assert_eq!(decoded.value, value);
     assert_eq!(value["kind"], decoded.kind);
 }
@@ -233,7 +233,7 @@ proptest! {
         value["apiVersion"] = json!(api_version);
         value["kind"] = json!(&*kind.kind);
         let bytes = encode_object(&value, table()).expect("a generated object must fit");
-        let decoded = decode(&bytes, table()).expect("what was encoded must be readable");
+        let decoded = decode(&bytes, table()).expect("encoded data must be decodable");
         prop_assert_eq!(&decoded.value, &value);
         prop_assert_eq!(encode_object(&decoded.value, table()).expect("a decoded object must fit"), bytes);
     }

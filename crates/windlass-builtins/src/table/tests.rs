@@ -90,7 +90,7 @@ fn embedded_structs_are_flat_in_json_and_nested_in_protobuf() {
 #[test]
 fn a_written_table_reads_back_the_same_and_writes_the_same_bytes() {
     let bytes = encode(table());
-    assert_eq!(&decode(&bytes).expect("what was written must be readable"), table());
+    assert_eq!(&decode(&bytes).expect("written data must be readable"), table());
     assert_eq!(encode(table()), bytes);
     assert!(file().len() <= 100 << 10, "the file must stay small: {} bytes", file().len());
 }

@@ -24,7 +24,7 @@ fn with(more: Value) -> Value {
 }
 
 fn upgraded(definition: &Value) -> Upgraded {
-    let upgraded = upgrade(definition).expect("the definition must be upgradable");
+    let upgraded = upgrade(definition).expect("the CRD must be upgradable");
     assert_eq!(upgraded.definition["apiVersion"], NEW);
     assert!(!is_old(&upgraded.definition));
     for field in

@@ -1,6 +1,6 @@
 //! The real binary, from the outside.
 
-#![allow(clippy::unwrap_used, reason = "a test may end so")]
+#![allow(clippy::unwrap_used, reason = "a test may exit this way")]
 
 mod background;
 mod crd;

@@ -246,7 +246,7 @@ fn inconsistent_versions_are_rejected() {
     assert_eq!(error.to_string(), "failed to merge the versions of foos.example.com: v1 is defined twice");
 
     operator.definitions = vec![definition("v1", true), definition("v1", true)];
-    assert!(operator.build().is_ok(), "the same definition may be given twice");
+    assert!(operator.build().is_ok(), "the same CRD may be given twice");
 
     let mut other = definition("v2", false);
     other.spec.scope = "Cluster".to_owned();

@@ -6,7 +6,7 @@ use super::{BindAddress, LogFormat};
 use crate::client::{Rate, Target};
 
 // clap would use a doc comment as the description of every program that flattens these flags.
-#[allow(missing_docs, reason = "there are docs where docs are made")]
+#[allow(missing_docs, reason = "set below when rustdoc runs")]
 #[cfg_attr(
     any(doc, doctest),
     doc = r#"Flags of an operator, each with an environment variable. A program with its own flags adds these with

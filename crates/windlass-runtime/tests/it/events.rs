@@ -116,7 +116,7 @@ async fn an_event_that_the_server_rejects_is_dropped_and_others_are_written() {
     let recorder = Recorder::with_metrics(cluster.client(), "foo-controller", "foo-0", metrics.clone());
     let mut nowhere = config_map(&cluster, "web");
     nowhere.namespace = Some(TestCluster::unique("missing"));
-    recorder.record(&nowhere, EventType::Normal, "Synced", "Sync", "nobody will see this");
+    recorder.record(&nowhere, EventType::Normal, "Synced", "Sync", "this is never delivered");
     recorder.record(&config_map(&cluster, "web"), EventType::Normal, "Synced", "Sync", "done");
     recorder.flush().await;
     assert_eq!(events(&cluster).await.len(), 1);
@@ -135,6 +135,6 @@ async fn recorded_events_are_written_after_the_last_recorder_is_dropped() {
         "done",
     );
     drop(recorder);
-    let event = crate::cluster::eventually("the event is there", async || events(&cluster).await.pop()).await;
+    let event = crate::cluster::eventually("the event exists", async || events(&cluster).await.pop()).await;
     assert_eq!(event.reporting_controller.as_deref(), Some("bar-controller"));
 }

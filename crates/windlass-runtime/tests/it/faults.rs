@@ -255,7 +255,7 @@ fn refusal(code: u16, reason: &str, retry_after: Option<u64>) -> Response<Fragil
         "message": format!("injected {reason}"), "reason": reason, "code": code,
     });
     let mut response = Response::new(whole(status.to_string()));
-    *response.status_mut() = StatusCode::from_u16(code).expect("a code must be one");
+    *response.status_mut() = StatusCode::from_u16(code).expect("the code must be 1");
     if let Some(seconds) = retry_after {
         response.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
     }

@@ -154,7 +154,7 @@ async fn everything_starts_in_order_and_stops_in_reverse() {
     running.stop().await.unwrap();
     assert_eq!(log.all(), ["everywhere started", "leader started", "leader ended", "everywhere ended"]);
     assert_eq!(get(address, "/healthz").await, None, "the listener is closed");
-    assert_eq!(holder(&cluster.client(), cluster.namespace()).await, None, "the lease is given up");
+    assert_eq!(holder(&cluster.client(), cluster.namespace()).await, None, "the lease is released");
 }
 
 #[tokio::test]
@@ -234,7 +234,7 @@ async fn draining_finishes_the_reconcile_in_flight() {
     eventually("the reconcile runs", async || log.has("begun").then_some(())).await;
     running.shutdown.drain();
     let (probes, result) = (running.probes, running.result);
-    eventually("it is known to stop", async || (get(probes, "/readyz").await?.0 == 500).then_some(())).await;
+    eventually("it is known to be stopping", async || (get(probes, "/readyz").await?.0 == 500).then_some(())).await;
     assert!(!result.is_finished());
     go_on.notify_one();
     result.await.unwrap().unwrap();
@@ -356,7 +356,7 @@ async fn events_that_cannot_be_written_do_not_use_up_the_grace() {
     });
     let options = Options { grace: Duration::from_secs(2), ..Options::default() };
     let running = Running::start(operator, faults.client(), options).await;
-    eventually("an event is on its way", async || {
+    eventually("an event is in flight", async || {
         (faults.count(|seen| seen.path.ends_with("/events")) > 0).then_some(())
     })
     .await;
@@ -448,7 +448,7 @@ async fn metrics_have_the_names_that_dashboards_know() {
         assert!(text.contains(&format!("\n# TYPE {name} ")), "{name} in {text}");
     }
     assert!(text.contains("leader_election_master_status{name=\"leader\"} 1\n"), "{text}");
-    assert_eq!(get(running.metrics, "/debug/state").await.unwrap().0, 404, "only when asked for");
+    assert_eq!(get(running.metrics, "/debug/state").await.unwrap().0, 404, "only on request");
     running.stop().await.unwrap();
 }
 

@@ -43,7 +43,7 @@ impl<K: Object> Reflected<K> {
 
     async fn next(&mut self) -> Change<K> {
         let change = tokio::time::timeout(PATIENCE, self.changes.recv()).await;
-        let change = change.expect("a change must come").expect("a reflector must not end");
+        let change = change.expect("a change must arrive").expect("a reflector must not end");
         match &change {
             Change::Replace { objects, .. } => {
                 self.replaces += 1;
@@ -135,7 +135,9 @@ async fn a_state_is_followed_by_its_changes() {
         create(&cluster, "b").await;
         let options = WatchOptions { streaming_list, ..options(&cluster) };
         let mut reflected = Reflected::<ConfigMap>::start(cluster.client(), options);
-        let Change::Replace { objects, revision } = reflected.next().await else { panic!("the state must come first") };
+        let Change::Replace { objects, revision } = reflected.next().await else {
+            panic!("the state must be sent first")
+        };
         assert_eq!(objects.len(), 2);
         assert!(revision >= windlass_runtime::object::revision_of(&*objects[1]));
         create(&cluster, "c").await;

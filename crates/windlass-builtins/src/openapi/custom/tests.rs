@@ -23,7 +23,7 @@ fn definition(schema: Value) -> Value {
 }
 
 fn subject(definition: &Value) -> CustomSubject<'_> {
-    CustomSubject::of_definition(definition, "v1").expect("the definition must have the version")
+    CustomSubject::of_definition(definition, "v1").expect("the CRD must have the version")
 }
 
 /// Checks what both versions publish for a field of `spec`.

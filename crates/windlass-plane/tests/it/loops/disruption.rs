@@ -75,7 +75,7 @@ async fn evictions_use_up_the_allowed_disruptions_of_a_budget() {
     let refused = pods.evict("b", &EvictParams::default()).await.unwrap_err();
     assert!(matches!(&refused, kube::Error::Api(status) if status.code == 429), "{refused}");
     let status = until(&plane, [1, 1, 1, 0]).await;
-    assert_eq!(status.disrupted_pods, None, "it has seen the pod go");
+    assert_eq!(status.disrupted_pods, None, "it has seen the deletion");
 }
 
 #[tokio::test]

@@ -110,7 +110,7 @@ async fn a_node_that_stops_reporting_loses_its_pods_and_can_recover() {
     running(&plane, "web", "node-1", json!({})).await;
     silence(&plane, "node-1", true).await;
     plane.advance(Duration::from_secs(35)).await;
-    assert_eq!(ready_status(&plane, "node-1").await.unwrap().0, "True", "it may only be late");
+    assert_eq!(ready_status(&plane, "node-1").await.unwrap().0, "True", "it may just be late");
     plane.advance(Duration::from_secs(35)).await;
     let unknown = ("Unknown".to_owned(), "NodeStatusUnknown".to_owned());
     assert_eq!(ready_status(&plane, "node-1").await, Some(unknown));
@@ -164,7 +164,7 @@ async fn a_node_without_a_kubelet_has_a_minute_to_report() {
     nodes(&plane).create(&PostParams::default(), &node).await.unwrap();
     plane.advance(Duration::from_secs(50)).await;
     assert_eq!(ready_status(&plane, "mine").await, None);
-    assert!(taints(&plane, "mine").await.is_empty(), "no condition says that it is not ready");
+    assert!(taints(&plane, "mine").await.is_empty(), "no condition reports it as not ready");
     assert_eq!(nodes(&plane).get("mine").await.unwrap().labels()["beta.kubernetes.io/os"], "linux");
     plane.advance(Duration::from_secs(20)).await;
     let never = ("Unknown".to_owned(), "NodeStatusNeverUpdated".to_owned());

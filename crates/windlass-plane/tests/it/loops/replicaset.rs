@@ -113,7 +113,7 @@ async fn matching_pods_are_adopted_and_others_released() {
     expect(&plane, "web", 2).await;
     // With its label back, there is one pod too many; the set chooses which one to delete.
     change(&plane, "stray", json!({"metadata": {"labels": {"app": "web"}}})).await;
-    eventually("there are two again", async || (pods(&plane).await.len() == 3).then_some(())).await;
+    eventually("two exist again", async || (pods(&plane).await.len() == 3).then_some(())).await;
     expect(&plane, "web", 2).await;
     // A pod matches once it has the label.
     plane.api::<Pod>().delete("other", &DeleteParams::default()).await.unwrap();

@@ -10,7 +10,7 @@ async fn every_namespace_has_the_root_certificate_which_is_restored() {
     let plane = TestPlane::builder().await;
     let maps = plane.api::<ConfigMap>();
     let certificate = |map: &ConfigMap| map.data.as_ref().unwrap().get("ca.crt").cloned();
-    let first = eventually("it is there", async || maps.get_opt("kube-root-ca.crt").await.unwrap()).await;
+    let first = eventually("it exists", async || maps.get_opt("kube-root-ca.crt").await.unwrap()).await;
     assert!(certificate(&first).unwrap().starts_with("-----BEGIN CERTIFICATE-----"));
     let annotations = first.metadata.annotations.as_ref().unwrap();
     assert!(annotations["kubernetes.io/description"].starts_with("Contains a CA bundle"));

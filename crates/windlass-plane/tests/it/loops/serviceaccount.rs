@@ -19,7 +19,7 @@ async fn every_namespace_has_an_account_which_is_recreated_when_deleted() {
     assert_ne!(first.metadata.uid, second.metadata.uid);
     // Namespaces that existed before the loop started have one, too.
     let elsewhere: Api<ServiceAccount> = Api::namespaced(plane.client(), "kube-system");
-    eventually("the system has one", async || elsewhere.get_opt("default").await.unwrap()).await;
+    eventually("kube-system has one", async || elsewhere.get_opt("default").await.unwrap()).await;
 }
 
 #[tokio::test]

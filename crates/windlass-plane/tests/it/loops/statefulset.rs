@@ -191,7 +191,7 @@ async fn a_rollout_respects_the_partition_and_a_rollback_reuses_the_revision() {
     .await;
     let after = revisions(&plane).await;
     assert_eq!(after.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [2, 3]);
-    assert_eq!(after[1].1, before[0].1, "the old one has become the newest");
+    assert_eq!(after[1].1, before[0].1, "the old one is now the newest");
     assert_eq!(end["currentRevision"], after[1].1.as_str());
 }
 

@@ -150,7 +150,7 @@ async fn a_failed_container_is_restarted_and_its_previous_log_is_kept() {
         })
         .await;
     assert_eq!(status["containerStatuses"][0]["lastState"]["terminated"]["exitCode"], 3);
-    eventually("the log is there", async || (machine.log("again").await.lines().count() == 3).then_some(())).await;
+    eventually("the log exists", async || (machine.log("again").await.lines().count() == 3).then_some(())).await;
     let previous = LogParams { previous: true, ..LogParams::default() };
     assert_eq!(machine.pods().logs("again", &previous).await.unwrap(), "run\nrun\n");
     machine.stop().await;

@@ -35,7 +35,7 @@ async fn ready_on(plane: &TestPlane, name: &str) -> String {
 async fn patch_node(plane: &TestPlane, name: &str, patch: Value) {
     let nodes: Api<Node> = Api::all(plane.client());
     // Nodes are registered after the plane has started.
-    eventually("the node is there", async || nodes.get_opt(name).await.unwrap()).await;
+    eventually("the node exists", async || nodes.get_opt(name).await.unwrap()).await;
     nodes.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
 }
 

@@ -124,7 +124,7 @@ async fn a_handler_that_panics_misses_one_event_alone() {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
     let subscription = fed.informer.subscribe(move |_| {
-        assert!(counted.fetch_add(1, Ordering::Relaxed) != 0, "the first event is too much");
+        assert!(counted.fetch_add(1, Ordering::Relaxed) != 0, "the first event panics");
     });
     let (seen, _other) = fed.record();
     fed.send([replace(&["a"], 1), apply("b", 2000)]).await;

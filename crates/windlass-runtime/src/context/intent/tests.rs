@@ -74,7 +74,7 @@ fn fields_that_the_server_adds_or_rewrites_are_no_difference() {
     later["metadata"]["labels"] = json!({"theirs": "x"});
     later["spec"]["strategy"] = "Recreate".into();
     assert!(in_place(&mut last_applied, &intent, 11, &later));
-    assert!(in_place(&mut last_applied, &intent, 11, &json!(null)), "a revision is looked at once");
+    assert!(in_place(&mut last_applied, &intent, 11, &json!(null)), "a revision is checked once");
 }
 
 #[test]

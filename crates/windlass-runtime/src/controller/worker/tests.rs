@@ -123,7 +123,7 @@ async fn a_worker_that_is_stopped_midway_returns_its_key() {
     stopped.abort();
     assert!(stopped.await.unwrap_err().is_cancelled());
     assert_eq!((workers.counters.active.get(), workers.queue.held()), (0, 0));
-    let work = workers.queue.next().await.expect("the key must come back");
+    let work = workers.queue.next().await.expect("the key must be queued again");
     assert_eq!(work.key().name(), "a");
     work.done();
 }

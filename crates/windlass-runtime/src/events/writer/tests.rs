@@ -117,5 +117,5 @@ async fn a_count_is_written_by_itself_after_a_while() {
     tokio::time::sleep(Duration::from_secs(41)).await;
     assert_eq!(server.asked(), ["PATCH"]);
     tokio::time::sleep(Duration::from_secs(3_600)).await;
-    assert_eq!(server.asked().len(), 0, "the server has it all");
+    assert_eq!(server.asked().len(), 0, "the server has everything");
 }

@@ -397,7 +397,7 @@ fn a_lease_is_not_over_if_its_time_passed_while_the_list_was_on_its_way() {
     assert_eq!(bench.member.next(bench.now, WALL), Step::List);
     bench.now += seconds(5);
     bench.listed(&[you()]);
-    assert_eq!(bench.owned().len(), 0, "it may have been renewed after the list was made");
+    assert_eq!(bench.owned().len(), 0, "it may have been renewed after the list");
 }
 
 #[test]

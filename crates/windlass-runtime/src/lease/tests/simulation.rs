@@ -87,7 +87,7 @@ impl<E> Agenda<E> {
 
     pub(crate) fn next(&mut self) -> Option<(u64, E)> {
         let Reverse((time, number)) = self.times.pop()?;
-        Some((time, self.events.remove(&number).expect("an event exists as long as its time")))
+        Some((time, self.events.remove(&number).expect("an event exists until it expires")))
     }
 }
 

@@ -146,7 +146,7 @@ fn a_watch_that_is_rejected_repeatedly_fetches_the_state_again() {
     for _ in 0..50 {
         machine.failed(&broken(), Instant::now());
     }
-    assert_eq!(machine.request(), watch("10"), "a server that is away is no reason");
+    assert_eq!(machine.request(), watch("10"), "an unreachable server is no reason");
 }
 
 #[test]

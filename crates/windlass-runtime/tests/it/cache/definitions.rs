@@ -63,7 +63,7 @@ impl Definition {
     async fn create_thing(&self, namespace: &str, name: &str) {
         let api = Api::<DynamicObject>::namespaced_with(self.client.clone(), namespace, &self.resource);
         let thing = DynamicObject::new(name, &self.resource);
-        eventually("the definition is served", async || api.create(&PostParams::default(), &thing).await.ok()).await;
+        eventually("the CRD is served", async || api.create(&PostParams::default(), &thing).await.ok()).await;
     }
 }
 
@@ -73,7 +73,7 @@ async fn an_informer_waits_for_its_crd_and_follows_its_deletion_and_return() {
     let definition = Definition::new(cluster.client());
     let informer: Informer<DynamicObject> = cluster.caches.informer_with(&definition.resource, &cluster.scope());
     let (told, subscription) = record(&informer);
-    eventually("it is known to be absent", async || informer.is_absent().then_some(())).await;
+    eventually("its absence is known", async || informer.is_absent().then_some(())).await;
     assert!(cluster.caches.status()[0].absent);
     assert!(!informer.is_synced() && !subscription.is_synced());
 
@@ -81,7 +81,7 @@ async fn an_informer_waits_for_its_crd_and_follows_its_deletion_and_return() {
     definition.create_thing(cluster.server.namespace(), "a").await;
     informer.synced().await;
     let key = ObjectKey::namespaced(cluster.server.namespace(), "a");
-    eventually("it is there", async || informer.get(&key)).await;
+    eventually("it exists", async || informer.get(&key)).await;
     assert!(subscription.is_synced() && !cluster.caches.status()[0].absent);
     let first = informer.get(&key).unwrap().metadata.uid.clone();
 
@@ -93,7 +93,7 @@ async fn an_informer_waits_for_its_crd_and_follows_its_deletion_and_return() {
     definition.create().await;
     definition.create_thing(cluster.server.namespace(), "a").await;
     informer.synced().await;
-    let again = eventually("the new one is there", async || informer.get(&key)).await;
+    let again = eventually("the new one exists", async || informer.get(&key)).await;
     assert_ne!(again.metadata.uid, first);
     let told: Vec<String> = told.lock().iter().map(|it| it.replace('*', "+")).collect();
     assert_eq!(told, ["+a", "-a", "+a"]);

@@ -24,11 +24,11 @@ async fn an_informer_of_some_labels_sees_objects_enter_and_leave() {
     cluster.create("b").await;
     cluster.create("c").await;
     informer.synced().await;
-    eventually("b is there", async || informer.get(&cluster.key("b"))).await;
+    eventually("b exists", async || informer.get(&cluster.key("b"))).await;
     let mut changed = cluster.maps().get("a").await.unwrap();
     changed.metadata.labels.as_mut().unwrap().insert("gone".into(), "yes".into());
     cluster.maps().replace("a", &PostParams::default(), &changed).await.unwrap();
-    eventually("a is gone", async || informer.get(&cluster.key("a")).is_none().then_some(())).await;
+    eventually("a is no longer cached", async || informer.get(&cluster.key("a")).is_none().then_some(())).await;
     assert_eq!(informer.list().len(), 1);
     assert_eq!(told.lock().last().unwrap(), "-a");
 }

@@ -77,7 +77,7 @@ async fn a_watch_behind_own_writes_delivers_nothing_twice() {
     cluster.delete("gone").await;
     cluster.caches.deleted::<ConfigMap>(&(), &cluster.key("gone"), gone.metadata.uid.as_deref().unwrap());
     let last = cluster.create("b").await;
-    eventually("the watch is past it all", async || informer.get(&cluster.key("b"))).await;
+    eventually("the watch has caught up", async || informer.get(&cluster.key("b"))).await;
     assert!(informer.revision() >= revision_of(&last));
     let told = told.lock().clone();
     let count = |what: &str| told.iter().filter(|it| *it == what).count();

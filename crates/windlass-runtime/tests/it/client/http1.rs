@@ -105,7 +105,7 @@ async fn an_informer_and_writes_work_where_http_2_is_not_spoken() {
         })
         .await;
         let spoken = front.spoken();
-        assert!(spoken.len() > 1, "a watch and requests have connections of their own");
+        assert!(spoken.len() > 1, "watches and requests use separate connections");
         // The first connection offers HTTP/2; later ones offer nothing.
         let first = protocols.first().map(|protocol| protocol.as_bytes().to_vec());
         assert_eq!(spoken[0], first);

@@ -17,7 +17,7 @@ async fn finalizers_are_added_and_removed_without_touching_others() {
     assert_eq!(added.metadata.finalizers.as_deref(), Some(&["example.com/theirs".to_owned(), OURS.to_owned()][..]));
     bench.writes();
     ctx.add_finalizer(&added, OURS).await.unwrap();
-    assert_eq!(bench.writes(), 0, "it is there");
+    assert_eq!(bench.writes(), 0, "it exists");
 
     ctx.delete(&added).await.unwrap();
     let removed = ctx.remove_finalizer(&added, OURS).await.unwrap().expect("theirs keeps it");
@@ -44,7 +44,7 @@ async fn an_object_that_took_the_name_keeps_its_finalizers() {
     ctx.delete(&first).await.unwrap();
     ctx.remove_finalizer(&first, OURS).await.unwrap();
     let second = ctx.create(config).await.unwrap();
-    assert_eq!(ctx.remove_finalizer(&first, OURS).await.unwrap(), None, "the first is gone");
+    assert_eq!(ctx.remove_finalizer(&first, OURS).await.unwrap(), None, "the first is deleted");
     let live = bench.api::<ConfigMap>().get("one").await.unwrap();
     assert_eq!((live.metadata.uid.clone(), finalizer::has(&live, OURS)), (second.metadata.uid.clone(), true));
     ctx.delete(&second).await.unwrap();

@@ -91,7 +91,7 @@ async fn a_write_whose_caller_was_dropped_is_cached() {
         _ = bench.context.delete(&doomed) => panic!("it must not be answered yet"),
         () = sent(3) => {}
     }
-    eventually("the cache has all of it", async || {
+    eventually("the cache is complete", async || {
         let has = |name: &str| bench.context.get::<ConfigMap>(&bench.key(name)).unwrap().is_some();
         (has("created") && has("applied") && !has("doomed")).then_some(())
     })
@@ -113,7 +113,7 @@ async fn a_write_without_an_answer_is_looked_up() {
     ctx.create(bench.config("created", &[])).await.unwrap_err();
     ctx.patch(&cached("patched").unwrap(), &Patch::Merge(json!({"data": {"a": "1"}}))).await.unwrap_err();
     ctx.delete(&cached("doomed").unwrap()).await.unwrap_err();
-    eventually("the cache has all of it", async || {
+    eventually("the cache is complete", async || {
         let is_patched = cached("patched").is_some_and(|patched| patched.data.is_some());
         (cached("created").is_some() && is_patched && cached("doomed").is_none()).then_some(())
     })

@@ -57,7 +57,7 @@ async fn an_object_with_finalizers_is_visible_until_they_are_removed() {
     config.metadata.finalizers = Some(vec!["example.com/guard".into()]);
     let created = bench.context.create(config).await.unwrap();
     bench.context.delete(&created).await.unwrap();
-    let cached = bench.context.get::<ConfigMap>(&bench.key("one")).unwrap().expect("it is still there");
+    let cached = bench.context.get::<ConfigMap>(&bench.key("one")).unwrap().expect("it still exists");
     assert!(cached.metadata.deletion_timestamp.is_some());
     bench.context.patch(&cached, &Patch::Merge(json!({"metadata": {"finalizers": null}}))).await.unwrap();
     assert_eq!(bench.context.get::<ConfigMap>(&bench.key("one")).unwrap(), None);
@@ -114,7 +114,7 @@ async fn events_are_about_the_object() {
     let parent = bench.parent("parent").await;
     bench.context.event(&parent).normal("Synced", "it is up to date");
     bench.context.event(&parent).action("Checking").warning("Odd", "it may need attention");
-    let events = eventually("the events are there", async || {
+    let events = eventually("the events exist", async || {
         let events = bench.api::<Event>().list(&Default::default()).await.unwrap().items;
         (events.len() == 2).then_some(events)
     })

@@ -63,7 +63,7 @@ async fn an_object_stays_until_its_cleanup_is_done() {
     let found = api.get("a").await.unwrap();
     assert_eq!(found.metadata.finalizers, Some(vec![OURS.to_owned()]));
     api.delete("a", &Default::default()).await.unwrap();
-    eventually("the object is gone", async || api.get_opt("a").await.unwrap().is_none().then_some(())).await;
+    eventually("the object is deleted", async || api.get_opt("a").await.unwrap().is_none().then_some(())).await;
     let seen = journal.read();
     let first = seen.iter().position(|entry| *entry == "cleanup").unwrap();
     assert_eq!(seen[first..], ["cleanup"; 4], "no reconcile after deletion, and no cleanup after the last");
@@ -112,7 +112,7 @@ async fn an_object_that_is_being_deleted_at_first_sight_gets_no_finalizer() {
     create(&api, labelled("b")).await;
     journal.until("b is reconciled", |seen| seen.contains(&"reconcile")).await;
     let success = r#"controller_runtime_reconcile_total{controller="finalized",result="success"}"#;
-    eventually("a has been looked at", async || (running.metric(success) >= 2.0).then_some(())).await;
+    eventually("a has been reconciled", async || (running.metric(success) >= 2.0).then_some(())).await;
     assert_eq!(api.get("a").await.unwrap().metadata.finalizers, Some(vec![THEIRS.to_owned()]));
     assert_eq!(journal.count(|entry| *entry == "cleanup"), 0);
     merge(&api, "a", json!({"metadata": {"finalizers": null}})).await;
@@ -135,6 +135,6 @@ async fn a_cleanup_may_put_its_object_out_of_scope() {
     let running = Running::start(cluster.client(), controller);
     journal.has(1).await;
     api.delete("a", &Default::default()).await.unwrap();
-    eventually("the object is gone", async || api.get_opt("a").await.unwrap().is_none().then_some(())).await;
+    eventually("the object is deleted", async || api.get_opt("a").await.unwrap().is_none().then_some(())).await;
     running.stop().await;
 }

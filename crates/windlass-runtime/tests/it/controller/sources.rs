@@ -60,11 +60,11 @@ async fn a_timer_asks_for_all_objects_or_for_some() {
     let key = ObjectKey::namespaced(cluster.namespace(), "b");
     let timer = Every::new(Duration::from_millis(20)).keys([key]);
     let one = Running::start(cluster.client(), journaling(&cluster, &some).source(timer));
-    all.until("both, again and again", |seen| {
+    all.until("both, repeatedly", |seen| {
         ["a", "b"].iter().all(|name| seen.iter().filter(|entry| entry == name).count() > 3)
     })
     .await;
-    some.until("b, again and again", |seen| seen.iter().filter(|entry| *entry == "b").count() > 3).await;
+    some.until("b, repeatedly", |seen| seen.iter().filter(|entry| *entry == "b").count() > 3).await;
     assert_eq!(some.count(|entry| entry == "a"), 1);
     every.stop().await;
     one.stop().await;

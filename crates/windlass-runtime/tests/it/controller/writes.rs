@@ -42,7 +42,7 @@ async fn define(cluster: &TestCluster) {
     let definition = Shared::crd();
     let name = definition.metadata.name.clone().unwrap();
     definitions.patch(&name, &PatchParams::apply("tests").force(), &Patch::Apply(&definition)).await.unwrap();
-    eventually("the definition is served", async || {
+    eventually("the CRD is served", async || {
         let api: Api<Shared> = Api::namespaced(cluster.client(), cluster.namespace());
         api.list(&Default::default()).await.ok()
     })
@@ -81,7 +81,7 @@ async fn two_controllers_that_state_a_condition_each_leave_each_other_alone() {
         types.sort();
         types
     };
-    let settled = eventually("both have said it", async || {
+    let settled = eventually("both have reported it", async || {
         let shared = api.get("a").await.unwrap();
         (types(&shared) == ["One", "Two"]).then_some(shared)
     })
@@ -131,7 +131,7 @@ async fn a_controller_without_leader_writes_where_another_process_leads() {
     };
     let standby = Running::with(context.clone(), labelling("led"));
     let running = Running::with(context, labelling("free").without_leader());
-    let labelled = eventually("the label is there", async || {
+    let labelled = eventually("the label is set", async || {
         let config = api.get("a").await.unwrap();
         config.metadata.labels.filter(|labels| labels.contains_key("free"))
     })

@@ -102,7 +102,7 @@ async fn a_long_expired_lease_is_deleted() {
     let sharding = Sharding::new(cluster.client(), cluster.namespace(), "operator").timing(quick).unwrap();
     let shard = sharding.shard();
     let running = tokio::spawn(sharding.run(std::future::pending()));
-    assert!(!shard.owns(&keys()[0]), "the other may still be there");
+    assert!(!shard.owns(&keys()[0]), "the other may still exist");
     eventually("the old lease is deleted", async || {
         let left = leases.list(&ListParams::default()).await.unwrap().items;
         (left.len() == 1 && left[0].metadata.name.as_deref() != Some("operator-gone")).then_some(())

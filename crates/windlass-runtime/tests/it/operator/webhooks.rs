@@ -140,7 +140,7 @@ async fn a_program_serves_the_webhooks_of_its_manifests_to_clients_with_its_bund
     }
     let definitions: Api<DynamicObject> =
         Api::all_with(cluster.client(), &ApiResource::erase::<CustomResourceDefinition>(&()));
-    let converting = eventually("the definition has a bundle", async || {
+    let converting = eventually("the CRD has a bundle", async || {
         let definition = definitions.get(DEFINITION).await.unwrap();
         Known::of(&definition.data["spec"]["conversion"]["webhook"]["clientConfig"])
     })

@@ -68,7 +68,7 @@ async fn a_crd_that_is_created_deleted_and_recreated_is_followed() {
 
         definition.create().await;
         definition.launch(&cluster, "first").await;
-        reflected.until("the boat is there", |reflected| reflected.names() == ["first"]).await;
+        reflected.until("the boat exists", |reflected| reflected.names() == ["first"]).await;
         assert_eq!(reflected.absents, 1, "absence is reported once");
 
         definition.delete().await;
@@ -77,7 +77,7 @@ async fn a_crd_that_is_created_deleted_and_recreated_is_followed() {
 
         definition.create().await;
         definition.launch(&cluster, "second").await;
-        reflected.until("the other boat is there", |reflected| reflected.names() == ["second"]).await;
+        reflected.until("the other boat exists", |reflected| reflected.names() == ["second"]).await;
         assert_eq!(reflected.absents, 2);
         definition.delete().await;
     }
@@ -91,8 +91,8 @@ async fn a_forbidden_resource_is_not_considered_absent() {
     faults.inject(|seen| seen.is_list("configmaps"), 1, Fault::status(403));
     faults.inject(Seen::is_watch, 1, Fault::status(403));
     let mut reflected = Reflected::<ConfigMap>::start(faults.client(), options(&cluster));
-    reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
+    reflected.until("the state has arrived", |reflected| reflected.replaces == 1).await;
     create(&cluster, "b").await;
-    reflected.until("b is there", |reflected| reflected.names() == ["a", "b"]).await;
+    reflected.until("b exists", |reflected| reflected.names() == ["a", "b"]).await;
     assert_eq!((reflected.absents, reflected.replaces), (0, 1));
 }

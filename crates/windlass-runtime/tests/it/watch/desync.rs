@@ -21,7 +21,7 @@ async fn watches(faults: &Faults, at_least: usize) {
 async fn watching(cluster: &TestCluster, faults: &Faults, streaming_list: bool) -> Reflected<ConfigMap> {
     let options = WatchOptions { streaming_list, ..options(cluster) };
     let mut reflected = Reflected::start(faults.client(), options);
-    reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
+    reflected.until("the state has arrived", |reflected| reflected.replaces == 1).await;
     watches(faults, 1).await;
     reflected
 }
@@ -32,11 +32,11 @@ async fn a_dropped_watch_continues_from_the_last_revision() {
     let faults = Faults::around(cluster.client());
     let mut reflected = watching(&cluster, &faults, false).await;
     let last = create(&cluster, "a").await;
-    reflected.until("a is there", |reflected| reflected.names() == ["a"]).await;
+    reflected.until("a exists", |reflected| reflected.names() == ["a"]).await;
     faults.drop_watches();
     watches(&faults, 2).await;
     create(&cluster, "b").await;
-    reflected.until("b is there", |reflected| reflected.names() == ["a", "b"]).await;
+    reflected.until("b exists", |reflected| reflected.names() == ["a", "b"]).await;
     assert_eq!(reflected.replaces, 1, "nothing was listed again");
     let again = faults.seen().into_iter().filter(Seen::is_watch).nth(1).unwrap();
     assert_eq!(again.parameter("resourceVersion"), last.metadata.resource_version.unwrap());
@@ -103,7 +103,7 @@ async fn objects_deleted_during_an_outage_are_not_in_the_next_state() {
         delete(&cluster, "deleted").await;
         create(&cluster, "created").await;
         touch(&cluster, "kept", "new").await;
-        reflected.until("the state came again", |reflected| reflected.replaces == 2).await;
+        reflected.until("the state was sent again", |reflected| reflected.replaces == 2).await;
         assert_eq!(reflected.names(), ["created", "kept"]);
         assert_eq!(value(&reflected.objects["kept"]), "new");
         create(&cluster, "later").await;
@@ -121,7 +121,7 @@ async fn a_relist_asks_for_the_last_revision_and_then_for_the_newest() {
     faults.inject(Seen::is_watch, 1, Fault::Answer(EXPIRED.into()));
     faults.inject(|seen| seen.is_list("configmaps"), 1, Fault::status(410));
     faults.drop_watches();
-    reflected.until("the state came again", |reflected| reflected.replaces == 2).await;
+    reflected.until("the state was sent again", |reflected| reflected.replaces == 2).await;
     let lists: Vec<_> = faults.seen().into_iter().filter(|seen| seen.is_list("configmaps")).collect();
     assert_eq!((lists[0].parameter("resourceVersion"), lists[0].parameter("limit")), ("0", "500"));
     assert!(lists[1].parameter("resourceVersion").parse::<u64>().unwrap() > 0);
@@ -137,7 +137,7 @@ async fn an_error_event_ends_the_watch_and_another_continues() {
     faults.inject(Seen::is_watch, 1, Fault::Answer(INTERNAL.into()));
     let mut reflected = watching(&cluster, &faults, false).await;
     create(&cluster, "a").await;
-    reflected.until("a is there", |reflected| reflected.names() == ["a"]).await;
+    reflected.until("a exists", |reflected| reflected.names() == ["a"]).await;
     assert_eq!(reflected.replaces, 1);
     assert_eq!(faults.count(Seen::is_watch), 2);
 }

@@ -27,7 +27,7 @@ async fn a_list_in_pages_is_one_state() {
     faults.inject(|seen| !seen.parameter("continue").is_empty(), 1, Fault::Cut(700));
     let options = WatchOptions { page_size: 3, ..options(&cluster) };
     let mut reflected = Reflected::<ConfigMap>::start(faults.client(), options);
-    reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
+    reflected.until("the state has arrived", |reflected| reflected.replaces == 1).await;
     assert_eq!(reflected.objects.len(), 7);
     assert_eq!(lists(&faults).len(), 1 + 3 + 1);
     create(&cluster, "later").await;
@@ -45,7 +45,7 @@ async fn an_expired_page_begins_the_list_anew() {
     faults.inject(|seen| !seen.parameter("continue").is_empty(), 1, Fault::status(410));
     let options = WatchOptions { page_size: 3, ..options(&cluster) };
     let mut reflected = Reflected::<ConfigMap>::start(faults.client(), options);
-    reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
+    reflected.until("the state has arrived", |reflected| reflected.replaces == 1).await;
     assert_eq!(reflected.objects.len(), 5);
     let last = lists(&faults).pop().unwrap();
     assert_eq!((last.parameter("resourceVersion"), last.parameter("limit"), last.parameter("continue")), ("", "", ""));
@@ -58,10 +58,10 @@ async fn a_state_is_streamed_and_its_changes_follow_on_the_same_connection() {
     let faults = Faults::around(cluster.client());
     let options = WatchOptions { streaming_list: true, ..options(&cluster) };
     let mut reflected = Reflected::<ConfigMap>::start(faults.client(), options);
-    reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
+    reflected.until("the state has arrived", |reflected| reflected.replaces == 1).await;
     assert_eq!(reflected.names(), ["a"]);
     create(&cluster, "b").await;
-    reflected.until("b is there", |reflected| reflected.names() == ["a", "b"]).await;
+    reflected.until("b exists", |reflected| reflected.names() == ["a", "b"]).await;
     let seen = faults.seen();
     assert_eq!(seen.len(), 1);
     assert_eq!(seen[0].parameter("sendInitialEvents"), "true");
@@ -77,10 +77,10 @@ async fn a_server_that_does_not_stream_states_is_asked_for_lists_from_then_on() 
         faults.inject(|seen| seen.parameter("sendInitialEvents") == "true", usize::MAX, Fault::status(code));
         let options = WatchOptions { streaming_list: true, ..options(&cluster) };
         let mut reflected = Reflected::<ConfigMap>::start(faults.client(), options);
-        reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
+        reflected.until("the state has arrived", |reflected| reflected.replaces == 1).await;
         faults.inject(Seen::is_watch, 1, Fault::status(410));
         faults.drop_watches();
-        reflected.until("the state came again", |reflected| reflected.replaces == 2).await;
+        reflected.until("the state was sent again", |reflected| reflected.replaces == 2).await;
         assert_eq!(faults.count(|seen| seen.parameter("sendInitialEvents") == "true"), 1);
         assert_eq!(reflected.names(), ["a"]);
     }
@@ -99,7 +99,7 @@ async fn a_stream_cut_before_its_end_is_never_taken_for_whole() {
         faults.inject(Seen::is_watch, 1, fault);
         let options = WatchOptions { streaming_list: true, ..options(cluster) };
         let mut reflected = Reflected::<ConfigMap>::start(faults.client(), options);
-        reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
+        reflected.until("the state has arrived", |reflected| reflected.replaces == 1).await;
         assert_eq!(reflected.names(), ["a", "b", "c"]);
         assert_eq!(faults.count(Seen::is_watch), 2);
     }))
@@ -113,9 +113,9 @@ async fn metadata_alone_is_asked_for_and_has_the_types_of_its_resource() {
         create(&cluster, "a").await;
         let options = WatchOptions { streaming_list, ..options(&cluster).metadata() };
         let mut reflected = Reflected::<PartialObjectMeta<ConfigMap>>::start(cluster.client(), options);
-        reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
+        reflected.until("the state has arrived", |reflected| reflected.replaces == 1).await;
         touch(&cluster, "a", "new").await;
-        let Change::Apply(changed) = reflected.next().await else { panic!("the change must come") };
+        let Change::Apply(changed) = reflected.next().await else { panic!("the change must arrive") };
         for object in [&changed, &reflected.objects["a"]] {
             let types = object.types.as_ref().unwrap();
             assert_eq!((types.api_version.as_str(), types.kind.as_str()), ("v1", "ConfigMap"));
@@ -129,7 +129,7 @@ async fn objects_without_a_type_at_compile_time_have_their_types() {
     let cluster = TestCluster::start().await;
     create(&cluster, "a").await;
     let mut reflected = Reflected::<DynamicObject>::start(cluster.client(), options(&cluster));
-    reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
+    reflected.until("the state has arrived", |reflected| reflected.replaces == 1).await;
     let object = &reflected.objects["a"];
     assert_eq!(object.types.as_ref().unwrap().kind, "ConfigMap");
     assert_eq!(object.data["data"]["key"], "value");
@@ -140,11 +140,11 @@ async fn an_object_leaves_and_enters_a_scope_by_its_labels() {
     let cluster = TestCluster::start().await;
     create(&cluster, "a").await;
     let mut reflected = Reflected::<ConfigMap>::start(cluster.client(), options(&cluster));
-    reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
+    reflected.until("the state has arrived", |reflected| reflected.replaces == 1).await;
     for (label, names) in [("other", &[][..]), ("test", &["a"][..])] {
         let patch = serde_json::json!({"metadata": {"labels": {"of": label}}});
         config_maps(&cluster).patch("a", &Default::default(), &kube::api::Patch::Merge(patch)).await.unwrap();
-        reflected.until("it is as its label says", |reflected| reflected.names() == names).await;
+        reflected.until("it matches its label", |reflected| reflected.names() == names).await;
     }
     let options = WatchOptions::of::<ConfigMap>(
         &(),
@@ -152,7 +152,7 @@ async fn an_object_leaves_and_enters_a_scope_by_its_labels() {
     );
     create(&cluster, "b").await;
     let mut reflected = Reflected::<ConfigMap>::start(cluster.client(), options);
-    reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
+    reflected.until("the state has arrived", |reflected| reflected.replaces == 1).await;
     assert_eq!(reflected.names(), ["b"]);
 }
 
@@ -179,13 +179,13 @@ async fn an_object_that_fails_to_deserialize_does_not_affect_others() {
             ..options(&cluster)
         };
         let mut reflected = Reflected::<Numbers>::start(cluster.client(), options);
-        reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
+        reflected.until("the state has arrived", |reflected| reflected.replaces == 1).await;
         assert_eq!(reflected.names(), ["good"]);
         touch(&cluster, "odd", "still").await;
         let mut another = create(&cluster, "another").await;
         another.data = None;
         config_maps(&cluster).replace("another", &PostParams::default(), &another).await.unwrap();
-        reflected.until("another is there", |reflected| reflected.names() == ["another", "good"]).await;
+        reflected.until("another exists", |reflected| reflected.names() == ["another", "good"]).await;
         let shown = metrics.encode();
         assert!(shown.contains(r#"reflector_unreadable_objects_total{name="configmaps"} 3"#), "{shown}");
         assert!(shown.contains(r#"reflector_lists_total{name="configmaps"} 1"#), "{shown}");
@@ -214,6 +214,6 @@ async fn secrets_of_all_namespaces_are_one_state() {
     Api::namespaced(cluster.client(), cluster.namespace()).create(&PostParams::default(), &secret).await.unwrap();
     let options = WatchOptions::of::<Secret>(&(), Scope::all().fields(format!("metadata.name={name}")));
     let mut reflected = Reflected::<Secret>::start(cluster.client(), options);
-    reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
+    reflected.until("the state has arrived", |reflected| reflected.replaces == 1).await;
     assert_eq!(reflected.names(), [name]);
 }

@@ -48,8 +48,7 @@ impl Clock {
     async fn advance(&self, seconds: u64) {
         self.ahead.fetch_add(seconds, Ordering::SeqCst);
         let looks = self.looks.load(Ordering::SeqCst);
-        eventually("the clock is looked at", async || (self.looks.load(Ordering::SeqCst) > looks + 2).then_some(()))
-            .await;
+        eventually("the clock is read", async || (self.looks.load(Ordering::SeqCst) > looks + 2).then_some(())).await;
     }
 }
 
@@ -192,7 +191,7 @@ async fn an_overwritten_bundle_and_a_removed_secret_are_made_good() {
     let [old, new] = [bundle.unwrap(), authority];
     assert_eq!(configuration.bundles().await[0].as_deref(), Some(format!("{new}{old}").as_str()));
     clock.advance(301).await;
-    eventually("the lost authority is forgotten", async || {
+    eventually("the lost CA is removed", async || {
         (configuration.bundles().await[0].as_ref() == Some(&new)).then_some(())
     })
     .await;

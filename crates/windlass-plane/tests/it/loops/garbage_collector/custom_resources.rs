@@ -9,8 +9,7 @@ use super::*;
 async fn undefine(plane: &TestPlane, name: &str) {
     let definitions: Api<CustomResourceDefinition> = Api::all(plane.client());
     definitions.delete(name, &DeleteParams::default()).await.unwrap();
-    eventually("the definition is deleted", async || definitions.get_opt(name).await.unwrap().is_none().then_some(()))
-        .await;
+    eventually("the CRD is deleted", async || definitions.get_opt(name).await.unwrap().is_none().then_some(())).await;
 }
 
 fn of_foo(object: &DynamicObject) -> OwnerReference {

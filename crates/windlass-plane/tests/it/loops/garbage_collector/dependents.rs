@@ -111,7 +111,7 @@ async fn a_dependent_is_deleted_with_its_last_owner() {
     let (one, two) = (map(&maps, "one", vec![]).await, map(&maps, "two", vec![]).await);
     map(&maps, "child", vec![of_map(&one), of_map(&two)]).await;
     maps.delete("one", &DeleteParams::background()).await.unwrap();
-    eventually("one owner is left", async || (owners(&maps, "child").await == ["two"]).then_some(())).await;
+    eventually("one owner remains", async || (owners(&maps, "child").await == ["two"]).then_some(())).await;
     maps.delete("two", &DeleteParams::background()).await.unwrap();
     gone(&maps, "child").await;
 }

@@ -40,7 +40,7 @@ fn packed_names(store: &Store<Map>) -> Vec<String> {
 }
 
 fn get<'a>(store: &'a Store<Map>, name: &str) -> &'a Arc<Cell<Map>> {
-    store.get(("default", name)).expect("the object must be there")
+    store.get(("default", name)).expect("the object must exist")
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn an_index_finds_packed_objects_and_follows_their_changes() {
     let place = store.add_index(Box::new(Entries::new("revision", Values::OfObject(Box::new(by_revision)))));
     let count = |store: &Store<Map>, value: u64| {
         let index = store.index_at(place).as_any().downcast_ref::<Entries<Map, u64>>();
-        index.expect("the index must be there").count(&value)
+        index.expect("the index must exist").count(&value)
     };
     assert_eq!((count(&store, 1), count(&store, 2), count(&store, 0)), (1, 1, 3));
     assert_eq!(packed_names(&store).len(), 3);

@@ -102,7 +102,7 @@ async fn is_survived(moment: Moment) {
     assert!(shown.len() >= 5, "{} certificates", shown.len());
     let [bundle, _] = configuration.bundles().await;
     assert_eq!(bundle.as_deref(), Some(authorities(&cluster).await.as_str()), "{moment:?}");
-    assert!(!bundle.unwrap().contains(&first), "the first authority is forgotten");
+    assert!(!bundle.unwrap().contains(&first), "the first CA is removed");
     ask(&configuration, left.address).await;
     left.kill().await;
     configuration.delete().await;
