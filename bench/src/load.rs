@@ -21,7 +21,7 @@ use crate::{
 const LIST_LANES: usize = 2;
 /// Minimum duration of a phase that only reads.
 const AT_LEAST: Duration = Duration::from_secs(1);
-/// Number of requests of each sort before anything is measured.
+/// Number of requests of each type before anything is measured.
 const WARM_UP: usize = 300;
 
 /// Size of the load.
@@ -85,7 +85,7 @@ pub(crate) async fn ensure_namespace(client: &Client) -> anyhow::Result<()> {
     client.ensure("/api/v1/namespaces", &namespace).await
 }
 
-/// Returns a request for the object with the given number, if the kind has one of this sort.
+/// Returns a request for the object with the given number, if the kind has one of this type.
 type ToWarmUp = fn(&Load, usize) -> Option<(Method, String, Body)>;
 
 /// Requests sent before anything is measured.

@@ -61,8 +61,8 @@ pub enum Runtime {
 }
 
 /// Returns an operator with a scheduler and the nodes. The operator's client is the scheduler's; nodes write with the
-/// client `nodes`. `lifecycle` is whether the node lifecycle loop runs: without it, nodes remove their not-ready taints
-/// themselves.
+/// client `nodes`. `lifecycle` indicates whether the node lifecycle loop runs: without it, nodes remove their not-ready
+/// taints themselves.
 pub fn operator(options: &NodeOptions, nodes: Client, lifecycle: bool) -> Operator {
     let stages = options.stages.clone().unwrap_or_default();
     let runtime: Arc<dyn PodRuntime> = match &options.runtime {

@@ -12,8 +12,8 @@
 //! The holder is checked at the time of each write ([`Leadership::check`], and [`Shard::owns`] with the key that is
 //! being reconciled), and the result is computed from the clock at that time, not by a timer. A process that was
 //! stopped past the end of its lease rejects its very next write. A write that passed the check must reach the API
-//! server within `lease_duration - renew_deadline` (5 s) to be sure that it arrives before anybody else's. (Keys that
-//! are handed over by agreement have [less time](Sharding#writes-in-flight).)
+//! server within `lease_duration - renew_deadline` (5 s) to be certain to arrive before the write of any other process.
+//! (Keys that are handed over by agreement have [less time](Sharding#writes-in-flight).)
 //!
 //! # Clocks
 //!

@@ -47,7 +47,7 @@ enum Place {
 }
 
 impl Pending {
-    /// Adds or updates an unscheduled pod. `anew` is whether the change may affect scheduling.
+    /// Adds or updates an unscheduled pod. `anew` indicates whether the change may affect scheduling.
     pub(super) fn add(&mut self, pod: &Arc<Pod>, anew: bool) {
         let key = ObjectKey::of(pod.as_ref());
         match self.pods.get_mut(&key) {

@@ -381,7 +381,7 @@ impl AnyInformer {
         if let Some(transform) = &self.settings.transform {
             let contained = std::panic::catch_unwind(AssertUnwindSafe(|| transform(object)));
             if contained.is_err() {
-                tracing::error!(kind = %self.target.resource.kind, "transform panicked; keeping the object as the transform left it");
+                tracing::error!(kind = %self.target.resource.kind, "transform panicked; keeping its partial result");
             }
         }
     }

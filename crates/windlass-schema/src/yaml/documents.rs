@@ -1,7 +1,7 @@
 //! Streams of several YAML documents.
 
 /// Splits a stream at its `---` lines. Returns each document with the line number it starts at, including the rest of
-/// its `---` line: joined with `---`, the documents give the text.
+/// its `---` line: joined with `---`, the documents yield the original text.
 pub fn documents(text: &str) -> Vec<(usize, &str)> {
     let mut documents = Vec::new();
     let (mut start, mut first_line, mut position) = (0, 1, 0);

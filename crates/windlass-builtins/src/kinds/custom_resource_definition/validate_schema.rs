@@ -37,7 +37,7 @@ const AT_ROOT: &[&str] = &[
     "XValidations",
 ];
 
-/// Validates a `schema` field. `costs` is whether the cost limit of validation rules is enforced.
+/// Validates a `schema` field. `costs` indicates whether the cost limit of validation rules is enforced.
 pub(super) fn validate(validation: &Value, has_status: bool, costs: bool, options: &Options, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
     let Some(schema) = internal_version::open_api(validation) else { return errors };

@@ -1,6 +1,6 @@
 //! Issuing and renewal of certificates. Pure: time is an argument.
 //!
-//! A CA signs serving certificates. Some time before it expires, there is a second CA. Both are in the bundle that
+//! A CA signs serving certificates. Some time before it expires, a second CA is created. Both are in the bundle that
 //! clients trust, and the new one signs nothing until every client has had time to learn of it. So every client trusts
 //! the serving certificate at any time.
 
