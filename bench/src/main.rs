@@ -36,7 +36,7 @@ use crate::{
 /// Delay between readiness and the first memory reading, so that start-up work is over.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Compare Windlass with kube-apiserver and etcd, and with a server that answers constants
+/// Compare Windlass with kube-apiserver and etcd, and with a server that returns constant responses
 #[derive(Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Cli {

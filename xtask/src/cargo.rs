@@ -11,8 +11,8 @@ pub(crate) fn program() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// Removes the variables that cargo sets for this program: build scripts would rerun because of them, and after the one
-/// of ring most of the workspace would be recompiled.
+/// Removes the variables that cargo sets for this program: build scripts would rerun because of them, and a rerun of
+/// ring's recompiles most of the workspace.
 pub(crate) fn forget(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars_os() {
         if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {

@@ -45,7 +45,7 @@ enum Making {
     Readme,
     /// Pages of the book with this prefix, typed completely.
     Page(&'static str),
-    /// Pages of the book with this prefix, of which blocks are typed that only need `windlass` and `cargo`.
+    /// Pages of the book with this prefix, whose blocks are typed if they need only `windlass` and `cargo`.
     SomeOfPages(&'static str),
 }
 

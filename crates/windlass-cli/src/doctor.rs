@@ -19,7 +19,7 @@ use crate::{
 
 /// Check the requirements of windlass and suggest fixes
 ///
-/// Exit codes: 0 if there are no problems (there may be warnings), 1 if there are problems, 2 for wrong usage.
+/// Exit codes: 0 if there are no problems (there may be warnings), 1 if there are problems, 2 for a usage error.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]

@@ -1,6 +1,6 @@
 //! The `windlass` command.
 //!
-//! Data goes to standard output, everything else to standard error. Exit codes: 0 success, 1 failure, 2 wrong usage,
+//! Data goes to standard output, everything else to standard error. Exit codes: 0 success, 1 failure, 2 usage error,
 //! 130 aborted by a second signal.
 
 // The one crate whose business is to print.

@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Show the status of the control plane
 ///
-/// Exit codes: 0 if it is running and ready, 1 if not, 2 for wrong usage.
+/// Exit codes: 0 if it is running and ready, 1 if not, 2 for a usage error.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! A terminal at the root of a fresh clone, in which the commands of a page are typed as they stand.
+//! A terminal at the root of a fresh clone, in which the commands of a page are typed verbatim.
 //!
 //! Lines are run by `sh`, with the built `windlass` first on the PATH. The exceptions are listed in [`Typed`]; a program
 //! that is not known is an error, so that no command of a page goes unchecked by accident.
@@ -40,7 +40,7 @@ enum Typed {
     Evaluate,
     /// `cd DIR`
     ChangeDirectory(String),
-    /// `git clone URL`: the repository is already there.
+    /// `git clone URL`: the repository already exists.
     Clone(String),
     /// `cargo install`: the program is already on the PATH. Only the package is checked.
     Install(Vec<String>),

@@ -91,7 +91,7 @@ fn without_comment_prefix(line: &str) -> &str {
     line.trim_start().trim_start_matches(['/', '!', '#']).trim_start()
 }
 
-/// Returns whether a match neither starts nor ends inside of a word.
+/// Returns whether a match neither starts nor ends inside a word.
 fn is_whole(text: &str, start: usize, length: usize) -> bool {
     let in_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     !in_word(text[..start].chars().next_back()) && !in_word(text[start + length..].chars().next())

@@ -112,7 +112,7 @@ impl Run {
         }
     }
 
-    /// Waits for the backoff of a failing container. Returns whether to go on.
+    /// Waits for the backoff of a failing container. Returns whether to continue.
     async fn pause(
         &self,
         container: &Container,
@@ -132,7 +132,7 @@ impl Run {
         wait(pause, stop).await
     }
 
-    /// Reports why a container cannot be started and waits. Returns whether to go on.
+    /// Reports why a container cannot be started and waits. Returns whether to continue.
     async fn trouble(
         &self,
         container: &Container,
@@ -182,7 +182,7 @@ fn is_stopped(stop: &watch::Receiver<Option<Stop>>) -> bool {
     stop.borrow().is_some()
 }
 
-/// Waits for a time or for the stop signal. Returns whether to go on.
+/// Waits for a time or for the stop signal. Returns whether to continue.
 async fn wait(pause: Duration, stop: &mut watch::Receiver<Option<Stop>>) -> bool {
     tokio::select! {
         biased;

@@ -24,8 +24,8 @@ pub struct Settings<K: ?Sized> {
     pub transform: Option<Transform<K>>,
     /// Period in which handlers get an [`Updated`](super::Event::Updated) event for every object although nothing has
     /// changed, within 10 % either way. `None` by default: relists find missed changes, so this is only useful for
-    /// handlers that depend on state outside of the cluster; and these should preferably requeue only the keys that
-    /// need it. A resync sends no requests to the API server.
+    /// handlers that depend on state outside of the cluster; these should preferably requeue only the keys that need
+    /// it. A resync sends no requests to the API server.
     pub resync: Option<Duration>,
     /// Whether `metadata.managedFields` is kept. Not by default: it is often half of an object.
     pub keep_managed_fields: bool,

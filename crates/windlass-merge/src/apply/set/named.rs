@@ -1,4 +1,4 @@
-//! Makes the struct fields that lead to members members too.
+//! Adds the struct fields on the paths to members as members.
 
 use super::{Node, Set};
 use crate::apply::path::PathElement;

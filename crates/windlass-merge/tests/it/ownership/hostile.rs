@@ -1,4 +1,4 @@
-//! Malformed managed fields: writes and applies continue whatever they contain.
+//! Malformed managed fields: writes and applies succeed regardless of their contents.
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::{Map, Value, json};

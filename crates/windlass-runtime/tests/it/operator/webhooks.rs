@@ -129,7 +129,7 @@ async fn a_program_serves_the_webhooks_of_its_manifests_to_clients_with_its_bund
     let running = Running::start(operator, cluster.client(), options(&cluster, &["--install-crds"])).await;
     running.ready().await;
     let port = port(&state).await;
-    // The applied configurations have bundles now, and so has the CRD that the program has installed.
+    // The applied configurations have bundles now, and so does the CRD that the program has installed.
     let mut known = BTreeMap::new();
     for manifest in &hooks {
         let known_of = eventually("there is a bundle", async || {
