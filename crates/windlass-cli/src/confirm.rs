@@ -35,7 +35,7 @@ pub(crate) fn confirm(question: &str, force: bool) -> anyhow::Result<()> {
     if !can_ask() {
         return refused(format!("aborted: {question}"));
     }
-    match is_yes(&ask(&format!("{question}; go on? [y/N]"))?) {
+    match is_yes(&ask(&format!("{question}; continue? [y/N]"))?) {
         true => Ok(()),
         false => refused("aborted".to_owned()),
     }

@@ -111,7 +111,7 @@ impl ProbeTarget {
     }
 
     /// Probes periodically. `report` is called when the container turns healthy or unhealthy, with the reason, and
-    /// returns whether to go on.
+    /// returns whether to continue.
     pub(super) async fn watch(&self, probe: &Probe, mut report: impl FnMut(Outcome) -> bool) {
         sleep(seconds(probe.initial_delay_seconds, 0)).await;
         let mut verdict = ProbeCounter::new(probe);

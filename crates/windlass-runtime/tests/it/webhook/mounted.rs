@@ -96,7 +96,7 @@ async fn a_certificate_is_exchanged_under_load_without_a_failed_request() {
             (shown(&caller).await == der(&certificate)).then(|| answered.load(Ordering::Relaxed))
         });
         let seen = seen.await;
-        eventually("requests go on", async || (answered.load(Ordering::Relaxed) > seen + 20).then_some(())).await;
+        eventually("requests continue", async || (answered.load(Ordering::Relaxed) > seen + 20).then_some(())).await;
     }
     stop.store(true, Ordering::Relaxed);
     while let Some(ended) = load.join_next().await {
