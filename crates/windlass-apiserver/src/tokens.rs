@@ -91,7 +91,7 @@ impl TokenKey {
     pub fn generate() -> Self {
         let made = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());
         let made = made.expect("the system must have random numbers");
-        Self::from_pkcs8(made.as_ref()).expect("a key that was just made must be one")
+        Self::from_pkcs8(made.as_ref()).expect("a generated key must be valid")
     }
 
     /// Parses a key that was written with [`TokenKey::to_pem`].
