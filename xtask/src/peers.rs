@@ -81,7 +81,7 @@ fn kubernetes(peers: &Path) -> anyhow::Result<()> {
         "-s -w -X {package}.gitVersion={KUBERNETES} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}"
     );
     for name in ["kubectl", "kube-apiserver"] {
-        println!("building {name} {KUBERNETES}, which takes some minutes");
+        println!("building {name} {KUBERNETES}, which takes a few minutes");
         let output = peers.join(name);
         let package = format!("k8s.io/kubernetes/cmd/{name}");
         go(
