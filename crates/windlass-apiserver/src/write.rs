@@ -123,7 +123,7 @@ async fn create_named(
     validating_admission::validate(call, subject, &object, None).await?;
     let committed = commit(Commit::new(call, object, None, allocation, options.dry_run)).await;
     match committed {
-        Ok(written) => written.to_served_version(call).await,
+        Ok(written) => written.into_served_version(call).await,
         Err(PersistError::Failed(error)) => Err(error),
         Err(PersistError::Conflict) => Err(call.modified(call.target.name)),
     }
@@ -182,7 +182,7 @@ async fn update_once(
     validating_admission::validate(call, &subject, &object, Some(&old)).await?;
     let existing = Existing { key: call.endpoint.store_key(&call.key()), stored: current, value: old };
     let written = commit(Commit::new(call, object, Some(existing), allocation, options.dry_run)).await?;
-    Ok(written.to_served_version(call).await?)
+    Ok(written.into_served_version(call).await?)
 }
 
 /// A validated object and everything that is needed to store it.

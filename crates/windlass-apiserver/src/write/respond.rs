@@ -22,7 +22,7 @@ pub(crate) enum Written {
 
 impl Written {
     /// Converts a stored object to the version of the request if that requires a webhook.
-    pub(super) async fn to_served_version(self, call: &Call<'_>) -> Result<Self> {
+    pub(super) async fn into_served_version(self, call: &Call<'_>) -> Result<Self> {
         match self {
             Self::Stored(object) => {
                 Ok(Self::Stored(convert::to_served_object(call.server, call.endpoint, object).await?))
