@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn exit_codes_and_signals_are_told() {
+    async fn exit_codes_and_signals_are_reported() {
         for (script, expected) in [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)] {
             assert_eq!(Process::start(&shell(script), "u").unwrap().ended().await, expected, "{script}");
         }

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_need_the_permissions_of_the_real_server() {
+    fn requests_need_the_same_permissions_as_in_kube_apiserver() {
         for (method, uri, expected) in [
             ("GET", "/api/v1/pods", "list |pods|||"),
             ("GET", "/api/v1/pods?watch=true", "watch |pods|||"),

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::client::{CONFIG_MAPS, Client, config_map};
 
 #[tokio::test]
-async fn unknown_paths_are_answered_as_by_the_real_server() {
+async fn unknown_paths_are_answered_as_by_kube_apiserver() {
     let client = Client::new().await;
     for (path, plain) in [
         ("/nonsense", true),

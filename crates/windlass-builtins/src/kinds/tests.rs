@@ -59,7 +59,7 @@ fn names_and_updates_follow_the_real_strategies() {
 }
 
 #[test]
-fn generation_counts_what_the_real_server_counts() {
+fn generation_counts_the_same_fields_as_kube_apiserver() {
     let old = json!({"metadata": {"labels": {"a": "1"}}, "spec": {"x": 1}, "status": {"y": 1}});
     let mut new = old.clone();
     new["status"]["y"] = json!(2);

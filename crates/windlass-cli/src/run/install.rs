@@ -62,7 +62,7 @@ impl Installer {
         let number = self.connections.fetch_add(1, Ordering::Relaxed);
         if number > 0 {
             let options = ApplyOptions { force_conflicts: true, ..ApplyOptions::default() };
-            self.cluster.apply(&installation.converted_anew(number), options, &mut |_| {}).await?;
+            self.cluster.apply(&installation.converted_again(number), options, &mut |_| {}).await?;
         }
         self.apply(&installation.configurations).await?;
         let wanted = |kind: &str, name: &str| {

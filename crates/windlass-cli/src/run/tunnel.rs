@@ -97,7 +97,7 @@ impl Tunnel {
 impl Installation {
     /// CRDs with a conversion webhook, changed in a way that API servers ignore: servers cache conversions until a CRD
     /// changes, and another operator may convert differently.
-    pub(crate) fn converted_anew(&self, number: usize) -> Vec<Value> {
+    pub(crate) fn converted_again(&self, number: usize) -> Vec<Value> {
         let mut definitions = self.definitions.clone();
         definitions.retain_mut(|definition| {
             let versions = definition.pointer_mut("/spec/conversion/webhook/conversionReviewVersions");
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(*other, plain);
         let mut anew = converted.clone();
         anew["spec"]["conversion"]["webhook"][VERSIONS] = json!(["v1", "run-3"]);
-        assert_eq!(installation.converted_anew(3), [anew]);
+        assert_eq!(installation.converted_again(3), [anew]);
     }
 
     #[test]

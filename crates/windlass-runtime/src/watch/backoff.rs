@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_the_longest_and_begin_anew_after_two_good_minutes() {
+    fn waits_double_up_to_the_maximum_and_reset_after_two_good_minutes() {
         let mut backoff = Backoff::default();
         let mut now = Instant::now();
         let mut waits = Vec::new();

@@ -91,7 +91,7 @@ async fn a_forbidden_run_waits_and_a_replacing_run_does_not() {
 }
 
 #[tokio::test]
-async fn a_run_that_somebody_deleted_is_not_begun_again_and_a_suspended_crontab_begins_none() {
+async fn a_deleted_run_is_not_started_again_and_a_suspended_crontab_starts_none() {
     let plane = plane(0).await;
     let _operator = plane.run(operator());
     plane.create(crontab(json!({"cronSpec": "0 * * * *"}))).await;

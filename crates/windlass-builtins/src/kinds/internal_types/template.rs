@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_is_shown_as_the_real_server_shows_it() {
+    fn a_template_is_shown_as_in_kube_apiserver() {
         let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"hostPID": true, "securityContext": {},
             "containers": [{"name": "c", "resources": {"limits": {"cpu": "1"}}, "readinessProbe": {"exec": {"command": ["x"]}}}]}});
         let shown = show_template(&template);

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn values_out_of_range_are_rejected_as_in_the_real_server() {
+    fn values_out_of_range_are_rejected_as_in_kube_apiserver() {
         let limits = json!([{"type": "Container", "max": {"cpu": "1", "memory": "1Gi"}, "min": {"cpu": "50m"},
             "maxLimitRequestRatio": {"cpu": "4"}}]);
         for (resources, expected) in [

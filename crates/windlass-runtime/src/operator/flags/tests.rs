@@ -58,7 +58,7 @@ fn values_are_read() {
 }
 
 #[test]
-fn bad_values_are_told() {
+fn invalid_values_are_reported() {
     for (argument, expected) in [
         ("--graceful-timeout=soon", "invalid duration"),
         ("--graceful-timeout=-5s", "invalid duration"),

@@ -70,7 +70,7 @@ fn pages_follow_each_other_and_the_revision_is_that_of_the_first() {
 }
 
 #[test]
-fn an_expired_page_makes_the_list_begin_anew_and_whole() {
+fn an_expired_page_restarts_the_whole_list() {
     let mut machine = machine(false);
     machine.listed(meta("10", "one"));
     assert_eq!(machine.failed(&Failure::Expired, Instant::now()).wait, Duration::ZERO);

@@ -35,7 +35,7 @@ async fn a_list_in_pages_is_one_state() {
 }
 
 #[tokio::test]
-async fn an_expired_page_begins_the_list_anew() {
+async fn an_expired_page_restarts_the_list() {
     let cluster = TestCluster::start().await;
     for number in 0..5 {
         create(&cluster, &format!("object-{number}")).await;

@@ -204,7 +204,7 @@ async fn a_stored_object_that_the_type_cannot_hold_can_be_defaulted_but_not_vali
 }
 
 #[tokio::test]
-async fn another_kind_is_refused() {
+async fn another_kind_is_rejected() {
     let webhook = Webhook::<Foo>::new().validate(|_: &Request<Foo>| Ok::<_, Denied>(()));
     let mut review = admission("UPDATE", foo(json!({})), foo(json!({})));
     review["request"]["kind"] = json!({"group": "autoscaling", "version": "v1", "kind": "Scale"});

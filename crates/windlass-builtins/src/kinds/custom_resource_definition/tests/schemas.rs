@@ -67,7 +67,7 @@ fn unsupported_keywords_are_rejected() {
 }
 
 #[test]
-fn lists_and_maps_are_told_apart_by_what_is_there() {
+fn list_and_map_types_are_validated() {
     let list = |keys: Value, item: Value| json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys, "items": item});
     let item = json!({"type": "object", "nullable": true, "required": ["a"], "properties": {
         "a": {"type": "object"}, "b": {"type": "string", "nullable": true}, "c": {"type": "string", "default": "x"},

@@ -27,7 +27,7 @@ fn a_new_definition_gets_names_a_conversion_and_an_empty_status() {
 }
 
 #[test]
-fn the_schema_is_normalized_as_in_the_real_server() {
+fn the_schema_is_normalized_as_in_kube_apiserver() {
     let mut object = definition(json!({"type": "object", "properties": {"a": {
         "type": "array", "default": [1.0, 2.5],
         "items": {"type": "string", "ghost": 1, "maxLength": 3.0, "nullable": false, "enum": [], "title": ""},

@@ -76,7 +76,7 @@ async fn foreground_deletion_of_a_tree_starts_at_the_leaves() {
 }
 
 #[tokio::test]
-async fn a_circle_that_waits_for_itself_goes() {
+async fn a_cycle_of_owners_that_block_each_other_is_deleted() {
     let plane = plane().await;
     let maps = plane.api::<ConfigMap>();
     let first = map(&maps, "first", vec![]).await;

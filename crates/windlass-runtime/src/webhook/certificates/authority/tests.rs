@@ -39,7 +39,7 @@ fn trusts(bundle: &str, serving: &CertificateAndKey, at: Duration) -> bool {
 }
 
 #[test]
-fn a_first_certificate_is_made_and_kept() {
+fn the_first_certificate_is_created_and_stored() {
     let first = renew(None, &names(), &policy(), now()).unwrap();
     assert!(trusts(&first.bundle(), &first.serving, now()));
     let again = renew(Some(&first), &names(), &policy(), now() + DAY).unwrap();
