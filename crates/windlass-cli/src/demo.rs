@@ -92,7 +92,7 @@ async fn demo(screen: &Screen, waits: bool) -> anyhow::Result<()> {
     let client = ClusterArgs::of(&kubeconfig).connect().await?.client;
     let after = milliseconds(started.elapsed());
     screen.print(&format!(
-        "\n   Windlass serves Kubernetes {} at {url}, started in {after}\n\n",
+        "\n   Windlass serves Kubernetes {} at {url} after {after}\n\n",
         crate::version::KUBERNETES
     ))?;
 

@@ -99,7 +99,7 @@ fn versions(definition: &Definition, said: &[String]) -> Result<Vec<String>, Sca
     let all = definition.versions();
     if let Some(unknown) = said.iter().find(|version| !all.contains(&version.as_str())) {
         let what = format!("version {unknown} of {}", definition.name());
-        return Err(ScaffoldError::Missing { what, hint: format!("there are {}", all.join(", ")) });
+        return Err(ScaffoldError::Missing { what, hint: format!("available versions: {}", all.join(", ")) });
     }
     let stored = definition.storage_version();
     let wanted = |version: &&&str| match said.is_empty() {

@@ -183,7 +183,7 @@ fn top_level_fields_are_copied_to_every_version() {
         account.contains("spec.validation, spec.subresources and spec.additionalPrinterColumns moved"),
         "{account}"
     );
-    assert!(account.contains("the type was missing at spec.versions[0].schema.openAPIV3Schema.properties[spec]"));
+    assert!(account.contains("the missing type was inferred from the other keywords at spec.versions[0].schema.openAPIV3Schema.properties[spec]"));
     assert!(String::from_utf8(upgrade(&["-"], TOP_LEVEL).stdout).unwrap().starts_with("# Backups, once a day.\n"));
 }
 

@@ -51,7 +51,7 @@ async fn crds_with_objects_are_only_deleted_with_force() {
     let said = run(&["uninstall", "--force"]);
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert!(said.err.ends_with(&format!("{name}: deleted\n")), "{}", said.err);
-    assert!(run(&["uninstall"]).err.ends_with(&format!("{name}: was not there\n")));
+    assert!(run(&["uninstall"]).err.ends_with(&format!("{name}: not found\n")));
 }
 
 #[tokio::test]

@@ -85,7 +85,7 @@ fn stale_files_are_reported_and_user_files_are_kept() {
     for line in [
         "deploy/crd/crds.yaml: +1 -1 lines\n",
         "dist/chart/Chart.yaml: +1 -1 lines\n",
-        "dist/chart/templates/old.yaml: is not generated any more\n",
+        "dist/chart/templates/old.yaml: is no longer generated\n",
         "bundle/manifests/guestbook.clusterserviceversion.yaml: +1 -1 lines\n",
     ] {
         assert!(said.err.contains(line), "{line} in {}", said.err);

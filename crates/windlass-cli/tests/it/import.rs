@@ -76,7 +76,7 @@ fn types_are_printed_anywhere() {
     assert!(both.contains("// crontabs.stable.example.org-v1beta1.rs\n"), "{both}");
     let (code, _, err) = run(folder.path(), &[&import[..], &["--version", "v7"]].concat());
     assert_eq!(code, Some(1));
-    assert!(err.ends_with("hint: versions: v1beta1, v1\n"), "{err}");
+    assert!(err.ends_with("hint: available versions: v1beta1, v1\n"), "{err}");
     let (code, _, err) = run(folder.path(), &import[..3]);
     assert_eq!(code, Some(1));
     assert!(err.contains("is not in a project"), "{err}");

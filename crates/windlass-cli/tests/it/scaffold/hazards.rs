@@ -142,5 +142,5 @@ fn an_invalid_namespace_is_rejected() {
     assert!(said.err.contains("\"Bad_NS\" is not a valid namespace: it must consist of at most 63"), "{}", said.err);
     let said = project.run(&["rbac", "learn", "--name", "Bad Name", "--", "true"]);
     assert_eq!(said.code, Some(2));
-    assert!(said.err.contains("a name has lower-case letters"), "{}", said.err);
+    assert!(said.err.contains("a name must consist of lower-case letters"), "{}", said.err);
 }

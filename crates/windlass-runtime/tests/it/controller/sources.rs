@@ -105,5 +105,5 @@ async fn a_source_that_panics_ends_the_controller() {
     let source = Source::stream(futures_util::stream::poll_fn(|_| panic!("boom")));
     let mut running = Running::start(cluster.client(), journaling(&cluster, &Journal::new()).source(source));
     let error = (&mut running.task).await.unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "a source of the controller \"configs\" panicked: boom");
+    assert_eq!(error.to_string(), "a source of controller \"configs\" panicked: boom");
 }
