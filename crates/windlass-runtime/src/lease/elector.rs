@@ -28,7 +28,7 @@ use crate::{metrics::Metrics, random};
 ///
 /// ```no_run
 /// # async fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// use windlass_runtime::lease::{Ended, LeaderElection};
+/// use windlass_runtime::lease::{ElectionOutcome, LeaderElection};
 ///
 /// let election = LeaderElection::new(client, "default", "my-operator");
 /// let leadership = election.leadership();
