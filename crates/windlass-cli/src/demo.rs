@@ -91,10 +91,8 @@ async fn demo(screen: &Screen, waits: bool) -> anyhow::Result<()> {
     }));
     let client = ClusterArgs::of(&kubeconfig).connect().await?.client;
     let after = milliseconds(started.elapsed());
-    screen.print(&format!(
-        "\n   Windlass serves Kubernetes {} at {url} after {after}\n\n",
-        crate::version::KUBERNETES
-    ))?;
+    screen
+        .print(&format!("\n   Windlass serves Kubernetes {} at {url} after {after}\n\n", crate::version::KUBERNETES))?;
 
     // The operators keep working while the user tries things out.
     let mut operators = Operators::new(client.clone());
