@@ -23,7 +23,11 @@ pub(super) fn failure(error: &ScanError, text: &str) -> Failure {
 fn message(error: &ScanError, text: &str) -> String {
     let at_end = text.matches('\n').count();
     match error.kind() {
-        ErrorKind::UnclosedFlowCollection { open } => return at_line(at_end, at_end, unclosed(*open, text)),
+        ErrorKind::UnclosedFlowCollection { open } => {
+            // The end of the stream counts as a line of its own, also without a newline before it.
+            let line = at_end + usize::from(!text.ends_with('\n'));
+            return at_line(line, line, unclosed(*open, text));
+        }
         ErrorKind::MismatchedFlowCollectionEnd { open, close } => {
             // The marker is at the opening bracket.
             let start = text.char_indices().nth(error.marker().index()).map_or(text.len(), |(at, _)| at);

@@ -92,6 +92,7 @@ fn duplicate_keys_are_reported_with_their_lines() {
 #[test]
 fn errors_match_the_library_of_kube_apiserver() {
     check("apiVersion: [\n", expect!["yaml: line 1: did not find expected node content"]);
+    check("a: [", expect!["yaml: line 1: did not find expected node content"]);
     check("a: b: c\n", expect!["yaml: mapping values are not allowed in this context"]);
     check("a: 1\n b: 2\n", expect!["yaml: line 2: mapping values are not allowed in this context"]);
     check("a: {b: 1\n", expect!["yaml: line 1: did not find expected ',' or '}'"]);
