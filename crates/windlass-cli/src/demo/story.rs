@@ -60,10 +60,11 @@ pub(super) const CHAPTERS: &[Chapter] = &[
     Chapter {
         title: "A cluster in this process",
         steps: &[
+            // Before the text: reading it takes longer than starting the nodes, and would be measured.
+            Await("two nodes are ready", Until::NodesReady(2)),
             Say("This process runs an API server, the control loops of a cluster and two simulated nodes. Any \
                  Kubernetes client can connect to them. The lines after $ are what you would type, followed by the \
                  output of this server."),
-            Await("two nodes are ready", Until::NodesReady(2)),
             Do("kubectl get nodes"),
         ],
     },
