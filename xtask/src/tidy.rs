@@ -49,6 +49,29 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask must be in the workspace").to_owned()
 }
 
+/// Returns the files that `wanted` accepts by their path in the repository, sorted: those in the root and below these
+/// directories. Build output and installed packages are skipped.
+fn files(root: &Path, folders: &[&str], wanted: impl Fn(&Path) -> bool) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut pending: Vec<PathBuf> = folders.iter().map(|name| root.join(name)).filter(|path| path.is_dir()).collect();
+    pending.push(root.to_owned());
+    while let Some(folder) = pending.pop() {
+        for entry in fs::read_dir(&folder).with_context(|| format!("failed to list {}", folder.display()))? {
+            let entry = entry?;
+            let path = entry.path();
+            let kind = entry.file_type()?;
+            let is_output = ["target", "node_modules"].iter().any(|name| entry.file_name() == *name);
+            if kind.is_dir() && folder != root && !is_output {
+                pending.push(path);
+            } else if kind.is_file() && wanted(path.strip_prefix(root).unwrap_or(&path)) {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
 fn metadata(root: &Path) -> anyhow::Result<Metadata> {
     let output = Command::new(cargo::program())
         .args(["metadata", "--format-version", "1", "--quiet", "--filter-platform", PLATFORM])

@@ -3,13 +3,11 @@
 //! Comments, messages, templates and pages are searched alike. A phrase may continue on the next line of a comment. The
 //! list is short on purpose: it keeps the worst habits out and does not replace reading.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, fs, path::Path};
 
 use anyhow::{Context as _, bail};
+
+use super::files;
 
 /// Banned phrases in lower case, and the suggested replacement.
 const BANNED: &[(&str, &str)] = &[
@@ -51,7 +49,7 @@ pub(super) fn check(root: &Path) -> anyhow::Result<Vec<String>> {
     let exceptions = exceptions(&root.join(EXCEPTIONS))?;
     let mut used = BTreeSet::new();
     let mut complaints = Vec::new();
-    for path in files(root)? {
+    for path in files(root, FOLDERS, has_prose)? {
         let text = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
         let path = path.strip_prefix(root).unwrap_or(&path).display().to_string();
         for (line, phrase, replacement) in banned(&text) {
@@ -108,31 +106,6 @@ fn exceptions(path: &Path) -> anyhow::Result<BTreeSet<(String, String)>> {
         };
     }
     Ok(exceptions)
-}
-
-/// Returns all files with prose: those in the root and in the directories.
-fn files(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    let mut pending: Vec<PathBuf> = FOLDERS.iter().map(|name| root.join(name)).filter(|path| path.is_dir()).collect();
-    pending.push(root.to_owned());
-    while let Some(folder) = pending.pop() {
-        for entry in fs::read_dir(&folder).with_context(|| format!("failed to list {}", folder.display()))? {
-            let entry = entry?;
-            let path = entry.path();
-            let relative = path.strip_prefix(root).unwrap_or(&path);
-            let kind = entry.file_type()?;
-            if kind.is_dir()
-                && folder != root
-                && !["target", "node_modules"].iter().any(|name| entry.file_name() == *name)
-            {
-                pending.push(path);
-            } else if kind.is_file() && has_prose(relative) {
-                files.push(path);
-            }
-        }
-    }
-    files.sort();
-    Ok(files)
 }
 
 fn has_prose(path: &Path) -> bool {

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 
-use super::dependencies::PURE;
+use super::{dependencies::PURE, files};
 
 /// Longer files must be split, or listed with a reason in the exceptions.
 const LONGEST: usize = 500;
@@ -30,7 +30,8 @@ const STORES: &[&str] = &["MemoryStore", "EmbeddedStore", "windlass_store::memor
 pub(super) fn check(root: &Path) -> anyhow::Result<Vec<String>> {
     let mut exceptions = exceptions(&root.join(EXCEPTIONS))?;
     let mut complaints = Vec::new();
-    for path in rust_files(root)? {
+    let is_rust = |path: &Path| path.extension().is_some_and(|extension| extension == "rs");
+    for path in files(root, FOLDERS, is_rust)? {
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let path = path.strip_prefix(root).unwrap_or(&path);
         let excepted = exceptions.remove(path);
@@ -107,25 +108,6 @@ fn exceptions(path: &Path) -> anyhow::Result<BTreeMap<PathBuf, String>> {
         };
     }
     Ok(exceptions)
-}
-
-fn rust_files(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    let mut pending: Vec<PathBuf> = FOLDERS.iter().map(|name| root.join(name)).filter(|path| path.is_dir()).collect();
-    while let Some(folder) = pending.pop() {
-        for entry in fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))? {
-            let entry = entry?;
-            let path = entry.path();
-            let kind = entry.file_type()?;
-            if kind.is_dir() && entry.file_name() != "target" {
-                pending.push(path);
-            } else if kind.is_file() && path.extension().is_some_and(|extension| extension == "rs") {
-                files.push(path);
-            }
-        }
-    }
-    files.sort();
-    Ok(files)
 }
 
 #[cfg(test)]
