@@ -6,7 +6,6 @@
 use serde_json::Value;
 
 use crate::columns::Printer;
-use crate::object::copy;
 
 /// Constant properties of a kind. [`KindFacts::DEFAULT`] suits a kind without special rules.
 #[derive(Debug, Clone, Copy)]
@@ -89,7 +88,10 @@ impl Generation {
             Self::None | Self::Constant => false,
             Self::Spec => differ(object, old, &["apiVersion", "kind", "metadata", "status"]),
             Self::AllButMetadata => differ(object, old, &["metadata"]),
-            Self::Fields(pointers) => pointers.iter().any(|pointer| copy(object, pointer) != copy(old, pointer)),
+            Self::Fields(pointers) => pointers.iter().any(|pointer| {
+                // An absent field is the same as null.
+                object.pointer(pointer).unwrap_or(&Value::Null) != old.pointer(pointer).unwrap_or(&Value::Null)
+            }),
         }
     }
 }
