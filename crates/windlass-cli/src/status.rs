@@ -9,7 +9,10 @@ use k8s_openapi::{
     api::core::v1::{Namespace, Node, Pod},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kube::{Api, Client, Resource, api::ListParams};
+use kube::{
+    Api, Client, Resource,
+    api::{ApiResource, DynamicObject, ListParams},
+};
 use serde::Serialize;
 
 use crate::{
@@ -132,10 +135,11 @@ async fn ask(kubeconfig: &Path) -> anyhow::Result<Objects> {
     let client = ClusterArgs::of(kubeconfig).prepare().await?.client;
     let request = Request::get("/readyz").body(Vec::new()).context("cannot ask")?;
     client.request_text(request).await.context("the API server is not ready")?;
-    let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await.context("failed to list nodes")?;
-    let ready = |node: &&Node| {
-        let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-        conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    let nodes: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<Node>(&()));
+    let nodes = nodes.list(&ListParams::default()).await.context("failed to list nodes")?;
+    let ready = |node: &&DynamicObject| {
+        let conditions = node.data["status"]["conditions"].as_array().into_iter().flatten();
+        conditions.into_iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
     };
     let running = ListParams::default().fields("status.phase=Running");
     Ok(Objects {

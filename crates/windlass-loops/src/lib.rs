@@ -13,12 +13,14 @@
 //! | [`volumes`] | persistent volumes and claims |
 //! | [`scheduling`] | node selectors, taints and tolerations |
 //! | `certificates` | certificate signing requests: rules, parsing, signing |
+//! | [`json_text`] | conversion between Kubernetes types and JSON values |
 //! | `discovery` | the resources that a server serves |
 //! | `errors` | errors of the API server |
 
 mod certificates;
 mod discovery;
 mod errors;
+pub mod json_text;
 mod loops;
 pub mod pods;
 mod replicas;

@@ -18,6 +18,8 @@ use windlass::{
     objects::owner::{OwnerError, controller_reference},
 };
 
+use crate::json_text;
+
 /// Maximum length of the owner's name within a revision's name.
 const LONGEST_PREFIX: usize = 223;
 
@@ -70,7 +72,7 @@ impl Draft {
 
 /// The data of a revision: a patch that restores the template.
 pub(crate) fn data_of(template: &PodTemplateSpec) -> Value {
-    let mut template = serde_json::to_value(template).expect("a template must serialize to JSON");
+    let mut template = json_text::to_value(template).expect("a template must serialize to JSON");
     template["$patch"] = "replace".into();
     json!({ "spec": { "template": template } })
 }
@@ -79,7 +81,7 @@ pub(crate) fn data_of(template: &PodTemplateSpec) -> Value {
 pub(crate) fn template_of(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
     let mut template = revision.data.as_ref()?.0.pointer("/spec/template")?.clone();
     template.as_object_mut()?.remove("$patch");
-    serde_json::from_value(template).ok()
+    json_text::from_value(&template).ok()
 }
 
 /// Returns whether a revision has this data.

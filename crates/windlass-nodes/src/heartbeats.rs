@@ -12,7 +12,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{Patch, PatchParams, PostParams},
+    api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams},
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -25,6 +25,7 @@ use windlass::{
     operator::Operator,
 };
 use windlass_clock::{now, now_in_seconds};
+use windlass_loops::json_text;
 
 use super::{
     machine::{self, Fleet},
@@ -63,10 +64,10 @@ pub(super) fn add(operator: Operator, fleet: &Fleet, client: Client, stages: Sta
 
 /// Creates the missing nodes of the fleet.
 async fn register(client: &Client, fleet: &Fleet) -> Result<()> {
-    let nodes: Api<Node> = Api::all(client.clone());
+    let nodes: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<Node>(&()));
     let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
     let created = (0..fleet.names().len()).map(async |index| {
-        let node: Node = serde_json::from_value(fleet.node(index, now_in_seconds()))?;
+        let node = serde_json::from_value(fleet.node(index, now_in_seconds()))?;
         match nodes.create(&params, &node).await {
             Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
             created => created.map(|_| ()).map_err(windlass::Error::from),
@@ -120,7 +121,7 @@ impl Heartbeats {
     /// Reports that a node is ready, if it does not say so yet or the last heartbeat is too old. Returns the time of
     /// the last report.
     async fn report(&self, node: &Node, ctx: &Context, last: Option<Instant>) -> Result<Instant> {
-        let present = serde_json::to_value(node)?;
+        let present = json_text::to_value(node)?;
         let taints: Vec<Value> = present["spec"]["taints"].as_array().cloned().unwrap_or_default();
         let healthy = |taint: &&Value| !AILMENTS.iter().any(|ailment| taint["key"] == *ailment);
         let kept: Vec<&Value> = taints.iter().filter(healthy).collect();
@@ -146,7 +147,7 @@ impl Heartbeats {
     /// Ends the stage that a node is in, if it is due. Returns when to check again, if another stage is pending.
     async fn advance(&self, node: &Node, ctx: &Context) -> Result<Option<Duration>> {
         let key = ObjectKey::of(node);
-        let object = serde_json::to_value(node)?;
+        let object = json_text::to_value(node)?;
         let stage = match self.simulation.next_step(&key, &object, now()) {
             StageStep::Wait => return Ok(None),
             StageStep::After(delay) => return Ok(Some(delay)),
@@ -200,7 +201,7 @@ impl Heartbeats {
             Err(error) => return Err(error.into()),
         };
         let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-        leases.create(&params, &serde_json::from_value(missing)?).await?;
+        leases.create(&params, &json_text::from_value(&missing)?).await?;
         Ok(())
     }
 }

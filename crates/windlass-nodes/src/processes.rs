@@ -50,6 +50,7 @@ use tokio::task::JoinSet;
 use windlass::{Result, controller::Trigger, key::ObjectKey};
 use windlass_apiserver::pod_connections::PodConnections;
 use windlass_clock::now_in_seconds;
+use windlass_loops::json_text;
 
 pub use self::pod_process::{POD_PROCESS, exec_pod_process};
 use self::{
@@ -175,8 +176,8 @@ impl Processes {
             kubelet.event(&pod, event.kind, event.reason, &event.note);
         }
         let over = run.is_over();
-        let before = serde_json::to_value(&pod.status)?;
-        let after = serde_json::to_value(status::status(&pod, &run.snapshot(), now_in_seconds()))?;
+        let before = json_text::to_value(&pod.status)?;
+        let after = json_text::to_value(&status::status(&pod, &run.snapshot(), now_in_seconds()))?;
         kubelet.write_status(&pod, &before, &after).await?;
         if deleting && over {
             kubelet.remove(&pod).await?;

@@ -25,9 +25,12 @@ use windlass::{
     operator::Operator,
 };
 
-use windlass_loops::volumes::{
-    BY_CONTROLLER, PROVISIONED_BY, best, candidates, claims_of_pod, claims_of_volume, is_bound, is_delayed, is_used,
-    reference,
+use windlass_loops::{
+    json_text,
+    volumes::{
+        BY_CONTROLLER, PROVISIONED_BY, best, candidates, claims_of_pod, claims_of_volume, is_bound, is_delayed,
+        is_used, reference,
+    },
 };
 
 /// The provisioner named by volumes.
@@ -113,7 +116,7 @@ async fn provision(claim: &PersistentVolumeClaim, class: Option<&StorageClass>, 
             "claimRef": reference(claim),
         },
     });
-    ctx.create::<PersistentVolume>(serde_json::from_value(volume)?).await?;
+    ctx.create::<PersistentVolume>(json_text::from_value(&volume)?).await?;
     ctx.event(claim).normal("ProvisioningSucceeded", &format!("Successfully provisioned volume {name}"));
     Ok(())
 }

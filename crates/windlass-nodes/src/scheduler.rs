@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolumeClaim, Pod};
 use kube::{
-    Api, Resource as _, ResourceExt as _,
-    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    Api, Resource, ResourceExt as _,
+    api::{DeleteParams, PartialObjectMeta, Patch, PatchParams, PostParams, Preconditions},
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -165,7 +165,7 @@ async fn perform(ctx: Context, step: Step) -> Done {
 async fn bind(ctx: &Context, pod: &Pod, node: &str) -> Result<bool> {
     let key = ObjectKey::of(pod);
     let namespace = key.namespace().unwrap_or_default();
-    let pods: Api<Pod> = Api::namespaced(ctx.client(), namespace);
+    let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(ctx.client(), namespace);
     let binding = json!({
         "apiVersion": "v1", "kind": "Binding",
         "metadata": {"name": key.name(), "namespace": namespace, "uid": pod.metadata.uid},
@@ -216,7 +216,7 @@ async fn report_unschedulable(
     }
     let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": status});
     let key = ObjectKey::of(pod);
-    let pods: Api<Pod> = Api::namespaced(ctx.client(), key.namespace().unwrap_or_default());
+    let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(ctx.client(), key.namespace().unwrap_or_default());
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
     pods.patch_status(key.name(), &params, &Patch::Strategic(patch)).await?;
     Ok(())
@@ -224,7 +224,7 @@ async fn report_unschedulable(
 
 /// Deletes a victim of preemption.
 async fn preempt(ctx: &Context, victim: &ObjectKey, uid: &str, node: &str, by: &Pod) -> Result<()> {
-    let pods: Api<Pod> = Api::namespaced(ctx.client(), victim.namespace().unwrap_or_default());
+    let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(ctx.client(), victim.namespace().unwrap_or_default());
     let condition = json!({
         "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
         "message": format!("{NAME}: preempting to accommodate a higher priority pod"),
@@ -248,9 +248,16 @@ async fn preempt(ctx: &Context, victim: &ObjectKey, uid: &str, node: &str, by: &
     }
 }
 
-fn record(ctx: &Context, pod: &Pod, kind: EventType, reason: &str, action: &str, note: &str) {
+fn record(
+    ctx: &Context,
+    pod: &impl Resource<DynamicType = ()>,
+    kind: EventType,
+    reason: &str,
+    action: &str,
+    note: &str,
+) {
     let about = k8s_openapi::api::core::v1::ObjectReference {
-        resource_version: pod.metadata.resource_version.clone(),
+        resource_version: pod.meta().resource_version.clone(),
         ..pod.object_ref(&())
     };
     ctx.recorder().reporting(NAME).record(&about, kind, reason, action, note);

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use windlass::{Result, events::EventType, key::ObjectKey};
 use windlass_clock::{now, now_in_seconds};
+use windlass_loops::json_text;
 
 use super::{
     Kubelet, Next, PodRuntime,
@@ -95,7 +96,7 @@ impl Simulated {
 
     async fn advance(&self, pod: Arc<Pod>, kubelet: &Kubelet) -> Result<Next> {
         let key = ObjectKey::of(pod.as_ref());
-        let object = with_facts(serde_json::to_value(&*pod)?);
+        let object = with_facts(json_text::to_value(&*pod)?);
         let stage = match self.simulation.next_step(&key, &object, now()) {
             StageStep::Wait => return Ok(Next::Wait),
             StageStep::After(delay) => return Ok(Next::After(delay)),

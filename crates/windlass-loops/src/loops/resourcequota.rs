@@ -30,7 +30,7 @@ use windlass_builtins::quota::{Evaluator, Usage};
 use windlass_schema::quantity::{Format, Quantity};
 
 use self::monitors::Monitors;
-use crate::{loops::ClusterCertificates, pods};
+use crate::{json_text, loops::ClusterCertificates, pods};
 
 const NAME: &str = "resourcequota-controller";
 /// Number of quotas that are reconciled at the same time.
@@ -182,7 +182,7 @@ impl Quotas {
     /// The usage of a quota, as far as it can be determined.
     async fn count(&self, quota: &ResourceQuota, ctx: &Context) -> Result<Usage> {
         let namespace = quota.metadata.namespace.as_deref().unwrap_or_default();
-        let value = serde_json::to_value(quota)?;
+        let value = json_text::to_value(quota)?;
         let mut used = Usage::new();
         for evaluator in Evaluator::special() {
             if !hard(quota).any(|name| evaluator.knows(name)) {
@@ -214,7 +214,7 @@ fn values<K: Object<DynamicType: Default> + Serialize>(
     namespace: &str,
 ) -> Result<Vec<Value>, ContextError> {
     let objects = ctx.list_in::<K>(namespace)?;
-    Ok(objects.iter().filter_map(|object| serde_json::to_value(&**object).ok()).collect())
+    Ok(objects.iter().filter_map(|object| json_text::to_value(&**object).ok()).collect())
 }
 
 fn usage(list: Option<&BTreeMap<String, Text>>) -> Usage {

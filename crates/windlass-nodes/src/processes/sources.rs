@@ -11,7 +11,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Resource,
-    api::{ListParams, PostParams},
+    api::{GetParams, ListParams, ObjectList, PostParams, Request},
 };
 use serde::de::DeserializeOwned;
 
@@ -68,12 +68,11 @@ impl Sources {
                 tokens.insert(audience, token);
             }
         }
-        let services: Api<Service> = Api::namespaced(client.clone(), namespace);
         Ok(Self {
             config_maps: get_all(client, namespace, names.config_maps).await?,
             secrets: get_all(client, namespace, names.secrets).await?,
             claims: get_all(client, namespace, names.claims).await?,
-            services: services.list(&ListParams::default()).await?.items,
+            services: list(client, namespace).await?,
             tokens,
             addresses,
         })
@@ -105,16 +104,36 @@ async fn get_all<K>(
     names: BTreeSet<String>,
 ) -> Result<BTreeMap<String, K>, kube::Error>
 where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + Clone + DeserializeOwned + std::fmt::Debug,
+    K: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + DeserializeOwned,
 {
-    let api: Api<K> = Api::namespaced(client.clone(), namespace);
     let mut found = BTreeMap::new();
     for name in names {
-        if let Some(object) = api.get_opt(&name).await? {
-            found.insert(name, object);
+        let request = requests::<K>(namespace).get(&name, &GetParams::default()).map_err(kube::Error::BuildRequest)?;
+        match client.request_text(request).await {
+            Ok(text) => drop(found.insert(name, parse(&text)?)),
+            Err(kube::Error::Api(status)) if status.is_not_found() => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(found)
+}
+
+async fn list<K>(client: &Client, namespace: &str) -> Result<Vec<K>, kube::Error>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + Clone + DeserializeOwned,
+{
+    let request = requests::<K>(namespace).list(&ListParams::default()).map_err(kube::Error::BuildRequest)?;
+    let text = client.request_text(request).await?;
+    Ok(parse::<ObjectList<K>>(&text)?.items)
+}
+
+fn requests<K: Resource<DynamicType: Default>>(namespace: &str) -> Request {
+    Request::new(K::url_path(&K::DynamicType::default(), Some(namespace)))
+}
+
+/// Parses a response with the deserializer that caches use, so that the code of a kind is compiled only once.
+fn parse<T: DeserializeOwned>(text: &str) -> Result<T, kube::Error> {
+    serde_json::from_slice(text.as_bytes()).map_err(kube::Error::SerdeError)
 }
 
 fn references(pod: &Pod) -> References {

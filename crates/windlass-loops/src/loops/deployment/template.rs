@@ -3,6 +3,8 @@
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::Value;
 
+use crate::json_text;
+
 /// The label that distinguishes the pods of replica sets.
 pub(super) const HASH_LABEL: &str = "pod-template-hash";
 
@@ -46,7 +48,7 @@ fn fnv(bytes: &[u8]) -> u32 {
 
 /// A template without the hash label and without empty values, in canonical order.
 fn meaning(template: &PodTemplateSpec) -> Value {
-    let mut value = serde_json::to_value(template).unwrap_or_default();
+    let mut value = json_text::to_value(template).unwrap_or_default();
     if let Some(labels) = value.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
         labels.remove(HASH_LABEL);
     }
