@@ -1,5 +1,6 @@
 //! Authorization: whether a user may perform a request.
 
+pub(crate) mod impersonation;
 mod permission;
 
 pub use permission::Permission;

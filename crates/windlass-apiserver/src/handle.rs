@@ -68,6 +68,7 @@ impl Inner {
         if user.is_anonymous() && !health::is_health_path(path) {
             return Err(ApiError::unauthorized());
         }
+        authorization::impersonation::reject(&user, &parts.headers)?;
         match RequestInfo::from_path(path) {
             RequestInfo::Path(path) => {
                 if !health::is_health_path(path) {

@@ -52,3 +52,48 @@ async fn users_outside_system_masters_may_only_read_discovery() {
         assert_eq!(response.status(), code, "{path}");
     }
 }
+
+#[tokio::test]
+async fn impersonation_is_rejected_for_everyone_on_every_path() {
+    let client = Client::new().await;
+    let cannot = |what: &str, scope: &str| {
+        format!(
+            "{what} {scope}: this server does not support impersonation",
+            what = what.replace("cannot", "is forbidden: User \"admin\" cannot impersonate resource")
+        )
+    };
+    let cluster = "at the cluster scope";
+    let sa = "system:serviceaccount:ns:builder";
+    for (headers, message) in [
+        (&[("impersonate-user", "eve")][..], cannot("users \"eve\" cannot \"users\" in API group \"\"", cluster)),
+        (
+            &[("impersonate-group", "g"), ("Impersonate-User", sa)],
+            cannot(
+                "serviceaccounts \"builder\" cannot \"serviceaccounts\" in API group \"\"",
+                "in the namespace \"ns\"",
+            ),
+        ),
+        (&[("Impersonate-Group", "g")], cannot("groups \"g\" cannot \"groups\" in API group \"\"", cluster)),
+        (
+            &[("impersonate-uid", "u")],
+            cannot("uids.authentication.k8s.io \"u\" cannot \"uids\" in API group \"authentication.k8s.io\"", cluster),
+        ),
+        (
+            &[("impersonate-extra-scopes", "view")],
+            cannot(
+                "userextras.authentication.k8s.io \"view\" cannot \"userextras/scopes\" in API group \
+                 \"authentication.k8s.io\"",
+                cluster,
+            ),
+        ),
+    ] {
+        for path in [CONFIG_MAPS, "/api", "/readyz", "/metrics", "/nothing"] {
+            let answer = client.ask(http::Method::GET, path, headers, "").await;
+            assert_eq!((answer.code, answer.message()), (403, message.clone()), "{path}");
+        }
+    }
+    let review = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let answer = client.ask(http::Method::POST, review, &[("impersonate-unknown", "")], "{}").await;
+    assert_eq!((answer.code, answer.json()["reason"].as_str()), (403, Some("Forbidden")));
+    client.get("/readyz").await.expect(200);
+}
