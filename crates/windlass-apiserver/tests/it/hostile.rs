@@ -102,6 +102,29 @@ fn no_path_breaks_the_server() {
     );
 }
 
+#[tokio::test]
+async fn yaml_whose_aliases_expand_without_bound_is_a_400() {
+    let client = Client::new().await;
+    client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
+    let definitions = "/apis/apiextensions.k8s.io/v1";
+    let bomb = format!("a: &a {}\nb: [{}]\n", "x".repeat(100_000), vec!["*a"; 1000].join(", "));
+    let (yaml, apply) = ("application/yaml", "application/apply-patch+yaml");
+    for (method, path, media) in [
+        (Method::POST, "/apis/authentication.k8s.io/v1/selfsubjectreviews", yaml),
+        (Method::POST, CONFIG_MAPS, yaml),
+        (Method::PUT, &format!("{CONFIG_MAPS}/a"), yaml),
+        (Method::DELETE, &format!("{CONFIG_MAPS}/a"), yaml),
+        (Method::PATCH, &format!("{CONFIG_MAPS}/b?fieldManager=m"), apply),
+        (Method::POST, &format!("{definitions}/customresourcedefinitions"), yaml),
+        (Method::POST, &format!("{definitions}beta1/customresourcedefinitions"), yaml),
+    ] {
+        let answer = client.ask(method.clone(), path, &[("content-type", media)], bomb.clone()).await;
+        let message = answer.message();
+        assert_eq!(answer.code, 400, "{method} {path}: {message}");
+        assert!(message.contains("yaml: document contains excessive aliasing"), "{method} {path}: {message}");
+    }
+}
+
 /// Returns an entry of managed fields that is well-formed at the top level.
 fn managed_fields_entry() -> impl Strategy<Value = serde_json::Value> {
     let key = proptest::sample::select(vec![

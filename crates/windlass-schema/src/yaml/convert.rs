@@ -11,10 +11,23 @@ use super::resolve::{Scalar, resolve};
 use crate::field::quote;
 use crate::json::{MAX_DEPTH, format_float};
 
+/// The bytes that the aliases of a document may expand to. An object that could be stored needs far less.
+pub(super) const ALIAS_BUDGET: usize = 16 << 20;
+/// The bytes charged for an expanded node in addition to its text.
+const NODE_COST: usize = 64;
+
 /// Returns the value of a document, and the errors for duplicate keys.
 pub(super) fn convert(tree: &Tree, text: &str) -> Result<(Value, Vec<String>), String> {
-    let mut converter =
-        Converter { tree, text, duplicates: Vec::new(), expanding: Vec::new(), decoded: 0, aliased: 0, depth: 0 };
+    let mut converter = Converter {
+        tree,
+        text,
+        duplicates: Vec::new(),
+        expanding: Vec::new(),
+        decoded: 0,
+        aliased: 0,
+        expanded: 0,
+        depth: 0,
+    };
     match tree.root {
         None => Ok((Value::Null, Vec::new())),
         Some(root) => converter.value(root).map(|value| (value, converter.duplicates)),
@@ -29,6 +42,8 @@ struct Converter<'t> {
     expanding: Vec<NodeId>,
     decoded: u64,
     aliased: u64,
+    /// Bytes that come from aliases.
+    expanded: usize,
     depth: usize,
 }
 
@@ -46,10 +61,18 @@ impl<'t> Converter<'t> {
         &self.tree.nodes[id]
     }
 
-    fn count(&mut self) -> Result<(), String> {
+    /// Counts a node that is converted, and its bytes if it comes from an alias. The budget is checked before the node
+    /// is copied.
+    fn count(&mut self, id: NodeId) -> Result<(), String> {
         self.decoded += 1;
         if !self.expanding.is_empty() {
             self.aliased += 1;
+            self.expanded += NODE_COST + self.node(id).text_length();
+        }
+        if self.expanded > ALIAS_BUDGET {
+            return Err(format!(
+                "yaml: document contains excessive aliasing: aliases expand to more than {ALIAS_BUDGET} bytes"
+            ));
         }
         let ratio = self.aliased as f64 / self.decoded as f64;
         if self.aliased > 100 && self.decoded > 1000 && ratio > allowed_alias_ratio(self.decoded) {
@@ -75,7 +98,7 @@ impl<'t> Converter<'t> {
     }
 
     fn value(&mut self, id: NodeId) -> Result<Value, String> {
-        self.count()?;
+        self.count(id)?;
         if self.depth == MAX_DEPTH {
             return Err(format!("yaml: exceeded max depth of {MAX_DEPTH}"));
         }
@@ -132,7 +155,7 @@ impl<'t> Converter<'t> {
     }
 
     fn merge_one(&mut self, id: NodeId, map: &mut Map<String, Value>) -> Result<(), String> {
-        self.count()?;
+        self.count(id)?;
         if self.depth == MAX_DEPTH {
             return Err(format!("yaml: exceeded max depth of {MAX_DEPTH}"));
         }
@@ -151,7 +174,7 @@ impl<'t> Converter<'t> {
 
     /// Returns a key as a string, and as Go shows it; no string for null, which cannot be a JSON key.
     fn key(&mut self, id: NodeId) -> Result<(Option<String>, String), String> {
-        self.count()?;
+        self.count(id)?;
         match &self.node(id).kind {
             Kind::Alias { target, at } => self.expanded(*target, at, |this| this.key(*target)),
             Kind::Sequence(_) | Kind::Mapping(_) => {

@@ -37,6 +37,16 @@ pub(super) enum Kind {
     },
 }
 
+impl Node {
+    /// Returns the length of a scalar's text; zero for other nodes.
+    pub(super) fn text_length(&self) -> usize {
+        match &self.kind {
+            Kind::Scalar { text, .. } => text.len(),
+            _ => 0,
+        }
+    }
+}
+
 fn tag_name(tag: &Tag) -> String {
     let handle = if tag.handle() == "tag:yaml.org,2002:" { "!!" } else { tag.handle() };
     format!("{handle}{}", tag.suffix())

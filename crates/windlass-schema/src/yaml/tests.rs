@@ -62,6 +62,31 @@ fn a_billion_laughs_are_rejected() {
     check(&text, expect!["yaml: document contains excessive aliasing"]);
 }
 
+/// Returns a document that refers to one scalar of this length in many places: as a value, as a key, and through a merge.
+fn aliases(length: usize, count: usize, form: &str) -> String {
+    let text = "x".repeat(length);
+    match form {
+        "value" => format!("a: &a {text}\nb: [{}]\n", vec!["*a"; count].join(", ")),
+        "key" => format!("a: &a {text}\nb: [{}]\n", vec!["{*a : 1}"; count].join(", ")),
+        _ => format!("a: &a {{k: {text}}}\nb: [{}]\n", vec!["{<<: *a}"; count].join(", ")),
+    }
+}
+
+#[test]
+fn aliases_expand_within_a_budget_of_bytes() {
+    let fitting = super::convert::ALIAS_BUDGET / (1 << 20) - 1;
+    for form in ["value", "key", "merge"] {
+        assert!(parse(aliases(1 << 20, fitting, form).as_bytes()).is_ok(), "{form}");
+        for (length, count) in [(1 << 20, fitting + 2), (500_000, 30_000), (1000, 600_000)] {
+            let error = parse(aliases(length, count, form).as_bytes()).unwrap_err().to_string();
+            expect!["yaml: document contains excessive aliasing: aliases expand to more than 16777216 bytes"]
+                .assert_eq(&error);
+        }
+    }
+    // A long scalar that is not an alias is not charged.
+    assert!(parse(format!("a: {}\n", "x".repeat(20 << 20)).as_bytes()).is_ok());
+}
+
 #[test]
 fn only_the_first_document_is_parsed() {
     check("a: 1\n---\nb: [\n", expect![[r#"{"a":1}"#]]);
