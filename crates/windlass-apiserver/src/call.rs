@@ -169,8 +169,13 @@ impl Call<'_> {
         self.endpoint.key(self.target.namespace, self.target.name)
     }
 
+    /// Returns why the addressed object is not in its cache: it does not exist, or it is damaged.
     pub(crate) fn not_found(&self) -> ApiError {
         let resource = &*self.endpoint.resource;
+        let key = self.key();
+        if let Some(damaged) = self.endpoint.cache.damaged(&key) {
+            return ApiError::storage_read(self.endpoint.describe_damaged(&key, &damaged));
+        }
         ApiError::not_found(&resource.plural, &resource.group, self.target.name)
     }
 

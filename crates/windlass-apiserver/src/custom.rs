@@ -192,7 +192,7 @@ impl<'a> EndpointBuilder<'a> {
             return None;
         }
         let cache = storage.cache(&format!("/{}/{}/", definition.group, definition.names.plural));
-        let empty = cache.snapshot().objects().next().is_none();
+        let empty = cache.is_empty();
         let stored_resource = Arc::new(resource(definition, stored, stored, table));
         let served_as_stored_after = if empty { 0 } else { known.0 };
         let schemas = definition.versions.iter().map(|version| (version.name.clone(), OnceLock::new())).collect();

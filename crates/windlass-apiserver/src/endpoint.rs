@@ -17,7 +17,8 @@ use windlass_store::Revision;
 
 use crate::{
     custom::Custom,
-    storage::{ResourceCache, StoredObject},
+    status::qualified,
+    storage::{DamagedObject, ResourceCache, StoredObject},
 };
 
 /// A resource in a group version.
@@ -85,6 +86,13 @@ impl Endpoint {
     /// Returns the key of an object in the store.
     pub(crate) fn store_key(&self, key: &str) -> String {
         format!("{}{key}", self.cache.prefix())
+    }
+
+    /// Describes a damaged object for clients.
+    pub(crate) fn describe_damaged(&self, key: &str, damaged: &DamagedObject) -> String {
+        let resource = qualified(&self.resource.plural, &self.resource.group);
+        let DamagedObject { revision, damage } = damaged;
+        format!("{resource} \"{key}\" is damaged in the store at revision {revision}: {damage}; it can only be deleted")
     }
 
     /// Returns whether this is a version of the given resource.

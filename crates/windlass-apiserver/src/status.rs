@@ -186,6 +186,11 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
+    /// 500 for an object that cannot be read from the store.
+    pub fn storage_read(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "StorageReadError", message)
+    }
+
     /// 504 for a request that took too long.
     pub fn timeout(message: impl Into<String>) -> Self {
         let message = format!("Timeout: {}", message.into());

@@ -5,6 +5,7 @@
 //! revision, waits until the caches have it, and reads.
 
 mod cache;
+mod damage;
 mod labels;
 mod object;
 
@@ -24,6 +25,7 @@ use windlass_store::{Error, Event, ListOptions, Revision, Store};
 
 pub(crate) use self::{
     cache::{CacheEvent, Change, ListBody, ResourceCache, Snapshot, write_frame, write_metadata_frame},
+    damage::{Damage, DamagedObject, nests_too_deep},
     labels::LabelBits,
     object::{StoredObject, encode},
 };
@@ -67,7 +69,7 @@ impl Storage {
     /// Drops an empty cache with its log. Tasks that hold it keep it.
     pub(crate) fn drop_empty(&self, prefix: &str) {
         let mut caches = self.caches.write();
-        if caches.get(prefix).is_some_and(|cache| cache.snapshot().objects().next().is_none()) {
+        if caches.get(prefix).is_some_and(|cache| cache.is_empty()) {
             caches.remove(prefix);
         }
     }

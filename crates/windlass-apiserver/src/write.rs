@@ -11,7 +11,7 @@
 //! | [`validate`] | metadata, kind or schema; warnings | same, also against the live object |
 //! | [`validating_admission`] | validating plugins and webhooks | same |
 //! | [`quota`] \* | charges the quotas of the namespace | same |
-//! | [`persist`] \* | converts to the storage version, creates | compare-and-swap, or removal with the last finalizer |
+//! | [`persist`] \* | converts to the storage version, checks ([`storable`]), creates | same, with compare-and-swap |
 //! | [`respond`] | converts to the version of the request | same |
 //!
 //! Patches compute managed fields where they compute the desired object, in the closure that [`update_object`] runs. An
@@ -33,6 +33,7 @@ mod persist;
 pub(crate) mod preconditions;
 mod quota;
 mod respond;
+mod storable;
 mod validate;
 pub(crate) mod validating_admission;
 
@@ -49,7 +50,7 @@ use self::{
 pub(crate) use self::{
     allocate::Allocator,
     managed_fields::ManagedFieldsMode,
-    persist::PersistError,
+    persist::{PersistError, remove_damaged},
     quota::{MANAGER, QuotaLocks},
     respond::Written,
 };

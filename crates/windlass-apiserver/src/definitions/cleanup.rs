@@ -21,7 +21,7 @@ use crate::{
     status::{ApiError, Result},
     storage::Snapshot,
     user::User,
-    verbs::delete::delete_named,
+    verbs::delete::{delete_named, purge_all},
 };
 
 /// The finalizer that keeps a CRD until its objects are deleted.
@@ -54,7 +54,7 @@ pub(super) async fn run(server: Weak<Inner>, name: String, uid: Box<str>, endpoi
                 warn!(definition = name, %error, "failed to list the objects of a CustomResourceDefinition");
             }
             let snapshot = endpoint.cache.snapshot();
-            if snapshot.objects().next().is_none() {
+            if endpoint.cache.is_empty() {
                 break;
             }
             let deleted = delete_all(&server, endpoint, &snapshot, &mut marked).await;
@@ -98,6 +98,8 @@ async fn delete_all(
     let resource = &endpoint.resource;
     let user = User::admin();
     let headers = HeaderMap::new();
+    let all = Call::internal(server, endpoint, ResourceRequest::default(), &user, &headers);
+    purge_all(&all, "", &DeleteOptions::default()).await?;
     for object in snapshot.objects() {
         if marked.contains(&object.header.uid) {
             continue;

@@ -11,10 +11,13 @@ use imbl::OrdMap;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
-use tracing::error;
 use windlass_store::{Entry, Event, Revision};
 
-use super::{labels::LabelBits, object::StoredObject};
+use super::{
+    damage::{Damage, DamagedObject, DamagedObjects},
+    labels::LabelBits,
+    object::StoredObject,
+};
 
 /// The maximum number of events in the log.
 const MAX_EVENTS: usize = 20_000;
@@ -71,6 +74,7 @@ pub(crate) struct ListBody {
 
 struct State {
     objects: Objects,
+    damaged: DamagedObjects,
     log: VecDeque<Arc<CacheEvent>>,
     log_bytes: usize,
     /// The revision after which all events are in the log.
@@ -173,8 +177,7 @@ pub(crate) fn write_frame(change: Change, object: &StoredObject, out: &mut Vec<u
 
 impl ResourceCache {
     pub(super) fn new(prefix: &str, start: Revision) -> Self {
-        let state =
-            State { objects: Objects::new(), log: VecDeque::new(), log_bytes: 0, log_start: start, revision: start };
+        let state = State::new(Objects::new(), DamagedObjects::default(), start);
         Self {
             prefix: prefix.into(),
             state: RwLock::new(state),
@@ -192,6 +195,26 @@ impl ResourceCache {
     /// Returns the object of a key (`namespace/name` or `name`).
     pub(crate) fn get(&self, key: &str) -> Option<Arc<StoredObject>> {
         self.state.read().objects.get(key).map(|cached| cached.object.clone())
+    }
+
+    /// Returns the damage to the value of a key. Parses the object if it is not known to be damaged.
+    pub(crate) fn damaged(&self, key: &str) -> Option<DamagedObject> {
+        if let Some(damaged) = self.state.read().damaged.get(key) {
+            return Some(damaged.clone());
+        }
+        let object = self.get(key)?;
+        object.value().err().map(|damage| DamagedObject { revision: object.revision, damage })
+    }
+
+    /// Returns the keys of damaged values that begin with a prefix.
+    pub(crate) fn damaged_keys(&self, prefix: &str) -> Vec<String> {
+        self.state.read().damaged.keys(prefix)
+    }
+
+    /// Returns whether there are no objects, damaged ones included.
+    pub(crate) fn is_empty(&self) -> bool {
+        let state = self.state.read();
+        state.objects.is_empty() && state.damaged.keys("").is_empty()
     }
 
     /// Returns a snapshot of all objects.
@@ -258,7 +281,7 @@ impl ResourceCache {
         for event in events {
             state.revision = event.revision;
             let key = &event.key[self.prefix.len()..];
-            let Some(change) = state.step(key, event) else { continue };
+            let Some(change) = state.step(&self.prefix, key, event) else { continue };
             state.log_bytes += change.object.size();
             state.log.push_back(Arc::new(change));
         }
@@ -270,42 +293,64 @@ impl ResourceCache {
 
     /// Replaces the state after a gap in the events.
     pub(super) fn replace(&self, entries: &[&Entry], revision: Revision) {
-        let mut objects = Objects::new();
+        let (mut objects, mut damaged) = (Objects::new(), DamagedObjects::default());
         for entry in entries {
-            match StoredObject::parse(&entry.value, entry.revision) {
-                Some(object) => {
-                    objects.insert(entry.key[self.prefix.len()..].into(), Cached::new(Arc::new(object)));
+            let key = &entry.key[self.prefix.len()..];
+            let parsed = StoredObject::parse(&entry.value, entry.revision);
+            match parsed.and_then(|object| named(key, object)) {
+                Ok(object) => {
+                    objects.insert(key.into(), Cached::new(Arc::new(object)));
                 }
-                None => error!(key = &*entry.key, "skipping a stored value that is not an object"),
+                Err(damage) => damaged.insert(&self.prefix, key, entry.revision, damage),
             }
         }
         let mut state = self.state.write();
-        *state = State { objects, log: VecDeque::new(), log_bytes: 0, log_start: revision, revision };
+        *state = State::new(objects, damaged, revision);
         drop(state);
         self.list.lock().take();
         self.changed.notify_waiters();
     }
 }
 
+/// Checks that an object has the name of its key.
+fn named(key: &str, object: StoredObject) -> Result<StoredObject, Damage> {
+    match key.rsplit('/').next() {
+        Some(name) if *name == *object.header.name => Ok(object),
+        _ => Err(Damage::OtherName(object.header.name.into())),
+    }
+}
+
 impl State {
+    fn new(objects: Objects, damaged: DamagedObjects, revision: Revision) -> Self {
+        Self { objects, damaged, log: VecDeque::new(), log_bytes: 0, log_start: revision, revision }
+    }
+
     /// Applies an event to the objects; returns `None` if it changes nothing.
-    fn step(&mut self, key: &str, event: &Event) -> Option<CacheEvent> {
-        let Some(value) = &event.value else {
-            let previous = self.objects.remove(key)?.object;
-            let (before, after) = brackets(Change::Deleted);
-            let (last, frame) = previous.deleted_in(event.revision, before, after);
-            return Some(CacheEvent { change: Change::Deleted, object: last.into(), previous: Some(previous), frame });
-        };
+    fn step(&mut self, prefix: &str, key: &str, event: &Event) -> Option<CacheEvent> {
+        self.damaged.remove(key);
+        let Some(value) = &event.value else { return self.remove(key, event.revision) };
         let previous = self.objects.get(key).map(|cached| cached.object.clone());
         let change = if previous.is_some() { Change::Modified } else { Change::Added };
         let (before, after) = brackets(change);
-        let Some((object, frame)) = StoredObject::framed(value, event.revision, before, after) else {
-            error!(key, "skipping a stored value that is not an object");
-            return None;
+        let parsed = StoredObject::framed(value, event.revision, before, after);
+        let (object, frame) = match parsed.and_then(|(object, frame)| Ok((named(key, object)?, frame))) {
+            Ok(parsed) => parsed,
+            Err(damage) => {
+                self.damaged.insert(prefix, key, event.revision, damage);
+                return self.remove(key, event.revision);
+            }
         };
         let object = Arc::new(object);
         self.objects.insert(key.into(), Cached::new(object.clone()));
         Some(CacheEvent { change, object, previous, frame })
+    }
+
+    /// Removes an object, if there is one.
+    fn remove(&mut self, key: &str, revision: Revision) -> Option<CacheEvent> {
+        let previous = self.objects.remove(key)?.object;
+        let (before, after) = brackets(Change::Deleted);
+        let (last, frame) = previous.deleted_in(revision, before, after);
+        Some(CacheEvent { change: Change::Deleted, object: last.into(), previous: Some(previous), frame })
     }
 
     fn trim(&mut self) {

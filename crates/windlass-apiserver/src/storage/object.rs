@@ -8,8 +8,11 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use bytes::Bytes;
 use serde::{Deserialize, de::IgnoredAny};
-use serde_json::Value;
+use serde_json::{Value, json};
+use tracing::error;
 use windlass_store::Revision;
+
+use super::damage::{Damage, nests_too_deep};
 
 /// An object at a revision.
 #[derive(Debug)]
@@ -61,13 +64,16 @@ const METADATA: &[u8] = br#""metadata":{"#;
 const VERSION: &[u8] = br#""resourceVersion":""#;
 
 impl StoredObject {
-    /// Parses the stored form; returns `None` if the bytes are not an object as [`encode`] writes it.
-    pub(crate) fn parse(raw: &[u8], revision: Revision) -> Option<Self> {
+    /// Parses the stored form.
+    ///
+    /// # Errors
+    /// If the bytes are not an object as [`encode`] writes it.
+    pub(crate) fn parse(raw: &[u8], revision: Revision) -> Result<Self, Damage> {
         Self::framed(raw, revision, b"", b"").map(|(object, _)| object)
     }
 
     /// Parses the stored form and puts it into a frame; the object's bytes are a part of the frame's.
-    pub(super) fn framed(raw: &[u8], revision: Revision, before: &[u8], after: &[u8]) -> Option<(Self, Bytes)> {
+    pub(super) fn framed(raw: &[u8], revision: Revision, before: &[u8], after: &[u8]) -> Result<(Self, Bytes), Damage> {
         #[derive(Deserialize)]
         struct Envelope<'a> {
             #[serde(borrow)]
@@ -84,8 +90,14 @@ impl StoredObject {
             #[serde(borrow, default)]
             labels: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
         }
-        let metadata_at = raw.windows(METADATA.len()).position(|window| window == METADATA)?;
-        let metadata = serde_json::from_slice::<Envelope<'_>>(raw).ok()?.metadata;
+        let text = std::str::from_utf8(raw).map_err(|_| Damage::NotText)?;
+        let metadata_at = raw.windows(METADATA.len()).position(|window| window == METADATA);
+        let metadata_at = metadata_at.ok_or_else(|| Damage::NotAnObject("it has no metadata".to_owned()))?;
+        let envelope = serde_json::from_str::<Envelope<'_>>(text);
+        let metadata = envelope.map_err(|error| Damage::NotAnObject(error.to_string()))?.metadata;
+        if nests_too_deep(raw) {
+            return Err(Damage::TooDeep);
+        }
         let header = Header {
             name: metadata.name.into(),
             namespace: metadata.namespace.into(),
@@ -93,15 +105,17 @@ impl StoredObject {
             labels: join(metadata.labels.unwrap_or_default()),
         };
         let splice = metadata_at + METADATA.len();
-        Self::assemble(&raw[..splice], &raw[splice..], metadata_at, revision, header, before, after)
+        if u32::try_from(raw.len() + 64).is_err() {
+            return Err(Damage::TooLong);
+        }
+        Ok(Self::assemble(&raw[..splice], &raw[splice..], metadata_at as u32, revision, header, before, after))
     }
 
     /// Returns the object as the last state before a deletion at `revision`, in a frame.
     pub(super) fn deleted_in(&self, revision: Revision, before: &[u8], after: &[u8]) -> (Self, Bytes) {
         let (head, tail) = self.around_version();
         let (object, frame) =
-            Self::assemble(head, tail, self.metadata_at as usize, revision, self.header.clone(), before, after)
-                .expect("an object that was assembled once must fit again");
+            Self::assemble(head, tail, self.metadata_at, revision, self.header.clone(), before, after);
         (Self { written: self.written, is_converted: self.is_converted, ..object }, frame)
     }
 
@@ -111,11 +125,13 @@ impl StoredObject {
         self.deleted_in(revision, b"", b"").0
     }
 
-    /// Returns the object with the content that a webhook has converted, encoded as for the store; `None` if that is
-    /// not an object.
-    pub(crate) fn converted(&self, raw: &[u8]) -> Option<Self> {
+    /// Returns the object with the content that a webhook has converted, encoded as for the store.
+    ///
+    /// # Errors
+    /// If the content is not an object that can be served.
+    pub(crate) fn converted(&self, raw: &[u8]) -> Result<Self, Damage> {
         let converted = Self::parse(raw, self.revision)?;
-        Some(Self { written: self.written, is_converted: true, ..converted })
+        Ok(Self { written: self.written, is_converted: true, ..converted })
     }
 
     /// Returns whether the object was converted to the served version from another stored one.
@@ -153,12 +169,12 @@ impl StoredObject {
     fn assemble(
         head: &[u8],
         tail: &[u8],
-        metadata_at: usize,
+        metadata_at: u32,
         revision: Revision,
         header: Header,
         before: &[u8],
         after: &[u8],
-    ) -> Option<(Self, Bytes)> {
+    ) -> (Self, Bytes) {
         let mut out = Vec::with_capacity(before.len() + head.len() + VERSION.len() + 22 + tail.len() + after.len());
         out.extend_from_slice(before);
         out.extend_from_slice(head);
@@ -175,15 +191,16 @@ impl StoredObject {
         let frame = Bytes::from(out);
         let object = Self {
             bytes: frame.slice(before.len()..end),
-            metadata_at: u32::try_from(metadata_at).ok()?,
-            version_at: u32::try_from(head.len()).ok()?,
-            version_end: u32::try_from(version_end).ok()?,
+            metadata_at,
+            // The length was checked when the stored form was parsed.
+            version_at: head.len() as u32,
+            version_end: version_end as u32,
             revision,
             written: revision,
             header,
             is_converted: false,
         };
-        Some((object, frame))
+        (object, frame)
     }
 
     /// Writes the object as an item of a built-in list: without kind and apiVersion.
@@ -198,10 +215,25 @@ impl StoredObject {
     }
 
     /// Returns the object as a value, resource version included.
-    pub(crate) fn to_value(&self) -> Value {
+    ///
+    /// # Errors
+    /// If a part that was not parsed with the object is damaged.
+    pub(crate) fn value(&self) -> Result<Value, Damage> {
         // The first parser is faster, but has a lower limit on nesting than objects have.
         serde_json::from_slice(&self.bytes)
-            .unwrap_or_else(|_| windlass_schema::json::parse(&self.bytes).expect("a stored object must be JSON").value)
+            .or_else(|_| windlass_schema::json::parse(&self.bytes).map(|document| document.value))
+            .map_err(|error| Damage::NotAnObject(error.to_string()))
+    }
+
+    /// Returns the object as a value, resource version included; only its identity if the rest is damaged.
+    pub(crate) fn to_value(&self) -> Value {
+        self.value().unwrap_or_else(|damage| {
+            let Header { name, namespace, uid, .. } = &self.header;
+            error!(%name, %namespace, %damage, "a stored object is damaged");
+            json!({"metadata": {
+                "name": name, "namespace": namespace, "uid": uid, "resourceVersion": self.revision.to_string(),
+            }})
+        })
     }
 
     /// Returns whether the stored form of the object is exactly these bytes.
@@ -250,8 +282,6 @@ pub(crate) fn encode(object: &mut Value) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -277,5 +307,21 @@ mod tests {
         let item: Value = serde_json::from_slice(&item).unwrap();
         assert_eq!(item["kind"], Value::Null);
         assert_eq!(item["metadata"]["resourceVersion"], "42");
+    }
+
+    #[test]
+    fn damaged_bytes_are_no_object() {
+        let damage = |raw: &[u8]| StoredObject::parse(raw, Revision(1)).unwrap_err();
+        assert_eq!(damage(b"\xff\xfe"), Damage::NotText);
+        for raw in ["", "{}", "null", r#"{"metadata":{}}"#, r#"{"metadata":{"name":"a"}"#, r#"{"metadata":{"name":1}}"#]
+        {
+            assert!(matches!(damage(raw.as_bytes()), Damage::NotAnObject(_)), "{raw}");
+        }
+        let nested = |levels: usize| {
+            format!(r#"{{"metadata":{{"name":"a"}},"x":{}{}}}"#, "[".repeat(levels), "]".repeat(levels))
+        };
+        assert_eq!(damage(nested(1000).as_bytes()), Damage::TooDeep);
+        let deep = StoredObject::parse(nested(999).as_bytes(), Revision(1)).unwrap();
+        assert_eq!(deep.value().unwrap()["metadata"]["resourceVersion"], "1");
     }
 }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::{Value, json};
+use tracing::warn;
+use windlass_builtins::resource::Resource;
 
 use self::outcome::Outcome;
 use crate::{
@@ -17,7 +19,10 @@ use crate::{
     status::{ApiError, Result},
     storage::StoredObject,
     webhooks::{Options, Subject},
-    write::{DeletionCommit, PersistError, commit_deletion, convert, decode::delete_options, validating_admission},
+    write::{
+        DeletionCommit, PersistError, commit_deletion, convert, decode::delete_options, remove_damaged,
+        validating_admission,
+    },
 };
 
 /// The number of times a deletion is computed before a conflict is reported.
@@ -29,6 +34,8 @@ pub(crate) enum Deleted {
     Removed(Arc<StoredObject>),
     /// The object is marked as being deleted and still exists.
     Marked(Arc<StoredObject>),
+    /// The object was damaged and was removed without its finalizers.
+    Purged,
     /// The object that a dry run would have marked.
     DryRun(Value),
 }
@@ -49,17 +56,20 @@ pub(crate) async fn delete(call: &Call<'_>) -> Result<Answer> {
         Deleted::DryRun(value) => Answer::Value { code: StatusCode::OK, value },
         Deleted::Removed(object) if call.endpoint.returns_deleted => Answer::Stored { code: StatusCode::OK, object },
         Deleted::Removed(object) => {
-            let mut details =
-                json!({"name": &*object.header.name, "kind": &*resource.plural, "uid": &*object.header.uid});
-            if !resource.group.is_empty() {
-                details["group"] = json!(&*resource.group);
-            }
-            let value = json!({
-                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
-            });
-            Answer::Value { code: StatusCode::OK, value }
+            success(resource, json!({"name": &*object.header.name, "uid": &*object.header.uid}))
         }
+        Deleted::Purged => success(resource, json!({"name": call.target.name})),
     })
+}
+
+/// Returns the Status for an object that was removed.
+fn success(resource: &Resource, mut details: Value) -> Answer {
+    details["kind"] = json!(&*resource.plural);
+    if !resource.group.is_empty() {
+        details["group"] = json!(&*resource.group);
+    }
+    let value = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details});
+    Answer::Value { code: StatusCode::OK, value }
 }
 
 /// Warns about kinds that orphan their dependents unless the client states a propagation policy.
@@ -90,6 +100,9 @@ pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Answer> {
             Err(error) => return Err(error),
         }
     }
+    if selection.is_everything() {
+        purge_all(call, &selection.prefix, &options).await?;
+    }
     let list =
         ListAnswer { objects: selected, revision: revision.0, continue_token: None, remaining: None, whole: None };
     Ok(Answer::List(list))
@@ -107,9 +120,19 @@ pub(crate) async fn delete_named(
     let key = endpoint.key(namespace, name);
     for _ in 0..ATTEMPTS {
         call.server.storage.fresh().await?;
-        let missing = || ApiError::not_found(&resource.plural, &resource.group, name);
-        let current = endpoint.cache.get(&key).ok_or_else(missing)?;
-        let object = convert::to_served_value(call, current.clone()).await?;
+        let read = match endpoint.cache.get(&key) {
+            Some(current) => convert::to_served_value(call, current.clone()).await.map(|object| (current, object)),
+            None => Err(ApiError::not_found(&resource.plural, &resource.group, name)),
+        };
+        let (current, object) = match read {
+            Ok(read) => read,
+            Err(_) if endpoint.cache.damaged(&key).is_some() => match purge(call, &key, options).await {
+                Ok(()) => return Ok(Deleted::Purged),
+                Err(PersistError::Conflict) => continue,
+                Err(PersistError::Failed(error)) => return Err(error),
+            },
+            Err(error) => return Err(error),
+        };
         check_preconditions(call, options, &object, name)?;
         let subject =
             Subject { operation: Operation::Delete, name: call.target.name, options: Options::Delete(options) };
@@ -145,6 +168,34 @@ pub(crate) async fn delete_named(
         }
     }
     Err(call.modified(name))
+}
+
+/// Deletes all damaged objects under a prefix.
+pub(crate) async fn purge_all(call: &Call<'_>, prefix: &str, options: &DeleteOptions) -> Result<()> {
+    for key in call.endpoint.cache.damaged_keys(prefix) {
+        match purge(call, &key, options).await {
+            // It was changed or deleted in the meantime.
+            Ok(()) | Err(PersistError::Conflict) => {}
+            Err(PersistError::Failed(error)) if error.code == StatusCode::NOT_FOUND => {}
+            Err(PersistError::Failed(error)) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Removes a damaged object from the store. Its finalizers cannot be read, and admission has nothing to judge.
+async fn purge(call: &Call<'_>, key: &str, options: &DeleteOptions) -> Result<(), PersistError> {
+    let (endpoint, resource) = (call.endpoint, &*call.endpoint.resource);
+    let name = key.rsplit('/').next().unwrap_or(key);
+    let missing = || ApiError::not_found(&resource.plural, &resource.group, name);
+    let damaged = endpoint.cache.damaged(key).ok_or_else(missing)?;
+    let known = json!({"metadata": {"resourceVersion": damaged.revision.to_string()}});
+    check_preconditions(call, options, &known, name)?;
+    if options.dry_run {
+        return Ok(());
+    }
+    warn!("deleting without finalizers: {}", endpoint.describe_damaged(key, &damaged));
+    remove_damaged(call.server, endpoint, key, damaged.revision).await
 }
 
 /// Checks the uid and resource version that the client expects.

@@ -41,6 +41,7 @@ pub(crate) async fn get(call: &Call<'_>) -> Result<Answer> {
 pub(crate) async fn list(call: &Call<'_>) -> Result<Answer> {
     let options = ListOptions::parse(&call.query, false)?;
     let selection = Selection::of(call)?;
+    warn_about_damaged(call, &selection);
     if !options.continue_token.is_empty() {
         return next_page(call, &options, &selection).await;
     }
@@ -67,6 +68,15 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Answer> {
         }
     };
     list_newest(call, &selection, None, limit).await
+}
+
+/// Warns about damaged objects, which the list omits.
+fn warn_about_damaged(call: &Call<'_>, selection: &Selection) {
+    for key in call.endpoint.cache.damaged_keys(&selection.prefix) {
+        if let Some(damaged) = call.endpoint.cache.damaged(&key) {
+            call.warnings.add(format!("omitted from the list: {}", call.endpoint.describe_damaged(&key, &damaged)));
+        }
+    }
 }
 
 /// Lists the newest state, after a key (relative to the selection's prefix).
@@ -171,7 +181,7 @@ async fn list_at(
     let mut more = page_of_store.remaining > 0;
     let found = page_of_store.entries.into_iter();
     let found =
-        found.filter_map(|entry| Some((entry.key, Arc::new(StoredObject::parse(&entry.value, entry.revision)?))));
+        found.filter_map(|entry| Some((entry.key, Arc::new(StoredObject::parse(&entry.value, entry.revision).ok()?))));
     let (keys, found): (Vec<_>, Vec<_>) = found.unzip();
     let found = Box::pin(convert::to_served_objects(call.server, call.endpoint, found)).await?;
     for (key, object) in keys.into_iter().zip(found) {

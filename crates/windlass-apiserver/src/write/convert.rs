@@ -17,7 +17,7 @@ use crate::{
     endpoint::Endpoint,
     server::Inner,
     status::{ApiError, Result},
-    storage::{StoredObject, encode},
+    storage::{DamagedObject, StoredObject, encode},
 };
 
 /// Converts a stored object to the version of the endpoint if that requires a webhook; else returns it unchanged.
@@ -59,7 +59,9 @@ pub(crate) async fn to_served_objects(
     let converted = custom.convert_objects(server, values, to).await?;
     for (at, mut value) in missing.into_iter().zip(converted) {
         let object = objects[at].converted(&encode(&mut value));
-        let object = Arc::new(object.ok_or_else(|| ApiError::internal("failed to decode a converted object"))?);
+        let name = &objects[at].header.name;
+        let object = object.map_err(|why| ApiError::internal(format!("failed to convert object {name:?}: {why}")))?;
+        let object = Arc::new(object);
         custom.conversions.insert(&object, alive);
         objects[at] = object;
     }
@@ -69,7 +71,14 @@ pub(crate) async fn to_served_objects(
 /// Returns the value of a stored object in the version of the endpoint.
 pub(crate) async fn to_served_value(call: &Call<'_>, object: Arc<StoredObject>) -> Result<Value> {
     let served = to_served_object(call.server, call.endpoint, object).await?;
-    Ok(call.endpoint.to_served_value(&served))
+    match served.value() {
+        Ok(value) if call.endpoint.is_served_as_stored(&served) => Ok(value),
+        Ok(value) => Ok(call.endpoint.to_served_version(value)),
+        Err(damage) => {
+            let damaged = DamagedObject { revision: served.revision, damage };
+            Err(ApiError::storage_read(call.endpoint.describe_damaged(&served.header.name, &damaged)))
+        }
+    }
 }
 
 /// Converts an object from the version of the endpoint to the storage version.

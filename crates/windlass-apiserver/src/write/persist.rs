@@ -7,13 +7,17 @@ use windlass_builtins::kinds::namespace;
 use windlass_merge::apply::field_manager::keep_times_if_unchanged;
 use windlass_store::{Error as StoreError, Revision};
 
-use super::{convert, respond::Written};
+use super::{
+    convert,
+    respond::Written,
+    storable::{encode_readable, encode_storable},
+};
 use crate::{
     endpoint::Endpoint,
     meta,
     server::Inner,
     status::{ApiError, Result},
-    storage::{StoredObject, encode},
+    storage::StoredObject,
 };
 
 /// An object that a write replaces.
@@ -82,15 +86,15 @@ pub(super) async fn create(
             None => Ok(Persisted { written: Written::DryRun(object), effect: Effect::Unchanged }),
         };
     }
-    let bytes = encode(&mut convert::to_storage_version(server, endpoint, object).await?);
+    let mut object = convert::to_storage_version(server, endpoint, object).await?;
+    let bytes = encode_storable(endpoint, &mut object)?;
     let revision = match server.storage.store().create(&endpoint.store_key(&key), bytes.clone()).await {
         Ok(revision) => revision,
         Err(StoreError::Exists { .. }) => return Err(exists().into()),
         Err(error) => return Err(ApiError::from(error).into()),
     };
     note_written(server, endpoint, revision);
-    let stored = StoredObject::parse(&bytes, revision).expect("a just encoded object must parse");
-    Ok(Persisted { written: Written::Stored(stored.into()), effect: Effect::Written })
+    Ok(Persisted { written: Written::Stored(stored(endpoint, &bytes, revision)?), effect: Effect::Written })
 }
 
 /// Stores a changed object, or deletes it if the change completes its deletion. An object that is stored exactly so
@@ -110,7 +114,11 @@ pub(super) async fn update(
         return Ok(Persisted { written: Written::DryRun(object), effect: Effect::Unchanged });
     }
     let store = server.storage.store();
-    let bytes = encode(&mut convert::to_storage_version(server, endpoint, object).await?);
+    let mut object = convert::to_storage_version(server, endpoint, object).await?;
+    let bytes = match removed {
+        true => encode_readable(endpoint, &mut object)?,
+        false => encode_storable(endpoint, &mut object)?,
+    };
     let result = if removed {
         store.delete(key, current.revision).await
     } else if current.is_stored_as(&bytes) {
@@ -126,8 +134,7 @@ pub(super) async fn update(
     note_written(server, endpoint, revision);
     // The writer that removes the last finalizer gets the last state of the object.
     let (revision, effect) = if removed { (current.revision, Effect::Removed) } else { (revision, Effect::Written) };
-    let stored = StoredObject::parse(&bytes, revision).expect("a just encoded object must parse");
-    Ok(Persisted { written: Written::Stored(stored.into()), effect })
+    Ok(Persisted { written: Written::Stored(stored(endpoint, &bytes, revision)?), effect })
 }
 
 /// Returns whether an update completes the deletion of an object, by removing its last finalizer. Namespaces have
@@ -149,14 +156,14 @@ pub(super) async fn mark(
     current: &Arc<StoredObject>,
     marked: Value,
 ) -> Result<Arc<StoredObject>, PersistError> {
-    let bytes = encode(&mut convert::to_storage_version(server, endpoint, marked).await?);
+    let bytes = encode_readable(endpoint, &mut convert::to_storage_version(server, endpoint, marked).await?)?;
     if current.is_stored_as(&bytes) {
         return Ok(current.clone());
     }
     let revision = server.storage.store().update(key, current.revision, bytes.clone()).await;
     let revision = revision.map_err(|error| deletion_error(endpoint, current, error))?;
     note_written(server, endpoint, revision);
-    Ok(Arc::new(StoredObject::parse(&bytes, revision).expect("a just encoded object must parse")))
+    stored(endpoint, &bytes, revision)
 }
 
 /// Deletes an object from the store; returns its last state at the revision of the deletion.
@@ -169,6 +176,27 @@ pub(super) async fn remove(
     let revision = server.storage.store().delete(key, current.revision).await;
     let revision = revision.map_err(|error| deletion_error(endpoint, current, error))?;
     Ok(Arc::new(current.deleted_at(revision)))
+}
+
+/// Deletes a damaged object from the store, whatever its finalizers are.
+pub(crate) async fn remove_damaged(
+    server: &Inner,
+    endpoint: &Endpoint,
+    key: &str,
+    revision: Revision,
+) -> Result<(), PersistError> {
+    match server.storage.store().delete(&endpoint.store_key(key), revision).await {
+        Ok(_) | Err(StoreError::NotFound { .. }) => Ok(()),
+        Err(StoreError::Conflict { .. }) => Err(PersistError::Conflict),
+        Err(error) => Err(ApiError::from(error).into()),
+    }
+}
+
+/// Returns an object that was just stored.
+fn stored(endpoint: &Endpoint, bytes: &[u8], revision: Revision) -> Result<Arc<StoredObject>, PersistError> {
+    let parsed = StoredObject::parse(bytes, revision);
+    let kind = &endpoint.resource.kind;
+    Ok(parsed.map_err(|damage| ApiError::internal(format!("failed to read the {kind} just written: {damage}")))?.into())
 }
 
 fn deletion_error(endpoint: &Endpoint, current: &StoredObject, error: StoreError) -> PersistError {

@@ -7,6 +7,7 @@ mod apply;
 mod client;
 mod conversions;
 mod custom_resources;
+mod damaged;
 mod definitions;
 mod deletion;
 mod every_kind;
