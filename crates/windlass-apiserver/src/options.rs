@@ -200,14 +200,14 @@ pub(crate) struct ListOptions {
     /// Whether the client requests bookmarks.
     pub(crate) bookmarks: bool,
     /// The number of seconds after which the server ends the watch.
-    pub(crate) timeout_seconds: Option<u64>,
+    pub(crate) timeout_seconds: Option<i64>,
 }
 
 impl ListOptions {
     /// Parses and validates the options.
     pub(crate) fn parse(query: &Query<'_>, watch: bool) -> Result<Self> {
         let limit = query.integer("limit")?;
-        let timeout = query.integer("timeoutSeconds")?;
+        let timeout_seconds = query.integer("timeoutSeconds")?;
         let version_match = query.text("resourceVersionMatch");
         let mut options = Self {
             limit: limit.filter(|limit| *limit > 0).map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)),
@@ -216,7 +216,7 @@ impl ListOptions {
             version_match: VersionMatch::Unset,
             send_initial_events: query.optional_flag("sendInitialEvents"),
             bookmarks: query.flag("allowWatchBookmarks"),
-            timeout_seconds: timeout.and_then(|seconds| u64::try_from(seconds).ok()),
+            timeout_seconds,
         };
         let errors = if watch { options.watch_errors(version_match) } else { options.list_errors(version_match) };
         if !errors.is_empty() {

@@ -15,6 +15,7 @@
 
 mod connections;
 mod container;
+mod deadline;
 mod downward;
 mod environment;
 mod images;
@@ -170,7 +171,7 @@ impl Processes {
         };
         if deleting {
             let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or_default();
-            run.end_within(Duration::from_secs(u64::try_from(grace).unwrap_or(0)));
+            run.end_within(deadline::seconds(grace));
         }
         for event in run.take_events() {
             kubelet.event(&pod, event.kind, event.reason, &event.note);

@@ -25,6 +25,8 @@ const BATCH: usize = 256;
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// The minimum duration of a watch without a timeout; it ends after between one and two times this.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
+/// The maximum duration of a watch: longer than any process runs, but short enough to be added to any clock.
+const MAX_TIMEOUT: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
 struct Watcher {
     server: Arc<Inner>,
@@ -108,13 +110,14 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer> {
     Ok(Answer::Watch { chunks: Box::pin(chunks), content_type })
 }
 
-fn timeout(asked: Option<u64>) -> Duration {
+/// Returns how long a watch lasts. One with a negative timeout ends after the initial state, as in kube-apiserver.
+fn timeout(asked: Option<i64>) -> Duration {
     match asked {
-        Some(seconds) if seconds > 0 => Duration::from_secs(seconds),
-        _ => {
+        None | Some(0) => {
             let share = u32::from(uuid::Uuid::new_v4().as_bytes()[0]);
             DEFAULT_TIMEOUT + DEFAULT_TIMEOUT * share / 255
         }
+        Some(seconds) => Duration::from_secs(u64::try_from(seconds).unwrap_or(0)).min(MAX_TIMEOUT),
     }
 }
 

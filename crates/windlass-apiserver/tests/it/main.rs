@@ -17,6 +17,7 @@ mod hostile_definitions;
 mod in_process;
 mod limits;
 mod lists;
+mod numbers;
 mod old_definitions;
 mod plugins;
 mod protocol;

@@ -24,6 +24,7 @@ use windlass_clock::now_in_seconds;
 
 use super::{
     container::Instance,
+    deadline,
     downward::PodAddresses,
     launch::Spawner,
     sources::Sources,
@@ -150,7 +151,7 @@ impl Run {
 
     /// Requests termination within a time. Later calls can only shorten it.
     pub(super) fn end_within(&self, grace: Duration) {
-        let deadline = Instant::now() + grace;
+        let deadline = deadline::after(grace);
         self.stop.send_if_modified(|stop| {
             let nearer = stop.is_none_or(|stop| deadline < stop.deadline);
             if nearer {
@@ -189,7 +190,7 @@ impl Run {
     /// The grace period for termination.
     pub(super) fn grace(&self) -> Duration {
         let seconds = self.pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(GRACE);
-        Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+        deadline::seconds(seconds)
     }
 
     /// Fetches the objects that it refers to.
@@ -204,7 +205,7 @@ impl Run {
     /// Runs the pod from start to end.
     pub(super) async fn live(self: Arc<Self>) {
         let limit = self.pod.spec.as_ref().and_then(|spec| spec.active_deadline_seconds);
-        let limit = limit.and_then(|seconds| Some(Instant::now() + Duration::from_secs(u64::try_from(seconds).ok()?)));
+        let limit = limit.filter(|seconds| *seconds >= 0).map(|seconds| deadline::after(deadline::seconds(seconds)));
         let work = self.clone().work();
         tokio::pin!(work);
         let refresh = self.refresh();
@@ -237,7 +238,7 @@ impl Run {
             }
             while mains.join_next().await.is_some() {}
         }
-        let deadline = self.stop.borrow().map_or_else(|| Instant::now() + self.grace(), |stop| stop.deadline);
+        let deadline = self.stop.borrow().map_or_else(|| deadline::after(self.grace()), |stop| stop.deadline);
         self.stop_sidecars.send_replace(Some(Stop { deadline }));
         let mut stop = self.stop.subscribe();
         loop {

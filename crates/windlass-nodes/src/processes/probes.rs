@@ -12,7 +12,10 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::launch::{ProcessSpec, Spawner};
+use super::{
+    deadline,
+    launch::{ProcessSpec, Spawner},
+};
 
 /// Bytes of a response that are read.
 const ANSWER_MAX: u64 = 4096;
@@ -62,7 +65,7 @@ impl ProbeTarget {
             return self.http(get).await;
         }
         if let Some(pause) = &hook.sleep {
-            sleep(Duration::from_secs(u64::try_from(pause.seconds).unwrap_or(0))).await;
+            sleep(deadline::seconds(pause.seconds)).await;
         }
         Ok(())
     }

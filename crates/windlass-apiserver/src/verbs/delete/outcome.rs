@@ -72,7 +72,8 @@ fn start_grace_period(endpoint: &Endpoint, object: &mut Value, options: &DeleteO
     let requested = options.grace_period.map(|seconds| if seconds < 0 { 1 } else { seconds });
     let Grace::Seconds(seconds) = endpoint.strategy.grace(object, requested) else { return GracePeriod::None };
     if !meta::is_terminating(object) {
-        let end = now + SignedDuration::from_secs(seconds.clamp(0, i64::from(i32::MAX)));
+        let length = SignedDuration::from_secs(seconds.clamp(0, i64::from(i32::MAX)));
+        let end = now.checked_add(length).unwrap_or(Timestamp::MAX);
         meta::set(object, "deletionTimestamp", meta::format_time(end));
         meta::set(object, "deletionGracePeriodSeconds", seconds);
         bump_generation(object);
@@ -85,7 +86,8 @@ fn start_grace_period(endpoint: &Endpoint, object: &mut Value, options: &DeleteO
     match requested {
         Some(period) if period < left => {
             let was: Option<Timestamp> = meta::text(object, "deletionTimestamp").parse().ok();
-            let end = was.map_or(now, |was| was - SignedDuration::from_secs(left - period));
+            let shorter = SignedDuration::from_secs(left.saturating_sub(period));
+            let end = was.and_then(|was| was.checked_sub(shorter).ok()).unwrap_or(now);
             let (end, period) = if end < now { (now, period.min(1)) } else { (end, period) };
             meta::set(object, "deletionTimestamp", meta::format_time(end));
             meta::set(object, "deletionGracePeriodSeconds", period);
@@ -140,6 +142,6 @@ fn mark_as_deleting(object: &mut Value, now: Timestamp) {
 fn bump_generation(object: &mut Value) {
     let generation = meta::generation(object);
     if generation > 0 {
-        meta::set(object, "generation", generation + 1);
+        meta::set(object, "generation", generation.saturating_add(1));
     }
 }

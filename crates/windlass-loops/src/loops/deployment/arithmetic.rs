@@ -51,31 +51,37 @@ fn rounded(number: f64) -> i32 {
     number as i32
 }
 
+/// Adds sizes. Several replica sets of the maximum size do not overflow.
+pub(super) fn sum(sizes: impl IntoIterator<Item = i32>) -> i32 {
+    sizes.into_iter().fold(0, i32::saturating_add)
+}
+
 /// The size of the new replica set in a rolling update; `total` is the current size of all replica sets.
 pub(super) fn new_replicas(desired: i32, surge: i32, total: i32, new: i32) -> i32 {
     let room = desired.saturating_add(surge).saturating_sub(total);
-    if room <= 0 { new } else { new + room.min(desired - new) }
+    if room <= 0 { new } else { new.saturating_add(room.min(desired.saturating_sub(new))) }
 }
 
 /// The sizes of the old replica sets, oldest first, for the next step of a rolling update: first unavailable pods are
 /// removed, then as many as the available pods of all replica sets allow.
 pub(super) fn scale_down_old(desired: i32, posts: Fenceposts, new: Size, old: &[Size]) -> Vec<i32> {
     let mut sizes: Vec<i32> = old.iter().map(|set| set.replicas).collect();
-    let total: i32 = sizes.iter().sum::<i32>() + new.replicas;
-    let at_least = desired - posts.unavailable;
+    let old_total = sum(sizes.iter().copied());
+    let at_least = desired.saturating_sub(posts.unavailable);
     // Unavailable pods of the new replica set must not let more old ones be removed.
-    let most = total - at_least - (new.replicas - new.available);
-    if sizes.iter().sum::<i32>() == 0 || most <= 0 {
+    let unavailable = new.replicas.saturating_sub(new.available);
+    let most = old_total.saturating_add(new.replicas).saturating_sub(at_least).saturating_sub(unavailable);
+    if old_total == 0 || most <= 0 {
         return sizes;
     }
     let mut gone = 0;
     for (size, set) in sizes.iter_mut().zip(old) {
-        let unhealthy = (set.replicas - set.available).clamp(0, (most - gone).max(0));
+        let unhealthy = set.replicas.saturating_sub(set.available).clamp(0, (most - gone).max(0));
         *size -= unhealthy;
         gone += unhealthy;
     }
-    let available = old.iter().map(|set| set.available).sum::<i32>() + new.available;
-    let mut surplus = available - at_least;
+    let available = sum(old.iter().map(|set| set.available)).saturating_add(new.available);
+    let mut surplus = available.saturating_sub(at_least);
     for size in &mut sizes {
         let next = (*size).clamp(0, surplus.max(0));
         *size -= next;
@@ -88,14 +94,14 @@ pub(super) fn scale_down_old(desired: i32, posts: Fenceposts, new: Size, old: &[
 /// `present` is the number of pods in the status.
 pub(super) fn proportional(desired: i32, largest: i32, present: i32, sets: &[Size]) -> Vec<i32> {
     let allowed = if desired > 0 { largest } else { 0 };
-    let to_add = allowed - sets.iter().map(|set| set.replicas).sum::<i32>();
     let mut sizes: Vec<i32> = sets.iter().map(|set| set.replicas).collect();
+    let to_add = allowed.saturating_sub(sum(sizes.iter().copied()));
     if to_add == 0 {
         return sizes;
     }
     let mut added = 0;
     for (size, set) in sizes.iter_mut().zip(sets) {
-        let rest = to_add - added;
+        let rest = to_add.saturating_sub(added);
         let fraction = fraction(desired, largest, present, *set);
         let proportion = if rest == 0 || set.replicas == 0 {
             0
@@ -104,12 +110,12 @@ pub(super) fn proportional(desired: i32, largest: i32, present: i32, sets: &[Siz
         } else {
             fraction.max(rest)
         };
-        *size += proportion;
-        added += proportion;
+        *size = size.saturating_add(proportion);
+        added = added.saturating_add(proportion);
     }
     // The remainder from rounding.
     if let Some(first) = sizes.first_mut() {
-        *first = (*first + to_add - added).max(0);
+        *first = first.saturating_add(to_add.saturating_sub(added)).max(0);
     }
     sizes
 }
@@ -124,7 +130,7 @@ fn fraction(desired: i32, largest: i32, present: i32, set: Size) -> i32 {
     if before == 0 {
         return 0;
     }
-    rounded((f64::from(set.replicas) * f64::from(largest) / f64::from(before)).round()) - set.replicas
+    rounded((f64::from(set.replicas) * f64::from(largest) / f64::from(before)).round()).saturating_sub(set.replicas)
 }
 
 #[cfg(test)]

@@ -8,7 +8,10 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
 };
 
-use super::conditions::{self, AVAILABLE, PROGRESSING, REPLICA_FAILURE, condition, reason};
+use super::{
+    arithmetic::sum,
+    conditions::{self, AVAILABLE, PROGRESSING, REPLICA_FAILURE, condition, reason},
+};
 
 /// The replica sets of a deployment.
 #[derive(Clone, Copy)]
@@ -21,7 +24,7 @@ pub(super) struct Sets<'a> {
 
 impl Sets<'_> {
     fn sum(&self, number: impl Fn(&ReplicaSet) -> i32) -> i32 {
-        self.all.iter().map(number).sum()
+        sum(self.all.iter().map(number))
     }
 
     /// The subject of messages.
@@ -70,7 +73,7 @@ pub(super) fn counted(deployment: &Deployment, sets: Sets<'_>, unavailable: i32,
         updated_replicas: unless_zero(sets.new.map(actual).unwrap_or_default()),
         ready_replicas: unless_zero(sets.sum(ready)),
         available_replicas: unless_zero(available),
-        unavailable_replicas: unless_zero((sets.sum(replicas) - available).max(0)),
+        unavailable_replicas: unless_zero(sets.sum(replicas).saturating_sub(available).max(0)),
         terminating_replicas: terminating(sets.all),
         collision_count: before.collision_count,
         conditions: before.conditions,

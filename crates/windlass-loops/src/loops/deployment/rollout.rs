@@ -10,7 +10,7 @@ use k8s_openapi::{
 
 use super::{
     annotations::{self, REVISION},
-    arithmetic::{self, Fenceposts, Size},
+    arithmetic::{self, Fenceposts, Size, sum},
     conditions::{self, PROGRESSING, condition, reason},
     is_rolling,
     progress::{self, Sets, actual, available, desired, replicas},
@@ -107,7 +107,7 @@ impl Rollout {
         if size > desired {
             self.resize(new, desired);
         } else {
-            let total = self.sets.iter().map(replicas).sum();
+            let total = sum(self.sets.iter().map(replicas));
             self.resize(new, arithmetic::new_replicas(desired, posts.surge, total, size));
         }
         let old: Vec<usize> = self.old().collect();
@@ -177,7 +177,7 @@ impl Rollout {
         let labels = labels.clone();
         selector.match_labels.get_or_insert_default().insert(HASH_LABEL.to_owned(), hash.clone());
         let (desired, surge) = (desired(deployment), self.posts().surge);
-        let total = self.sets.iter().map(replicas).sum();
+        let total = sum(self.sets.iter().map(replicas));
         let size = if is_rolling(deployment) { arithmetic::new_replicas(desired, surge, total, 0) } else { desired };
         let mut set = ReplicaSet {
             metadata: ObjectMeta {
@@ -256,7 +256,7 @@ impl Rollout {
     fn scale_in_proportion(&mut self, mut active: Vec<usize>) {
         let (desired, surge) = (desired(&self.deployment), self.posts().surge);
         let most = desired + surge;
-        let grows = most > active.iter().map(|at| replicas(&self.sets[*at])).sum() && desired > 0;
+        let grows = most > sum(active.iter().map(|at| replicas(&self.sets[*at]))) && desired > 0;
         // Largest first; among equal sizes, the newest grows first and the oldest shrinks first.
         active.sort_by(|first, second| {
             let (first, second) = (&self.sets[*first], &self.sets[*second]);

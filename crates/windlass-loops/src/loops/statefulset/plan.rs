@@ -2,7 +2,7 @@
 //!
 //! Ordered sets take one step at a time and wait until the preceding pods are available; parallel sets do not wait.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -12,7 +12,7 @@ use k8s_openapi::api::{
 use windlass::objects::owner::OwnerError;
 
 use super::{claims, identity};
-use crate::pods;
+use crate::pods::{self, batch};
 
 /// A template and the name of its revision.
 pub(super) struct Revision<'a> {
@@ -96,7 +96,9 @@ pub(super) fn plan(view: &View<'_>) -> Result<Vec<Step>, OwnerError> {
             return Ok(steps);
         }
     }
-    view.roll(&slots, &mut steps);
+    if view.ordinals() == identity::ordinals(view.set) {
+        view.roll(&slots, &mut steps);
+    }
     Ok(steps)
 }
 
@@ -115,9 +117,17 @@ impl View<'_> {
         !self.is_available(pod) || pods::is_terminating(pod)
     }
 
+    /// The ordinals that one plan is about: enough for all pods and a burst of new ones, however many replicas are
+    /// desired.
+    fn ordinals(&self) -> Range<i64> {
+        let all = identity::ordinals(self.set);
+        let window = i64::try_from(self.pods.len() + batch::BURST).unwrap_or(i64::MAX);
+        all.start..all.end.min(all.start.saturating_add(window))
+    }
+
     /// A slot for each ordinal, and the surplus pods, highest ordinal first.
     fn slots(&self) -> Result<(Vec<Slot>, Vec<Arc<Pod>>), OwnerError> {
-        let ordinals = identity::ordinals(self.set);
+        let (all, ordinals) = (identity::ordinals(self.set), self.ordinals());
         let count = usize::try_from(ordinals.end - ordinals.start).unwrap_or(0);
         let mut there: Vec<Option<Arc<Pod>>> = vec![None; count];
         let mut condemned = Vec::new();
@@ -125,6 +135,7 @@ impl View<'_> {
             let Some(ordinal) = identity::ordinal(pod) else { continue };
             match usize::try_from(ordinal - ordinals.start).ok().and_then(|place| there.get_mut(place)) {
                 Some(slot) => *slot = Some(pod.clone()),
+                None if all.contains(&ordinal) => {}
                 None => condemned.push(pod.clone()),
             }
         }

@@ -15,6 +15,7 @@ use windlass_clock::now_in_seconds;
 
 use super::{Instance, Run, RunState, Stop, Stream, Termination, prepare::Prepared};
 use crate::processes::{
+    deadline,
     launch::{Started, Talk, exit_code},
     logs::{self, Log},
     probes::ProbeTarget,
@@ -190,7 +191,7 @@ impl Run {
             End::Unhealthy { why, grace } => {
                 let note = format!("Container {} {why}, will be restarted", container.name);
                 self.event(EventType::Normal, "Killing", note);
-                Some(Instant::now() + grace)
+                Some(deadline::after(grace))
             }
         };
         self.update(&container.name, |seen| seen.ready = false);
@@ -204,7 +205,7 @@ impl Run {
             self.event(EventType::Warning, "Unhealthy", format!("{kind} probe failed: {why}"));
         };
         let grace = |seconds: Option<i64>| {
-            seconds.and_then(|seconds| u64::try_from(seconds).ok()).map_or_else(|| self.grace(), Duration::from_secs)
+            seconds.filter(|seconds| *seconds >= 0).map_or_else(|| self.grace(), deadline::seconds)
         };
         let probes = [&container.startup_probe, &container.liveness_probe, &container.readiness_probe];
         for _ in probes.into_iter().flatten().filter(|probe| probe.grpc.is_some()) {

@@ -246,6 +246,24 @@ async fn a_pod_is_deleted_when_its_processes_have_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pod_with_the_longest_times_runs_and_is_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let machine = Machine::start(folder.path()).await;
+    let times = json!({
+        "restartPolicy": "Never", "terminationGracePeriodSeconds": i64::MAX, "activeDeadlineSeconds": i32::MAX,
+    });
+    for grace in [None, Some(u32::MAX)] {
+        machine.create(pod("p", json!({"command": ["sh", "-c", SLEEP]}), times.clone())).await;
+        machine.phase("p", "Running").await;
+        let params = DeleteParams { grace_period_seconds: grace, ..DeleteParams::default() };
+        machine.pods().delete("p", &params).await.unwrap();
+        let pods = machine.pods();
+        eventually("the pod is deleted", async || pods.get_opt("p").await.unwrap().is_none().then_some(())).await;
+    }
+    machine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_image_is_reported_and_starts_once_the_file_has_an_entry() {
     let folder = tempfile::tempdir().unwrap();
     let machine = Machine::start(folder.path()).await;

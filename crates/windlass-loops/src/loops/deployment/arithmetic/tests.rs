@@ -155,3 +155,18 @@ fn a_missing_annotation_is_replaced_by_the_count_in_the_status() {
     // Nothing is known: the largest gets everything.
     assert_eq!(proportional(20, 20, 0, &sets), [15, 5]);
 }
+
+#[test]
+fn the_largest_sizes_do_not_overflow() {
+    let most = i32::MAX;
+    let (old, new) = (sizes(&[(most, most), (most, 0)]), Size { replicas: most, available: most, max_before: None });
+    for posts in [Fenceposts { surge: most, unavailable: 0 }, Fenceposts { surge: 0, unavailable: most }] {
+        let left = scale_down_old(most, posts, new, &old);
+        assert!(left.iter().all(|size| (0..=most).contains(size)), "{left:?}");
+        assert_eq!(new_replicas(most, posts.surge, sum([most, most, most]), 0).min(0), 0);
+    }
+    for (desired, largest) in [(most, most), (1, 1), (0, most)] {
+        let scaled = proportional(desired, largest, most, &old);
+        assert!(scaled.iter().all(|size| *size >= 0), "{scaled:?}");
+    }
+}

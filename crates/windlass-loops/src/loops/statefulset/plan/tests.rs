@@ -154,3 +154,15 @@ fn a_set_that_is_being_deleted_is_left_alone() {
     };
     assert_eq!(plan(&view).unwrap(), []);
 }
+
+#[test]
+fn the_largest_number_of_replicas_is_planned_in_bursts() {
+    let all = |from: i64, to: i64| (from..to).map(|ordinal| format!("+{ordinal}:new")).collect::<Vec<_>>().join(" ");
+    let spec = json!({ "replicas": i32::MAX, "ordinals": { "start": i32::MAX } });
+    let first = i64::from(i32::MAX);
+    check(spec, "", &all(first, first + 1));
+    let spec = json!({ "replicas": i32::MAX, "podManagementPolicy": "Parallel" });
+    check(spec.clone(), "", &all(0, 500));
+    // A pod beyond the burst is neither surplus nor replaced yet.
+    check(spec, "0:new:ready 9000:old:ready", &all(1, 502));
+}
