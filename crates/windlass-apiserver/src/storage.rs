@@ -25,7 +25,7 @@ use windlass_store::{Error, Event, ListOptions, Revision, Store};
 
 pub(crate) use self::{
     cache::{CacheEvent, Change, ListBody, ResourceCache, Snapshot, write_frame, write_metadata_frame},
-    damage::{Damage, DamagedObject, nests_too_deep},
+    damage::{DamagedObject, nests_too_deep},
     labels::LabelBits,
     object::{StoredObject, encode},
 };

@@ -5,6 +5,7 @@
 
 mod channels;
 mod log;
+mod pieces;
 mod port_forward;
 mod remote;
 mod spdy;

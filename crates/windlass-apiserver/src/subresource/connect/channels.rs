@@ -16,7 +16,10 @@ use tokio_tungstenite::{
     },
 };
 
-use super::next_piece;
+use super::{
+    next_piece,
+    pieces::{Budget, Piece},
+};
 
 /// The number of pieces that wait to be sent. Each is at most one read, some ten kilobytes.
 pub(crate) const OUTGOING: usize = 16;
@@ -60,21 +63,21 @@ fn parse(mut message: Bytes, closes: bool) -> Incoming {
 /// messages can close a channel.
 pub(crate) async fn run<T>(
     socket: WebSocketStream<T>,
-    mut incoming: HashMap<u8, mpsc::Sender<Bytes>>,
+    mut incoming: HashMap<u8, mpsc::Sender<Piece>>,
     mut outgoing: mpsc::Receiver<Outgoing>,
     closes: bool,
 ) where
     T: AsyncRead + AsyncWrite + Unpin + Send,
 {
     let (mut sink, mut source) = socket.split();
+    let budget = Budget::new();
     let reading = async {
         while let Some(Ok(message)) = source.next().await {
             match message {
                 Message::Binary(_) | Message::Text(_) => match parse(message.into_data(), closes) {
                     Incoming::Data(channel, data) => {
                         if let Some(sender) = incoming.get(&channel) {
-                            // A receiver that was dropped does not want the data.
-                            let _ = sender.send(data).await;
+                            budget.send(sender, &data).await;
                         }
                     }
                     Incoming::Close(channel) => drop(incoming.remove(&channel)),

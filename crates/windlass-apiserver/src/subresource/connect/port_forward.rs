@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use bytes::{Bytes, BytesMut};
 use tokio::{io::AsyncWriteExt as _, sync::mpsc, task::JoinSet};
 
-use super::{Target, channels::Outgoing, next_piece, spdy::session::Stream};
+use super::{Target, channels::Outgoing, next_piece, pieces::Piece, spdy::session::Stream};
 use crate::status::ApiError;
 
 /// The number of connections that may wait for their second stream.
@@ -32,11 +32,13 @@ pub(crate) async fn over_streams(target: Target, mut opened: mpsc::Receiver<Stre
             continue;
         };
         let (error, data) = if other.header("streamtype") == "error" { (other, stream) } else { (stream, other) };
+        // Clients send nothing on the stream for errors; dropping its queue discards what they send anyway.
+        let Stream { id: error, .. } = error;
         let target = target.clone();
         running.spawn(async move {
             let port = data.header("port").parse().unwrap_or(0);
             let Stream { id, incoming, outgoing, .. } = data;
-            forward(&target, port, incoming, &outgoing, id, error.id).await;
+            forward(&target, port, incoming, &outgoing, id, error).await;
         });
     }
     // Pending requests end with the connection.
@@ -46,7 +48,7 @@ pub(crate) async fn over_streams(target: Target, mut opened: mpsc::Receiver<Stre
 pub(crate) async fn over_channels(
     target: Target,
     ports: Vec<u16>,
-    incoming: Vec<mpsc::Receiver<Bytes>>,
+    incoming: Vec<mpsc::Receiver<Piece>>,
     outgoing: mpsc::Sender<Outgoing>,
 ) {
     let target = Arc::new(target);
@@ -71,7 +73,7 @@ pub(crate) async fn over_channels(
 async fn forward(
     target: &Target,
     port: u16,
-    mut incoming: mpsc::Receiver<Bytes>,
+    mut incoming: mpsc::Receiver<Piece>,
     outgoing: &mpsc::Sender<Outgoing>,
     data: u32,
     error: u32,
@@ -93,8 +95,8 @@ async fn forward(
     };
     let (mut read, mut write) = tokio::io::split(connection);
     let inwards = async {
-        while let Some(bytes) = incoming.recv().await {
-            if write.write_all(&bytes).await.is_err() {
+        while let Some(piece) = incoming.recv().await {
+            if write.write_all(&piece.bytes).await.is_err() {
                 return;
             }
         }

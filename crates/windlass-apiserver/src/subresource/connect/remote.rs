@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt as _, sync::mpsc};
 
-use super::{channels::Outgoing, next_piece};
+use super::{channels::Outgoing, next_piece, pieces::Piece};
 use crate::{
     pod_connections::{Output, Process, TerminalSize},
     status::Result,
@@ -18,8 +18,8 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The client's side.
 pub(crate) struct Client {
-    pub(crate) stdin: Option<mpsc::Receiver<Bytes>>,
-    pub(crate) resize: Option<mpsc::Receiver<Bytes>>,
+    pub(crate) stdin: Option<mpsc::Receiver<Piece>>,
+    pub(crate) resize: Option<mpsc::Receiver<Piece>>,
     pub(crate) outgoing: mpsc::Sender<Outgoing>,
     pub(crate) stdout: Option<u32>,
     pub(crate) stderr: Option<u32>,
@@ -34,8 +34,8 @@ pub(crate) async fn serve(process: Result<Process>, client: Client) {
         Ok(process) => {
             let typing = async {
                 let (Some(mut from), Some(mut to)) = (stdin, process.stdin) else { return };
-                while let Some(bytes) = from.recv().await {
-                    if to.write_all(&bytes).await.is_err() || to.flush().await.is_err() {
+                while let Some(piece) = from.recv().await {
+                    if to.write_all(&piece.bytes).await.is_err() || to.flush().await.is_err() {
                         return;
                     }
                 }
@@ -43,8 +43,8 @@ pub(crate) async fn serve(process: Result<Process>, client: Client) {
             };
             let resizing = async {
                 let (Some(mut from), Some(to)) = (resize, process.resize) else { return };
-                while let Some(bytes) = from.recv().await {
-                    for size in sizes(&bytes) {
+                while let Some(piece) = from.recv().await {
+                    for size in sizes(&piece.bytes) {
                         let _ = to.send(size).await;
                     }
                 }
@@ -118,6 +118,7 @@ fn sizes(bytes: &[u8]) -> Vec<TerminalSize> {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use proptest::prelude::*;
 
     use super::*;

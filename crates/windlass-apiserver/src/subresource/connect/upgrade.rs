@@ -16,7 +16,7 @@ use tokio_tungstenite::{
 use super::{
     Target,
     channels::{self, OUTGOING},
-    port_forward as forwarding,
+    pieces, port_forward as forwarding,
     remote::{self, Client},
     spdy::session::{self, Stream},
 };
@@ -39,10 +39,8 @@ const PORTS_CHANNELS: &str = "v4.channel.k8s.io";
 const STREAM_PROTOCOL: &str = "x-stream-protocol-version";
 /// The GUID that RFC 6455 appends to a client's key.
 const WEBSOCKET_GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-/// The largest message a client may send.
+/// The largest message a client may send, which is held in memory until it is complete.
 const MESSAGE_MAX: usize = 4 << 20;
-/// The number of pieces that a client may be ahead of the process.
-const INCOMING: usize = 64;
 /// How long a client may take to open the streams of its command.
 const STREAMS_DEADLINE: Duration = Duration::from_secs(30);
 /// How long a client may take to disconnect after its command has ended.
@@ -66,8 +64,8 @@ pub(super) fn remote_command(
     upgrade(call, protocol, async move |upgraded| match protocol {
         Protocol::WebSocket(version) => {
             let (outgoing, to_client) = mpsc::channel(OUTGOING);
-            let (stdin, from_stdin) = mpsc::channel(INCOMING);
-            let (resize, from_resize) = mpsc::channel(INCOMING);
+            let (stdin, from_stdin) = pieces::queue();
+            let (resize, from_resize) = pieces::queue();
             let client = Client {
                 stdin: streams.stdin.then_some(from_stdin),
                 resize: streams.tty.then_some(from_resize),
@@ -110,7 +108,7 @@ pub(super) fn port_forward(call: &Call<'_>, target: Target) -> Result<Answer> {
     upgrade(call, protocol, async move |upgraded| match protocol {
         Protocol::WebSocket(PORTS_CHANNELS) => {
             let (outgoing, to_client) = mpsc::channel(OUTGOING);
-            let (senders, receivers): (Vec<_>, Vec<_>) = ports.iter().map(|_| mpsc::channel(INCOMING)).unzip();
+            let (senders, receivers): (Vec<_>, Vec<_>) = ports.iter().map(|_| pieces::queue()).unzip();
             let incoming = senders.into_iter().enumerate().map(|(index, sender)| (index as u8 * 2, sender)).collect();
             let carrying = channels::run(websocket(upgraded).await, incoming, to_client, false);
             tokio::pin!(carrying);

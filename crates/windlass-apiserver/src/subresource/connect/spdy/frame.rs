@@ -8,12 +8,26 @@ use super::SpdyError;
 const FIN: u8 = 0x01;
 /// The largest accepted control frame.
 const CONTROL_MAX: usize = 64 << 10;
-/// The largest accepted data frame.
-const DATA_MAX: usize = 8 << 20;
 /// The length of the header of every frame.
 const HEAD: usize = 8;
 
-/// A frame.
+/// Decodes the frames of a connection. Data frames, which may be large, are returned in pieces as they arrive, so only
+/// control frames have to be complete in the buffer.
+#[derive(Debug, Default)]
+pub(crate) struct Decoder {
+    /// The data frame whose rest is still to come.
+    open: Option<OpenFrame>,
+}
+
+/// A data frame that has begun.
+#[derive(Debug)]
+struct OpenFrame {
+    stream: u32,
+    fin: bool,
+    left: usize,
+}
+
+/// A frame, or a piece of a data frame; the last piece has its flags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Frame {
     /// Bytes of a stream.
@@ -36,14 +50,50 @@ pub(crate) enum Frame {
     Other,
 }
 
-/// Removes the next frame from the buffer; returns `None` until it is complete.
-pub(crate) fn decode(buffer: &mut BytesMut) -> Result<Option<Frame>, SpdyError> {
+impl Decoder {
+    /// Removes the next frame or piece from the buffer; returns `None` until there is one.
+    pub(crate) fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Frame>, SpdyError> {
+        if self.open.is_none() {
+            match decode(buffer)? {
+                Some(Begun::Data(open)) => self.open = Some(open),
+                Some(Begun::Control(frame)) => return Ok(Some(frame)),
+                None => return Ok(None),
+            }
+        }
+        let Some(OpenFrame { stream, fin, left }) = &mut self.open else { return Ok(None) };
+        if buffer.is_empty() && *left > 0 {
+            return Ok(None);
+        }
+        let data = buffer.split_to(buffer.len().min(*left)).freeze();
+        *left -= data.len();
+        let is_last = *left == 0;
+        let piece = Frame::Data { stream: *stream, fin: *fin && is_last, data };
+        if is_last {
+            self.open = None;
+        }
+        Ok(Some(piece))
+    }
+}
+
+/// The beginning of a frame.
+enum Begun {
+    Control(Frame),
+    Data(OpenFrame),
+}
+
+/// Removes the next control frame, or the header of the next data frame, from the buffer.
+fn decode(buffer: &mut BytesMut) -> Result<Option<Begun>, SpdyError> {
     let Some(&head) = buffer.first_chunk::<HEAD>() else { return Ok(None) };
     let first = u32::from_be_bytes([head[0], head[1], head[2], head[3]]);
     let flags = head[4];
     let length = u32::from_be_bytes([0, head[5], head[6], head[7]]) as usize;
     let control = first >> 31 == 1;
-    if length > if control { CONTROL_MAX } else { DATA_MAX } {
+    let fin = flags & FIN != 0;
+    if !control {
+        buffer.advance(HEAD);
+        return Ok(Some(Begun::Data(OpenFrame { stream: first, fin, left: length })));
+    }
+    if length > CONTROL_MAX {
         return Err(SpdyError::TooLarge);
     }
     if buffer.len() < HEAD + length {
@@ -52,14 +102,10 @@ pub(crate) fn decode(buffer: &mut BytesMut) -> Result<Option<Frame>, SpdyError> 
     }
     buffer.advance(HEAD);
     let body = buffer.split_to(length).freeze();
-    let fin = flags & FIN != 0;
-    if !control {
-        return Ok(Some(Frame::Data { stream: first, fin, data: body }));
-    }
     if first >> 16 & 0x7fff != 3 {
         return Err(SpdyError::Frame);
     }
-    control_frame(first & 0xffff, fin, body).map(Some).ok_or(SpdyError::Frame)
+    control_frame(first & 0xffff, fin, body).map(|frame| Some(Begun::Control(frame))).ok_or(SpdyError::Frame)
 }
 
 fn control_frame(kind: u32, fin: bool, mut body: Bytes) -> Option<Frame> {
@@ -140,6 +186,35 @@ mod tests {
 
     use super::*;
 
+    /// Returns the bytes and the end of each stream in their order, and the other frames.
+    fn contents(frames: &[Frame]) -> Vec<String> {
+        let contents = frames.iter().flat_map(|frame| match frame {
+            Frame::Data { stream, fin, data } => {
+                let bytes = data.iter().map(|byte| format!("{stream} {byte}"));
+                bytes.chain(fin.then(|| format!("{stream} end"))).collect()
+            }
+            other => vec![format!("{other:?}")],
+        });
+        contents.collect()
+    }
+
+    #[test]
+    fn a_large_data_frame_is_returned_in_pieces() {
+        let mut wire = BytesMut::new();
+        encode(&Frame::Data { stream: 1, fin: true, data: vec![7; (1 << 24) - 1].into() }, &mut wire);
+        let (mut decoder, mut buffer, mut read) = (Decoder::default(), BytesMut::new(), 0);
+        for piece in wire.chunks(1000) {
+            buffer.extend_from_slice(piece);
+            while let Some(frame) = decoder.decode(&mut buffer).unwrap() {
+                let Frame::Data { stream: 1, fin, data } = frame else { panic!("{frame:?}") };
+                read += data.len();
+                assert_eq!(fin, read == (1 << 24) - 1);
+            }
+            assert!(buffer.is_empty(), "{} bytes are kept", buffer.len());
+        }
+        assert_eq!(read, (1 << 24) - 1);
+    }
+
     fn frames() -> impl Strategy<Value = Frame> {
         let bytes = || proptest::collection::vec(any::<u8>(), 0..200).prop_map(Bytes::from);
         let id = || 1..0x7fff_ffff_u32;
@@ -160,14 +235,14 @@ mod tests {
         fn frames_survive_the_wire_however_it_is_cut(frames in proptest::collection::vec(frames(), 0..10), cut in 1..50usize) {
             let mut wire = BytesMut::new();
             frames.iter().for_each(|frame| encode(frame, &mut wire));
-            let (mut buffer, mut read) = (BytesMut::new(), Vec::new());
+            let (mut decoder, mut buffer, mut read) = (Decoder::default(), BytesMut::new(), Vec::new());
             for piece in wire.chunks(cut) {
                 buffer.extend_from_slice(piece);
-                while let Some(frame) = decode(&mut buffer).unwrap() {
+                while let Some(frame) = decoder.decode(&mut buffer).unwrap() {
                     read.push(frame);
                 }
             }
-            prop_assert_eq!(read, frames);
+            prop_assert_eq!(contents(&read), contents(&frames));
             prop_assert!(buffer.is_empty());
         }
 
@@ -177,7 +252,8 @@ mod tests {
             if control && buffer.len() > 8 {
                 buffer[..7].copy_from_slice(&[0x80, 3, 0, kind, 0, 0, 0]);
             }
-            while let Ok(Some(_)) = decode(&mut buffer) {}
+            let mut decoder = Decoder::default();
+            while let Ok(Some(_)) = decoder.decode(&mut buffer) {}
         }
     }
 }

@@ -10,13 +10,14 @@ use tokio::{
 
 use super::{
     SpdyError,
-    frame::{self, Frame},
+    frame::{self, Decoder, Frame},
     headers::{Headers, Reader, Writer},
 };
-use crate::subresource::connect::channels::{OUTGOING, Outgoing};
+use crate::subresource::connect::{
+    channels::{OUTGOING, Outgoing},
+    pieces::{self, Budget, Piece},
+};
 
-/// The number of pieces of a stream that wait for their reader before the connection blocks.
-const INCOMING: usize = 64;
 /// The number of new streams that wait to be accepted.
 const NEW_STREAMS: usize = 16;
 /// The maximum number of open streams per client.
@@ -26,13 +27,18 @@ const REFUSED_STREAM: u32 = 3;
 /// The largest piece of data in one frame.
 const PIECE: usize = 32 << 10;
 
+/// The headers that the server reads; others are not kept.
+const NAMES: [&str; 3] = ["streamtype", "port", "requestid"];
+/// The longest value of a header that is kept.
+const VALUE_MAX: usize = 256;
+
 /// A stream that the client has opened.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) id: u32,
     pub(crate) headers: Headers,
     /// The incoming data; ends when the client closes its side.
-    pub(crate) incoming: mpsc::Receiver<Bytes>,
+    pub(crate) incoming: mpsc::Receiver<Piece>,
     /// Accepts data for the client, under `id`.
     pub(crate) outgoing: mpsc::Sender<Outgoing>,
 }
@@ -58,11 +64,17 @@ async fn run<T: AsyncRead + AsyncWrite + Send>(io: T, streams: mpsc::Sender<Stre
     let (sender, mut outgoing) = mpsc::channel(OUTGOING);
     let (control, mut answers) = mpsc::channel::<Frame>(OUTGOING);
     let reading = async move {
-        let mut connection =
-            Connection { streams, incoming: HashMap::new(), reader: Reader::new(), sender: Some(sender) };
+        let mut connection = Connection {
+            streams,
+            incoming: HashMap::new(),
+            budget: Budget::new(),
+            reader: Reader::new(),
+            sender: Some(sender),
+        };
+        let mut decoder = Decoder::default();
         let mut buffer = BytesMut::with_capacity(16 << 10);
         loop {
-            while let Some(frame) = frame::decode(&mut buffer)? {
+            while let Some(frame) = decoder.decode(&mut buffer)? {
                 connection.receive(frame, &control).await?;
             }
             match read.read_buf(&mut buffer).await {
@@ -118,7 +130,8 @@ fn encode(sent: Outgoing, buffer: &mut BytesMut) {
 /// The state of the receiving side.
 struct Connection {
     streams: mpsc::Sender<Stream>,
-    incoming: HashMap<u32, mpsc::Sender<Bytes>>,
+    incoming: HashMap<u32, mpsc::Sender<Piece>>,
+    budget: Budget,
     reader: Reader,
     /// Cloned for every stream; dropped when the client opens no more streams.
     sender: Option<mpsc::Sender<Outgoing>>,
@@ -129,7 +142,8 @@ impl Connection {
     async fn receive(&mut self, frame: Frame, answers: &mpsc::Sender<Frame>) -> Result<(), SpdyError> {
         match frame {
             Frame::SynStream { stream, fin, headers } => {
-                let headers = self.reader.read(&headers)?;
+                let mut headers = self.reader.read(&headers)?;
+                headers.retain(|(name, value)| NAMES.contains(&name.as_str()) && value.len() <= VALUE_MAX);
                 let known = self.incoming.contains_key(&stream);
                 let Some(outgoing) = self.sender.clone().filter(|_| !known && self.incoming.len() < STREAMS_MAX) else {
                     let _ = answers.send(Frame::RstStream { stream, status: REFUSED_STREAM }).await;
@@ -137,7 +151,7 @@ impl Connection {
                 };
                 // The reply must precede all data on the stream.
                 let _ = answers.send(Frame::SynReply { stream, fin: false, headers: Bytes::new() }).await;
-                let (sender, incoming) = mpsc::channel(INCOMING);
+                let (sender, incoming) = pieces::queue();
                 if !fin {
                     self.incoming.insert(stream, sender);
                 }
@@ -148,11 +162,8 @@ impl Connection {
                 }
             }
             Frame::Data { stream, fin, data } => {
-                if let Some(sender) = self.incoming.get(&stream)
-                    && !data.is_empty()
-                {
-                    // A receiver that was dropped does not want the data.
-                    let _ = sender.send(data).await;
+                if let Some(sender) = self.incoming.get(&stream) {
+                    self.budget.send(sender, &data).await;
                 }
                 if fin {
                     self.incoming.remove(&stream);
@@ -190,9 +201,9 @@ mod tests {
         let mut wire = BytesMut::new();
         frames.iter().for_each(|frame| frame::encode(frame, &mut wire));
         client.write_all(&wire).await.unwrap();
-        let (mut buffer, mut answers) = (BytesMut::new(), Vec::new());
+        let (mut decoder, mut buffer, mut answers) = (Decoder::default(), BytesMut::new(), Vec::new());
         while answers.len() < expected {
-            match frame::decode(&mut buffer).unwrap() {
+            match decoder.decode(&mut buffer).unwrap() {
                 Some(frame) => answers.push(frame),
                 None => assert_ne!(client.read_buf(&mut buffer).await.unwrap(), 0, "the connection ended"),
             }
@@ -216,8 +227,8 @@ mod tests {
         assert_eq!(answers[1], Frame::Ping { id: 7 });
         let mut stream = opened.recv().await.unwrap();
         assert_eq!(stream.header("streamtype"), "data");
-        assert_eq!(stream.incoming.recv().await.unwrap(), "hello");
-        assert_eq!(stream.incoming.recv().await, None);
+        assert_eq!(stream.incoming.recv().await.unwrap().bytes, "hello");
+        assert!(stream.incoming.recv().await.is_none());
         stream.outgoing.send(Outgoing::Data(1, Bytes::from_static(b"world"))).await.unwrap();
         stream.outgoing.send(Outgoing::Close(1)).await.unwrap();
         let answers = talk(&mut client, &[], 2).await;
@@ -225,6 +236,57 @@ mod tests {
         assert_eq!(answers[1], Frame::Data { stream: 1, fin: true, data: Bytes::new() });
         drop(client);
         running.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_client_that_is_ahead_of_its_readers_is_not_read() {
+        let (mut client, server) = tokio::io::duplex(64 << 10);
+        let (mut opened, connection) = session(server);
+        let running = tokio::spawn(connection);
+        let mut writer = Writer::new();
+        let mut wire = BytesMut::new();
+        for stream in (1..20).step_by(2) {
+            let headers = writer.write(&vec![("streamtype".to_owned(), "x".repeat(1 << 14))]).into();
+            frame::encode(&Frame::SynStream { stream, fin: false, headers }, &mut wire);
+            frame::encode(&Frame::Data { stream, fin: true, data: vec![0; 1 << 20].into() }, &mut wire);
+        }
+        let (mut taken, mut streams) = (0, Vec::new());
+        loop {
+            tokio::select! {
+                biased;
+                written = client.write(&wire[taken..]) => taken += written.unwrap(),
+                stream = opened.recv() => streams.push(stream.unwrap()),
+                // Nothing can proceed: the client cannot write, and there is no new stream.
+                () = blocked() => break,
+            }
+        }
+        assert!(taken < 2 << 20, "{taken} bytes were read without a reader");
+        assert!(streams.iter().all(|stream| stream.header("streamtype").is_empty()), "long headers are kept");
+        // Readers that catch up get everything.
+        let writing = async { client.write_all(&wire[taken..]).await.unwrap() };
+        let reading = async {
+            let mut read = 0;
+            for at in 0..10 {
+                if at == streams.len() {
+                    streams.push(opened.recv().await.unwrap());
+                }
+                while let Some(piece) = streams[at].incoming.recv().await {
+                    read += piece.bytes.len();
+                }
+            }
+            read
+        };
+        let ((), read) = tokio::join!(writing, reading);
+        assert_eq!(read, 10 << 20);
+        drop(client);
+        running.await.unwrap();
+    }
+
+    /// Resolves when all other tasks of a current-thread runtime have run until they wait.
+    async fn blocked() {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
     }
 
     #[tokio::test]
