@@ -7,8 +7,9 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client,
     api::{DeleteParams, DynamicObject, ListParams},
-    core::ApiResource,
+    core::{ApiResource, Request},
 };
+use serde::Deserialize;
 
 use crate::discovery::{Served, ServedResource};
 
@@ -133,7 +134,7 @@ async fn try_delete_all(
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
     let (everything, background) = (ListParams::default(), DeleteParams::background());
     let lists = one.has("list");
-    let found = if lists { api.list_metadata(&everything).await?.items } else { Vec::new() };
+    let found = if lists { list(client, &api).await? } else { Vec::new() };
     if lists && found.is_empty() {
         return Ok(());
     }
@@ -145,12 +146,13 @@ async fn try_delete_all(
         }
     }
     if one.has("deletecollection") {
-        api.delete_collection(&background, &everything).await?;
+        let request = Request::new(api.resource_url()).delete_collection(&background, &everything);
+        let Skipped {} = client.request(request.map_err(kube::Error::BuildRequest)?).await?;
     } else {
         let names = found.iter().filter_map(|object| object.metadata.name.as_deref());
         try_join_all(names.map(|name| delete_one(&api, name, &background))).await?;
     }
-    let left = if lists { api.list_metadata(&everything).await?.items } else { Vec::new() };
+    let left = if lists { list(client, &api).await? } else { Vec::new() };
     if left.is_empty() {
         rest.estimate = 0;
         return Ok(());
@@ -168,6 +170,33 @@ async fn try_delete_all(
         ));
     }
     Ok(())
+}
+
+/// A list of objects, of which only the parts are read that are needed: the rest may nest deeper than a parser accepts.
+#[derive(Deserialize)]
+struct Found {
+    items: Vec<FoundObject>,
+}
+
+#[derive(Deserialize)]
+struct FoundObject {
+    metadata: FoundMetadata,
+}
+
+#[derive(Deserialize)]
+struct FoundMetadata {
+    name: Option<String>,
+    finalizers: Option<Vec<String>>,
+}
+
+/// A response whose contents are not needed.
+#[derive(Deserialize)]
+struct Skipped {}
+
+async fn list(client: &Client, api: &Api<DynamicObject>) -> Result<Vec<FoundObject>, kube::Error> {
+    let request = Request::new(api.resource_url()).list_metadata(&ListParams::default());
+    let found: Found = client.request(request.map_err(kube::Error::BuildRequest)?).await?;
+    Ok(found.items)
 }
 
 async fn delete_one(api: &Api<DynamicObject>, name: &str, params: &DeleteParams) -> Result<(), kube::Error> {

@@ -88,6 +88,19 @@ async fn a_namespace_is_deleted_with_everything_in_it() {
 }
 
 #[tokio::test]
+async fn a_namespace_with_a_deeply_nested_object_is_deleted() {
+    let plane = plane().await;
+    plane.define_as(&definition("foos", "Foo", "Namespaced")).await;
+    let spec = format!("{}1{}", r#"{"a":"#.repeat(500), "}".repeat(500));
+    let body = format!(r#"{{"apiVersion":"example.com/v1","kind":"Foo","metadata":{{"name":"deep"}},"spec":{spec}}}"#);
+    let path = format!("/apis/example.com/v1/namespaces/{}/foos", plane.namespace());
+    let request = http::Request::post(path).header("content-type", "application/json").body(body.into_bytes());
+    plane.client().request_text(request.unwrap()).await.unwrap();
+    delete(&plane).await;
+    gone(&plane).await;
+}
+
+#[tokio::test]
 async fn a_recreated_namespace_is_empty_and_stays() {
     let plane = plane().await;
     let maps = plane.api::<ConfigMap>();
