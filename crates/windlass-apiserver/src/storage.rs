@@ -6,6 +6,7 @@
 
 mod cache;
 mod damage;
+mod history;
 mod labels;
 mod object;
 
@@ -26,6 +27,7 @@ use windlass_store::{Error, Event, ListOptions, Revision, Store};
 pub(crate) use self::{
     cache::{CacheEvent, Change, ListBody, ResourceCache, Snapshot, write_frame, write_metadata_frame},
     damage::{DamagedObject, nests_too_deep},
+    history::History,
     labels::LabelBits,
     object::{StoredObject, encode},
 };
@@ -64,6 +66,18 @@ impl Storage {
         let mut caches = self.caches.write();
         let new = || Arc::new(ResourceCache::new(prefix, Revision(self.applied.load(Ordering::Acquire))));
         caches.entry(prefix.into()).or_insert_with(new).clone()
+    }
+
+    /// Returns the events of a resource after a revision that its log no longer has, from the store's history.
+    pub(crate) async fn history(&self, cache: &ResourceCache, after: Revision) -> Result<History, Error> {
+        History::open(self.store(), cache.prefix(), after).await
+    }
+
+    /// Returns the next events of a history, when the caches have them too.
+    pub(crate) async fn next_in(&self, history: &mut History) -> Result<(Revision, Vec<Arc<CacheEvent>>), Error> {
+        let (to, events) = history.next(self.store()).await?;
+        self.reached(to).await;
+        Ok((to, events))
     }
 
     /// Drops an empty cache with its log. Tasks that hold it keep it.

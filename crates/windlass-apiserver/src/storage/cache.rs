@@ -1,8 +1,8 @@
 //! The newest state of a resource, and the log of its changes.
 //!
 //! The state is a persistent map: a reader gets a snapshot in constant time and never blocks a writer. Watchers read
-//! the log by revision. None has a queue of its own, so a slow watcher costs nothing and is cut off when the log has
-//! moved past it.
+//! the log by revision. None has a queue of its own, so a slow watcher costs nothing. When the log has moved past it, it
+//! reads the store's history ([`super::History`]) until it has caught up.
 
 use std::{collections::VecDeque, ops::Bound, sync::Arc};
 
@@ -21,8 +21,13 @@ use super::{
 
 /// The maximum number of events in the log.
 const MAX_EVENTS: usize = 20_000;
-/// The maximum number of bytes in the log: a few minutes of changes in an ordinary cluster.
+/// The number of bytes above which the log is cut: a few minutes of changes in an ordinary cluster. Watchers that are
+/// further behind read the store's history.
 const MAX_BYTES: usize = 3 << 20;
+/// The number of events that the log keeps, however large they are.
+const MIN_EVENTS: usize = 16;
+/// The number of bytes after which a batch of events ends. A batch has at least one event.
+pub(super) const BATCH_BYTES: usize = 1 << 20;
 
 /// Objects by `namespace/name` (or `name`), in the order of lists.
 type Objects = OrdMap<Arc<str>, Cached>;
@@ -147,6 +152,38 @@ pub(crate) struct CacheEvent {
     pub(crate) frame: Bytes,
 }
 
+impl CacheEvent {
+    /// Returns the event of a write.
+    fn written(
+        previous: Option<Arc<StoredObject>>,
+        key: &str,
+        value: &[u8],
+        revision: Revision,
+    ) -> Result<Self, Damage> {
+        let change = if previous.is_some() { Change::Modified } else { Change::Added };
+        let (before, after) = brackets(change);
+        let (object, frame) = StoredObject::framed(value, revision, before, after)?;
+        Ok(Self { change, object: named(key, object)?.into(), previous, frame })
+    }
+
+    /// Returns the event of a deletion.
+    fn removed(previous: Arc<StoredObject>, revision: Revision) -> Self {
+        let (before, after) = brackets(Change::Deleted);
+        let (last, frame) = previous.deleted_in(revision, before, after);
+        Self { change: Change::Deleted, object: last.into(), previous: Some(previous), frame }
+    }
+
+    /// Returns the event of a write in the store's history; `None` if it changes nothing that watchers see.
+    pub(super) fn rebuilt(event: &Event, previous: Option<Arc<StoredObject>>) -> Option<Self> {
+        let written = match &event.value {
+            Some(value) => Self::written(previous.clone(), &event.key, value, event.revision).ok(),
+            None => None,
+        };
+        // A damaged object looks deleted.
+        written.or_else(|| Some(Self::removed(previous?, event.revision)))
+    }
+}
+
 /// Returns the beginning and end of a line of a JSON watch.
 fn brackets(change: Change) -> (&'static [u8], &'static [u8]) {
     let before: &[u8] = match change {
@@ -241,14 +278,21 @@ impl ResourceCache {
         self.changed.notified()
     }
 
-    /// Returns at most `limit` events after a revision; `None` if some of them are no longer kept.
+    /// Returns the next events after a revision: at most `limit`, and about [`BATCH_BYTES`]. Returns `None` if some of
+    /// them are no longer kept.
     pub(crate) fn events_after(&self, revision: Revision, limit: usize) -> Option<Vec<Arc<CacheEvent>>> {
         let state = self.state.read();
         if revision < state.log_start {
             return None;
         }
         let from = state.log.partition_point(|event| event.object.revision <= revision);
-        Some(state.log.range(from..).take(limit).cloned().collect())
+        let mut bytes = 0;
+        let fitting = |event: &&Arc<CacheEvent>| {
+            let fits = bytes < BATCH_BYTES;
+            bytes += event.object.size();
+            fits
+        };
+        Some(state.log.range(from..).take(limit).take_while(fitting).cloned().collect())
     }
 
     /// Returns the lines of all events after a revision whose keys begin with a prefix, with the revision of the last
@@ -330,34 +374,70 @@ impl State {
         self.damaged.remove(key);
         let Some(value) = &event.value else { return self.remove(key, event.revision) };
         let previous = self.objects.get(key).map(|cached| cached.object.clone());
-        let change = if previous.is_some() { Change::Modified } else { Change::Added };
-        let (before, after) = brackets(change);
-        let parsed = StoredObject::framed(value, event.revision, before, after);
-        let (object, frame) = match parsed.and_then(|(object, frame)| Ok((named(key, object)?, frame))) {
-            Ok(parsed) => parsed,
+        match CacheEvent::written(previous, key, value, event.revision) {
+            Ok(written) => {
+                self.objects.insert(key.into(), Cached::new(written.object.clone()));
+                Some(written)
+            }
             Err(damage) => {
                 self.damaged.insert(prefix, key, event.revision, damage);
-                return self.remove(key, event.revision);
+                self.remove(key, event.revision)
             }
-        };
-        let object = Arc::new(object);
-        self.objects.insert(key.into(), Cached::new(object.clone()));
-        Some(CacheEvent { change, object, previous, frame })
+        }
     }
 
     /// Removes an object, if there is one.
     fn remove(&mut self, key: &str, revision: Revision) -> Option<CacheEvent> {
         let previous = self.objects.remove(key)?.object;
-        let (before, after) = brackets(Change::Deleted);
-        let (last, frame) = previous.deleted_in(revision, before, after);
-        Some(CacheEvent { change: Change::Deleted, object: last.into(), previous: Some(previous), frame })
+        Some(CacheEvent::removed(previous, revision))
     }
 
     fn trim(&mut self) {
-        while self.log.len() > MAX_EVENTS || self.log_bytes > MAX_BYTES {
+        while self.log.len() > MAX_EVENTS || (self.log_bytes > MAX_BYTES && self.log.len() > MIN_EVENTS) {
             let Some(event) = self.log.pop_front() else { break };
             self.log_bytes -= event.object.size();
             self.log_start = event.object.revision;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(name: &str, revision: u64, size: usize) -> Event {
+        let value = format!(r#"{{"metadata":{{"name":"{name}"}},"data":"{}"}}"#, "x".repeat(size));
+        Event { key: format!("/core/things/{name}").into(), revision: Revision(revision), value: Some(value.into()) }
+    }
+
+    fn revisions(events: Option<Vec<Arc<CacheEvent>>>) -> Option<Vec<u64>> {
+        events.map(|events| events.iter().map(|event| event.object.revision.0).collect())
+    }
+
+    #[test]
+    fn large_events_stay_in_the_log() {
+        let cache = ResourceCache::new("/core/things/", Revision(1));
+        cache.apply(&[write("a", 2, 2 * MAX_BYTES)]);
+        assert_eq!(revisions(cache.events_after(Revision(1), 10)), Some(vec![2]));
+        for revision in 3..=20 {
+            cache.apply(&[write("b", revision, 1 << 20)]);
+        }
+        let oldest_kept = 21 - MIN_EVENTS as u64;
+        assert_eq!(revisions(cache.events_after(Revision(oldest_kept - 2), 10)), None);
+        assert_eq!(revisions(cache.events_after(Revision(oldest_kept - 1), 10)), Some(vec![oldest_kept]));
+    }
+
+    #[test]
+    fn a_batch_ends_after_some_bytes() {
+        let cache = ResourceCache::new("/core/things/", Revision(1));
+        cache.apply(&[
+            write("a", 2, 10),
+            write("b", 3, BATCH_BYTES / 2),
+            write("c", 4, BATCH_BYTES),
+            write("d", 5, 10),
+        ]);
+        assert_eq!(revisions(cache.events_after(Revision(1), 10)), Some(vec![2, 3, 4]));
+        assert_eq!(revisions(cache.events_after(Revision(4), 10)), Some(vec![5]));
+        assert_eq!(revisions(cache.events_after(Revision(1), 1)), Some(vec![2]));
     }
 }

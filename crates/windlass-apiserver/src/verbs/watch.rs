@@ -1,11 +1,12 @@
-//! Watches: the initial state, then the log of changes, until one side ends the watch.
+//! Watches: the initial state, then the log of changes, until one side ends the watch. A watcher that the log has moved
+//! past reads the store's history until it has caught up.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
-use windlass_store::Revision;
+use windlass_store::{Error as StoreError, Revision};
 
 use crate::{
     call::{Answer, Call},
@@ -15,12 +16,14 @@ use crate::{
     selection::Selection,
     server::Inner,
     status::{ApiError, Result},
-    storage::{CacheEvent, Change, StoredObject},
+    storage::{CacheEvent, Change, History, StoredObject},
     write::convert,
 };
 
 /// The number of events read from the log at once: enough to catch up quickly, few enough to release the lock soon.
 const BATCH: usize = 256;
+/// The number of bytes after which a chunk of the initial state ends.
+const INITIAL_BYTES: usize = 256 << 10;
 /// The interval of bookmarks.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// The minimum duration of a watch without a timeout; it ends after between one and two times this.
@@ -35,6 +38,8 @@ struct Watcher {
     format: EventFormat,
     /// The revision up to which everything has been sent.
     cursor: Revision,
+    /// The store's history, while the log has moved past the cursor.
+    history: Option<History>,
     /// The rest of the initial state.
     initial: std::vec::IntoIter<Arc<StoredObject>>,
     /// Whether to announce the end of the initial state.
@@ -96,6 +101,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer> {
         selection,
         format,
         cursor,
+        history: None,
         initial: initial.into_iter(),
         announce_end: options.send_initial_events == Some(true) && options.bookmarks,
         bookmarks,
@@ -118,6 +124,14 @@ fn timeout(asked: Option<i64>) -> Duration {
             DEFAULT_TIMEOUT + DEFAULT_TIMEOUT * share / 255
         }
         Some(seconds) => Duration::from_secs(u64::try_from(seconds).unwrap_or(0)).min(MAX_TIMEOUT),
+    }
+}
+
+/// Returns `None` if the history of a watch is no longer available, and other errors.
+fn unless_expired<T>(error: StoreError) -> Result<Option<T>> {
+    match error {
+        StoreError::Compacted { .. } | StoreError::Future { .. } | StoreError::WatchInterrupted => Ok(None),
+        error => Err(error.into()),
     }
 }
 
@@ -148,9 +162,20 @@ impl Watcher {
             changed.as_mut().enable();
             // Read before the log: if the log then has no more events, everything up to this revision has been sent.
             let applied = self.server.storage.applied();
-            let lines = match self.converts {
-                true => self.converted_lines().await,
-                false => Ok(self.lines()),
+            let lines = match self.from_log().await {
+                Ok(None) => {
+                    let (server, deadline) = (self.server.clone(), self.deadline);
+                    tokio::select! {
+                        lines = self.from_history() => lines,
+                        () = tokio::time::sleep_until(deadline) => return None,
+                        () = server.stopping() => return None,
+                        () = retired(&endpoint) => return None,
+                    }
+                }
+                lines => {
+                    self.history = None;
+                    lines
+                }
             };
             let (to, chunk) = match lines {
                 Ok(Some(lines)) => lines,
@@ -194,43 +219,66 @@ impl Watcher {
     /// Returns a part of the initial state.
     fn next_initial(&mut self) -> Option<Bytes> {
         let mut out = Vec::new();
-        for object in self.initial.by_ref().take(BATCH) {
+        while out.len() < INITIAL_BYTES
+            && let Some(object) = self.initial.next()
+        {
             self.format.write(&self.endpoint, Change::Added, &object, &mut out);
         }
         (!out.is_empty()).then(|| out.into())
     }
 
-    /// Returns the next events as lines, with the revision of the last one; `None` if some are no longer kept.
-    fn lines(&mut self) -> Option<(Revision, Bytes)> {
-        let endpoint = self.endpoint.clone();
-        let as_stored = endpoint.served_as_stored_after() == Revision(0);
-        if self.format.is_plain_json() && as_stored && self.selection.is_everything() {
-            return endpoint.cache.lines_after(self.cursor, &self.selection.prefix, BATCH);
+    /// Returns the next events of the log as lines, with the revision of the last one; `None` if some are no longer
+    /// kept.
+    async fn from_log(&mut self) -> Result<Option<(Revision, Bytes)>> {
+        let cache = &self.endpoint.cache;
+        let as_stored = self.endpoint.served_as_stored_after() == Revision(0);
+        if self.format.is_plain_json() && as_stored && self.selection.is_everything() && !self.converts {
+            return Ok(cache.lines_after(self.cursor, &self.selection.prefix, BATCH));
         }
-        let events = endpoint.cache.events_after(self.cursor, BATCH)?;
+        let Some(events) = cache.events_after(self.cursor, BATCH) else { return Ok(None) };
         let to = events.last().map_or(self.cursor, |event| event.object.revision);
-        let mut out = Vec::new();
-        for event in &events {
-            self.write(event, &mut out);
-        }
-        Some((to, out.into()))
+        Ok(Some((to, self.lines(&events).await?)))
     }
 
-    /// Returns the same for objects that a webhook converts.
-    async fn converted_lines(&mut self) -> Result<Option<(Revision, Bytes)>> {
-        let Some(events) = self.endpoint.cache.events_after(self.cursor, BATCH) else { return Ok(None) };
-        let to = events.last().map_or(self.cursor, |event| event.object.revision);
+    /// Waits for the next events in the store's history; returns `None` if some were compacted.
+    async fn from_history(&mut self) -> Result<Option<(Revision, Bytes)>> {
+        let server = self.server.clone();
+        let mut history = match self.history.take() {
+            Some(history) => history,
+            None => match server.storage.history(&self.endpoint.cache, self.cursor).await {
+                Ok(history) => history,
+                Err(error) => return unless_expired(error),
+            },
+        };
+        let (to, events) = match server.storage.next_in(&mut history).await {
+            Ok(next) => next,
+            Err(error) => return unless_expired(error),
+        };
+        self.history = Some(history);
+        Ok(Some((to, self.lines(&events).await?)))
+    }
+
+    /// Returns the lines of events, which a webhook may have to convert.
+    async fn lines(&mut self, events: &[Arc<CacheEvent>]) -> Result<Bytes> {
+        let mut out = Vec::new();
+        match self.converts {
+            true => self.write_converted(events, &mut out).await?,
+            false => events.iter().for_each(|event| self.write(event, &mut out)),
+        }
+        Ok(out.into())
+    }
+
+    async fn write_converted(&mut self, events: &[Arc<CacheEvent>], out: &mut Vec<u8>) -> Result<()> {
         let now = events.iter().map(|event| event.object.clone()).collect();
         let before = events.iter().filter_map(|event| event.previous.clone()).collect();
         let now = Box::pin(convert::to_served_objects(&self.server, &self.endpoint, now)).await?;
         let mut before = Box::pin(convert::to_served_objects(&self.server, &self.endpoint, before)).await?.into_iter();
-        let mut out = Vec::new();
         for (event, object) in events.iter().zip(now) {
             let previous = event.previous.as_ref().and_then(|_| before.next());
             let event = CacheEvent { change: event.change, object, previous, frame: event.frame.clone() };
-            self.write(&event, &mut out);
+            self.write(&event, out);
         }
-        Ok(Some((to, out.into())))
+        Ok(())
     }
 
     fn write(&mut self, event: &CacheEvent, out: &mut Vec<u8>) {

@@ -72,7 +72,9 @@ async fn no_object_is_stored_that_nests_too_deep_to_be_read() {
     );
     for client in [&client, &client.restarted().await] {
         for name in &stored {
-            assert_eq!(client.get(&format!("{WIDGETS}/{name}")).await.expect(200)["metadata"]["name"], **name);
+            let found = client.get(&format!("{WIDGETS}/{name}")).await;
+            assert_eq!(found.code, 200, "{name}");
+            assert!(String::from_utf8_lossy(&found.raw).contains(&format!("\"name\":\"{name}\"")), "{name}");
         }
         for accept in ["application/json", "application/json;as=Table;g=meta.k8s.io;v=v1", "application/yaml"] {
             let list = client.ask(Method::GET, WIDGETS, &[("accept", accept)], "").await;
@@ -82,6 +84,74 @@ async fn no_object_is_stored_that_nests_too_deep_to_be_read() {
     client.delete(&format!("{WIDGETS}/{}", stored[0])).await.expect(200);
     client.delete(&format!("{DEFINITIONS}/widgets.example.com")).await.expect(200);
     client.gone(&format!("{DEFINITIONS}/widgets.example.com")).await;
+}
+
+/// The largest request that etcd accepts.
+const LIMIT: usize = 3 << 19;
+
+/// A Widget with a text of this length.
+fn large(name: &str, length: usize) -> Value {
+    json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"a": "x".repeat(length)}})
+}
+
+#[tokio::test]
+async fn objects_larger_than_etcd_accepts_are_rejected_with_its_error() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let client = Client::over(store.clone()).await;
+    client.post(DEFINITIONS, &widgets()).await.expect(201);
+    let stored =
+        async |name: &str| store.get(&format!("/example.com/widgets/default/{name}")).await.unwrap().unwrap().value;
+    client.post(WIDGETS, &large("w", 1000)).await.expect(201);
+    let overhead = stored("w").await.len() - 1000;
+    client.post(WIDGETS, &large("x", LIMIT - overhead)).await.expect(201);
+    assert_eq!(stored("x").await.len(), LIMIT);
+    // Managed fields are dropped before an object is rejected.
+    let made = client.post(WIDGETS, &large("y", LIMIT - overhead + 1)).await.expect(201);
+    assert_eq!(made["metadata"]["managedFields"], Value::Null);
+    let overhead = stored("y").await.len() - (LIMIT - overhead + 1);
+    client.post(WIDGETS, &large("z", LIMIT - overhead)).await.expect(201);
+    assert_eq!(stored("z").await.len(), LIMIT);
+    let rejected = client.post(WIDGETS, &large("z", LIMIT - overhead + 1)).await;
+    assert_eq!((rejected.code, rejected.message().as_str()), (500, "etcdserver: request is too large"));
+    assert_eq!(rejected.json()["reason"], Value::Null);
+    let longer = json!({"metadata": {"finalizers": ["example.com/f"]}});
+    let rejected = client.merge(&format!("{WIDGETS}/z"), &longer).await;
+    assert_eq!((rejected.code, rejected.message().as_str()), (500, "etcdserver: request is too large"));
+    let too_long = client.post(WIDGETS, &large("z", 3 << 20)).await;
+    assert_eq!((too_long.code, too_long.message().as_str()), (413, "Request entity too large: limit is 3145728"));
+    client.delete(&format!("{WIDGETS}/z")).await.expect(200);
+}
+
+#[tokio::test]
+async fn an_object_of_the_largest_size_can_be_marked_as_deleted() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let client = Client::over(store.clone()).await;
+    client.post(DEFINITIONS, &widgets()).await.expect(201);
+    let finalized = |length: usize| {
+        let mut widget = large("w", length);
+        widget["metadata"]["finalizers"] = json!(["example.com/f"]);
+        widget
+    };
+    client.post(WIDGETS, &finalized(1000)).await.expect(201);
+    let key = "/example.com/widgets/default/w";
+    let overhead = store.get(key).await.unwrap().unwrap().value.len() - 1000;
+    let longest = json!({"spec": {"a": "x".repeat(LIMIT - overhead)}});
+    client.merge(&format!("{WIDGETS}/w"), &longest).await.expect(200);
+    client.delete(&format!("{WIDGETS}/w")).await.expect(200);
+    assert!(store.get(key).await.unwrap().unwrap().value.len() > LIMIT);
+    client.merge(&format!("{WIDGETS}/w"), &json!({"metadata": {"finalizers": null}})).await.expect(200);
+    client.get(&format!("{WIDGETS}/w")).await.expect(404);
+}
+
+#[tokio::test]
+async fn the_size_of_built_in_kinds_is_that_of_their_protobuf() {
+    let client = Client::new().await;
+    let mut object = config_map("quotes");
+    // Each is one byte in protobuf and two in JSON.
+    object["data"]["a"] = json!("\"".repeat(1_000_000));
+    client.post(CONFIG_MAPS, &object).await.expect(201);
+    let annotations = json!({"metadata": {"annotations": {"a": "x".repeat(200_000)}}});
+    client.merge(&format!("{CONFIG_MAPS}/quotes"), &annotations).await.expect(200);
 }
 
 /// Values that are not objects, for a key that ends in `x`.

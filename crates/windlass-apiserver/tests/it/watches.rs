@@ -1,6 +1,9 @@
 //! Watches: initial state, events, end.
 
+use std::sync::Arc;
+
 use serde_json::json;
+use windlass_store::{MemoryStore, Retention};
 
 use crate::client::{CONFIG_MAPS, Client, config_map, labelled};
 
@@ -80,16 +83,21 @@ async fn a_watch_ends_at_its_timeout_and_when_the_server_stops() {
     assert_eq!(long.brief().await, "end");
 }
 
-#[tokio::test]
-async fn a_revision_that_is_no_longer_kept_is_answered_with_410_in_the_stream() {
-    let client = Client::new().await;
-    client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
-    // More than the log can hold.
+/// Writes more events than the log of a resource holds.
+async fn overrun(client: &Client) {
     let blob = "x".repeat(500_000);
     for turn in 0..40 {
         let patch = json!({"data": {"a": format!("{turn}{blob}")}});
         client.merge(&format!("{CONFIG_MAPS}/a"), &patch).await.expect(200);
     }
+}
+
+#[tokio::test]
+async fn a_revision_that_is_no_longer_kept_is_answered_with_410_in_the_stream() {
+    let retention = Retention { events: 30, bytes: 64 << 20 };
+    let client = Client::over(Arc::new(MemoryStore::with_retention(retention))).await;
+    client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
+    overrun(&client).await;
     let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion=1")).await;
     let error = events.next().await.unwrap();
     assert_eq!((error["type"].as_str(), error["object"]["code"].as_i64()), (Some("ERROR"), Some(410)));
@@ -97,21 +105,54 @@ async fn a_revision_that_is_no_longer_kept_is_answered_with_410_in_the_stream() 
 }
 
 #[tokio::test]
-async fn a_slow_watcher_is_cut_off_and_others_continue() {
+async fn a_slow_watcher_reads_the_history_and_misses_nothing() {
     let client = Client::new().await;
-    client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
-    let mut slow = client.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
-    let mut quick = client.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
-    assert_eq!(quick.brief().await, "ADDED a");
-    let blob = "x".repeat(500_000);
-    for turn in 0..40 {
-        let patch = json!({"data": {"a": format!("{turn}{blob}")}});
-        client.merge(&format!("{CONFIG_MAPS}/a"), &patch).await.expect(200);
-        assert_eq!(quick.brief().await, "MODIFIED a");
+    let labelled_now = labelled("a", "shown", "yes");
+    client.post(CONFIG_MAPS, &labelled_now).await.expect(201);
+    let mut all = client.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
+    let mut selected = client.watch(&format!("{CONFIG_MAPS}?watch=1&labelSelector=shown=yes")).await;
+    let elsewhere = "/api/v1/namespaces/kube-public/configmaps";
+    let mut others = client.watch(&format!("{elsewhere}?watch=1")).await;
+    client.post(CONFIG_MAPS, &config_map("b")).await.expect(201);
+    client.delete(&format!("{CONFIG_MAPS}/b")).await.expect(200);
+    client.merge(&format!("{CONFIG_MAPS}/a"), &json!({"metadata": {"labels": null}})).await.expect(200);
+    overrun(&client).await;
+    client.merge(&format!("{CONFIG_MAPS}/a"), &json!({"metadata": {"labels": {"shown": "yes"}}})).await.expect(200);
+    client.post(elsewhere, &config_map("c")).await.expect(201);
+    client.delete(&format!("{CONFIG_MAPS}/a")).await.expect(200);
+    for expected in ["ADDED a", "ADDED b", "DELETED b", "MODIFIED a"] {
+        assert_eq!(all.brief().await, expected);
     }
-    assert_eq!(slow.brief().await, "ADDED a");
-    assert_eq!(slow.next().await.unwrap()["type"], "ERROR");
-    assert_eq!(slow.brief().await, "end");
+    let mut last = 0;
+    for turn in 0..40 {
+        let event = all.next().await.unwrap();
+        assert!(event["object"]["data"]["a"].as_str().unwrap().starts_with(&format!("{turn}x")), "{turn}");
+        let revision: u64 = event["object"]["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+        assert!(revision > last, "{revision} after {last}");
+        last = revision;
+    }
+    assert_eq!(all.brief().await, "MODIFIED a");
+    assert_eq!(all.brief().await, "DELETED a");
+    for expected in ["ADDED a", "DELETED a", "ADDED a", "DELETED a"] {
+        assert_eq!(selected.brief().await, expected);
+    }
+    assert_eq!(others.brief().await, "ADDED c");
+    // Having caught up, they go on with the log.
+    client.post(CONFIG_MAPS, &labelled_now).await.expect(201);
+    assert_eq!((all.brief().await, selected.brief().await), ("ADDED a".to_owned(), "ADDED a".to_owned()));
+}
+
+#[tokio::test]
+async fn a_watch_continues_after_a_restart() {
+    let client = Client::new().await;
+    let first = client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
+    client.post(CONFIG_MAPS, &config_map("b")).await.expect(201);
+    let client = client.restarted().await;
+    let revision = first["metadata"]["resourceVersion"].as_str().unwrap();
+    let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={revision}")).await;
+    assert_eq!(events.brief().await, "ADDED b");
+    client.delete(&format!("{CONFIG_MAPS}/b")).await.expect(200);
+    assert_eq!(events.brief().await, "DELETED b");
 }
 
 #[tokio::test]

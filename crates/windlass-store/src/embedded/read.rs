@@ -18,6 +18,9 @@ const READ_INLINE: usize = 32;
 /// Number of log records that a watch reads at a time while it catches up.
 const CATCH_UP: usize = 512;
 
+/// Number of bytes after which such a read ends.
+const CATCH_UP_BYTES: usize = 4 << 20;
+
 impl Shared {
     pub(super) async fn list(&self, options: ListOptions) -> Result<Page, Error> {
         let (mut page, missing, snapshot) = {
@@ -134,14 +137,15 @@ impl Watch for EmbeddedWatch {
 /// Reads some events of a prefix from the file, after one revision and up to another.
 fn catch_up(snapshot: &Snapshot, prefix: &str, after: Revision, through: Revision) -> Result<Scan, Error> {
     let mut scan = Scan { events: Vec::new(), through };
-    let mut seen = 0;
+    let (mut seen, mut bytes) = (0, 0);
     snapshot.log(after.next().0..=through.0, |revision, record| {
         if record.key.starts_with(prefix) {
             let value = if record.deleted { None } else { Some(snapshot.value(revision)?) };
+            bytes += value.as_ref().map_or(0, Bytes::len);
             scan.events.push(Event { key: Arc::from(record.key), revision, value });
         }
         seen += 1;
-        let more = seen < CATCH_UP;
+        let more = seen < CATCH_UP && bytes < CATCH_UP_BYTES;
         if !more {
             scan.through = revision;
         }
