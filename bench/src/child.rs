@@ -47,15 +47,27 @@ impl Server {
 
     /// Sends SIGTERM and waits until the process has ended.
     pub fn end(mut self) -> anyhow::Result<()> {
-        let pid = self.child.id().to_string();
-        let asked = Command::new("kill").args(["-TERM", &pid]).status().context("cannot run kill")?;
-        ensure!(asked.success(), "kill -TERM {pid}: {asked}");
+        self.signal("TERM")?;
         let start = Instant::now();
         while self.child.try_wait()?.is_none() {
             ensure!(start.elapsed() < ENDS_WITHIN, "the server did not end {} s after SIGTERM", ENDS_WITHIN.as_secs());
             thread::sleep(Duration::from_millis(5));
         }
         Ok(())
+    }
+
+    /// Sends a signal, by its name without `SIG`.
+    pub fn signal(&self, name: &str) -> anyhow::Result<()> {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args([&format!("-{name}"), &pid]).status().context("cannot run kill")?;
+        ensure!(sent.success(), "kill -{name} {pid}: {sent}");
+        Ok(())
+    }
+
+    /// Number of open file descriptors.
+    pub fn open_files(&self) -> anyhow::Result<usize> {
+        let path = format!("/proc/{}/fd", self.child.id());
+        Ok(fs::read_dir(&path).with_context(|| format!("cannot read {path}"))?.count())
     }
 
     /// Resident memory in bytes.

@@ -8,6 +8,7 @@ mod definition;
 mod definitions;
 mod figures;
 mod floor;
+mod kills;
 mod kind;
 mod load;
 mod phase;
@@ -52,6 +53,7 @@ enum Task {
     Pair(PairArgs),
     Definitions(definitions::DefinitionsArgs),
     Soak(soak::SoakArgs),
+    Kills(kills::KillsArgs),
     Projects(projects::ProjectsArgs),
     #[command(hide = true)]
     Floor(floor::FloorArgs),
@@ -89,6 +91,7 @@ async fn main() -> anyhow::Result<()> {
             Some(Task::Pair(args)) => pair(args).await,
             Some(Task::Definitions(args)) => definitions::run(args).await,
             Some(Task::Soak(args)) => soak::run(args).await,
+            Some(Task::Kills(args)) => kills::run(args).await,
             // Nothing else runs in the meantime.
             Some(Task::Projects(args)) => tokio::task::block_in_place(|| projects::run(args)),
             None => bench(cli.bench).await,

@@ -2,7 +2,7 @@
 
 mod floor;
 mod kubernetes;
-mod windlass;
+pub(crate) mod windlass;
 
 use std::{
     fs,
@@ -63,7 +63,7 @@ impl Which {
 }
 
 /// Paths of the programs and of the servers' data.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Places {
     pub(crate) peers: PathBuf,
     pub(crate) windlass: PathBuf,
@@ -87,6 +87,11 @@ impl Running {
     /// Returns the resident memory of all its processes in bytes.
     pub(crate) fn memory(&self) -> anyhow::Result<u64> {
         self.processes.iter().map(Server::memory).sum()
+    }
+
+    /// Returns the number of open file descriptors of all its processes.
+    pub(crate) fn open_files(&self) -> anyhow::Result<usize> {
+        self.processes.iter().map(Server::open_files).sum()
     }
 
     /// Waits until the server is nearly idle, as after its start or after many writes.
@@ -147,7 +152,7 @@ async fn start_in(folder: TempDir, which: Which, places: &Places) -> anyhow::Res
 }
 
 /// Creates a directory for a server's data on the disk of the build, since in-memory file systems are not durable.
-fn folder(places: &Places, which: Which) -> anyhow::Result<TempDir> {
+pub(crate) fn folder(places: &Places, which: Which) -> anyhow::Result<TempDir> {
     fs::create_dir_all(&places.data).with_context(|| format!("cannot create {}", places.data.display()))?;
     Ok(tempfile::Builder::new().prefix(&format!("{}-", which.folder_name())).tempdir_in(&places.data)?)
 }

@@ -2,8 +2,10 @@
 //! left alone.
 //!
 //! Everything must converge, memory must stay flat from one rollout to the next, and at rest nothing may be written
-//! except node heartbeats and events.
+//! except node heartbeats and events. Beside that, connections may be opened and cut and responses read slowly, and
+//! memory may have a ceiling.
 
+mod hostile;
 mod writes;
 
 use std::time::{Duration, Instant};
@@ -14,7 +16,10 @@ use http::Method;
 use serde_json::{Value, json};
 use windlass_bench::table::thousands;
 
-use self::writes::Writes;
+use self::{
+    hostile::{Hostile, HostileArgs},
+    writes::Writes,
+};
 use crate::{
     client::{Body, Client},
     phase::{self, Plan},
@@ -37,7 +42,7 @@ const MOST_GROWTH: f64 = 1.15;
 pub(crate) struct SoakArgs {
     #[command(flatten)]
     setup: SetupArgs,
-    /// Number of Deployments
+    /// Number of Deployments; with 0, only the clients beside them run
     #[arg(long, default_value_t = 5000)]
     deployments: usize,
     /// Pods per Deployment
@@ -49,6 +54,8 @@ pub(crate) struct SoakArgs {
     /// Total duration in minutes; the time left after the rollouts is spent at rest
     #[arg(long, default_value_t = 10)]
     minutes: u64,
+    #[command(flatten)]
+    hostile: HostileArgs,
 }
 
 /// A completed phase.
@@ -67,15 +74,16 @@ pub(crate) async fn run(args: SoakArgs) -> anyhow::Result<()> {
     let server = servers::start_with_nodes(&places, nodes).await?;
     eprintln!("ready in {:.1} ms with {nodes} nodes", server.ready_in.as_secs_f64() * 1e3);
     let soak = Soak { client: Client::connect(&server.url, &server.tls, 4).await?, server, args };
-    let mut phases = Vec::new();
-    phases.push(soak.phase("create", 1).await?);
-    for roll in 1..=soak.args.rolls {
-        phases.push(soak.phase(&format!("roll {roll}"), roll + 1).await?);
-    }
-    phases.push(soak.rest(begin + Duration::from_secs(soak.args.minutes * 60)).await?);
-    println!("{}", table(&phases, soak.args.deployments));
-    soak.args.setup.write_json(&numbers(&phases))?;
-    judge(&phases, soak.args.deployments)
+    let mut hostile = Hostile::start(soak.args.hostile.clone(), &soak.server).await?;
+    let phases = tokio::select! {
+        phases = soak.phases(begin) => phases?,
+        failed = hostile.supervise(&soak.server) => return failed,
+    };
+    let strain = hostile.end(&soak.server).await?;
+    println!("{}\n{}", table(&phases, soak.args.deployments), strain.table());
+    soak.args.setup.write_json(&json!({"phases": numbers(&phases), "strain": strain.to_json()}))?;
+    judge(&phases, soak.args.deployments)?;
+    strain.judge()
 }
 
 struct Soak {
@@ -85,6 +93,18 @@ struct Soak {
 }
 
 impl Soak {
+    /// Runs all phases.
+    async fn phases(&self, begin: Instant) -> anyhow::Result<Vec<Phase>> {
+        let mut phases = Vec::new();
+        let forms = if self.args.deployments == 0 { 0 } else { self.args.rolls + 1 };
+        for form in 1..=forms {
+            let name = if form == 1 { "create".to_owned() } else { format!("roll {}", form - 1) };
+            phases.push(self.phase(&name, form).await?);
+        }
+        phases.push(self.rest(begin + Duration::from_secs(self.args.minutes * 60)).await?);
+        Ok(phases)
+    }
+
     /// Writes every Deployment in its n-th form and waits until all have converged.
     async fn phase(&self, name: &str, form: usize) -> anyhow::Result<Phase> {
         let (begin, before) = (Instant::now(), Writes::of(&self.client).await?);
@@ -186,7 +206,7 @@ fn table(phases: &[Phase], deployments: usize) -> String {
             phase.took.as_secs_f64(),
             phase.memory as f64 / 1e6,
             thousands(total),
-            total as f64 / deployments as f64,
+            total as f64 / deployments.max(1) as f64,
             phase.writes
         );
     }

@@ -1,26 +1,45 @@
 //! `windlass up` with the embedded store.
 
-use std::{fs, process::Command, time::Instant};
+use std::{fs, path::Path, process::Command, sync::Arc, time::Instant};
 
+use rustls::ClientConfig;
 use tempfile::TempDir;
 use windlass_bench::child::Server;
 
 use super::{Places, Running, ready_file, readyz};
 use crate::pki::Pki;
 
-/// Starts an API server alone, as its peers are.
+/// Options of an API server alone, as its peers are.
+pub(crate) const ALONE: &[&str] = &["--controllers", "", "--nodes", "0"];
+
+/// A process that is ready.
+#[derive(Debug)]
+pub(crate) struct Launched {
+    pub(crate) url: String,
+    pub(crate) tls: Arc<ClientConfig>,
+    pub(crate) pki: Pki,
+    pub(crate) process: Server,
+}
+
+/// Starts an API server alone.
 pub(super) async fn start(folder: TempDir, places: &Places) -> anyhow::Result<Running> {
-    start_with(folder, places, &["--controllers", "", "--nodes", "0"]).await
+    start_with(folder, places, ALONE).await
 }
 
 /// Starts it with the given options.
 pub(super) async fn start_with(folder: TempDir, places: &Places, options: &[&str]) -> anyhow::Result<Running> {
-    let (data, ready) = (folder.path().join("data"), folder.path().join("ready"));
+    let begin = Instant::now();
+    let Launched { url, tls, pki, process } = launch(folder.path(), places, options).await?;
+    Ok(Running { url, tls, pki, ready_in: begin.elapsed(), processes: vec![process], folder })
+}
+
+/// Starts it on the data in a directory and waits until it is ready. Dropping the future kills the process.
+pub(crate) async fn launch(folder: &Path, places: &Places, options: &[&str]) -> anyhow::Result<Launched> {
+    let (data, ready) = (folder.join("data"), folder.join("ready"));
     // The file of an earlier start has an outdated URL.
     if ready.exists() {
         fs::remove_file(&ready)?;
     }
-    let begin = Instant::now();
     let mut command = Command::new(&places.windlass);
     command
         .args(["up", "--port", "0", "--store", "embedded"])
@@ -29,10 +48,10 @@ pub(super) async fn start_with(folder: TempDir, places: &Places, options: &[&str
         .arg(&data)
         .arg("--ready-file")
         .arg(&ready);
-    let mut process = Server::spawn(&mut command, &folder.path().join("log"))?;
+    let mut process = Server::spawn(&mut command, &folder.join("log"))?;
     let url = ready_file(&ready, &mut process).await?;
     let pki = Pki::at(data.join("pki"));
     let tls = pki.client_config()?;
     readyz(&url, &tls, &mut process).await?;
-    Ok(Running { url, tls, pki, ready_in: begin.elapsed(), processes: vec![process], folder })
+    Ok(Launched { url, tls, pki, process })
 }

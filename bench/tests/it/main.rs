@@ -54,3 +54,14 @@ fn definitions_are_measured_only_where_there_are_some() {
     let none = error(&["definitions", "--only", "windlass", "--samples", "0"]);
     assert!(none.contains("--samples, --definitions and --kubernetes-definitions must be at least 1"), "{none}");
 }
+
+#[test]
+fn kills_without_clients_or_objects_are_rejected() {
+    let folder = tempfile::tempdir().unwrap();
+    for option in ["--kills", "--kills-per-history", "--clients", "--keys"] {
+        let output = bench(folder.path(), &["kills", option, "0", "--windlass", "none"]);
+        assert!(!output.status.success());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.contains("--kills, --kills-per-history, --clients and --keys must be at least 1"), "{errors}");
+    }
+}
