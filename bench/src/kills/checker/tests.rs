@@ -2,6 +2,7 @@
 
 mod broken;
 mod correct;
+mod simulated;
 
 use std::ops::Range;
 
