@@ -41,7 +41,7 @@ use crate::{
 /// Number of violations that are printed.
 const PRINTED: usize = 5;
 
-/// Kill the server under load and restart it on its data, and check that no acknowledged write is lost, that objects are
+/// Kill the server under load, restart it on its data, and check that no acknowledged write is lost, that objects are
 /// linearizable, and that lists and watches are complete
 #[derive(Debug, Args)]
 pub(crate) struct KillsArgs {
@@ -111,7 +111,7 @@ pub(crate) async fn run(args: KillsArgs) -> anyhow::Result<()> {
         }
     }
     totals.elapsed = begin.elapsed();
-    println!("\n{}", totals.table());
+    println!("\n{}\n{}", totals.table(), totals.by_type());
     let mut json = totals.to_json();
     json["seed"] = json!(args.seed);
     args.setup.write_json(&json)?;

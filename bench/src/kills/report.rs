@@ -65,10 +65,6 @@ impl Totals {
     }
 
     pub(super) fn table(&self) -> String {
-        let list = |counts: &BTreeMap<&str, u64>| {
-            let counts = counts.iter().map(|(name, count)| format!("{name} {}", thousands(*count)));
-            counts.collect::<Vec<_>>().join(", ")
-        };
         let millis = |time: Duration| format!("{:.0} ms", time.as_secs_f64() * 1e3);
         let mut rows = vec![
             ("", String::new()),
@@ -79,7 +75,6 @@ impl Totals {
             ("restart to ready, slowest", millis(self.ready_in(1.0))),
             ("histories checked", thousands(self.histories)),
             ("operations", thousands(self.operations.values().sum())),
-            ("by type", list(&self.operations)),
             ("acknowledged writes", thousands(self.acknowledged)),
             ("writes of unknown outcome", thousands(self.unknown)),
             ("of them known to have taken effect", thousands(self.took_effect)),
@@ -92,9 +87,15 @@ impl Totals {
         ];
         if !self.rejected.is_empty() {
             let rejected: Vec<String> = self.rejected.iter().map(|(code, count)| format!("{code}: {count}")).collect();
-            rows.insert(9, ("other errors by status", rejected.join(", ")));
+            rows.insert(8, ("other errors by status", rejected.join(", ")));
         }
         render(&rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect::<Vec<_>>())
+    }
+
+    /// Returns the operations by type in a line.
+    pub(super) fn by_type(&self) -> String {
+        let counts = self.operations.iter().map(|(name, count)| format!("{name} {}", thousands(*count)));
+        counts.collect::<Vec<_>>().join(", ")
     }
 
     pub(super) fn to_json(&self) -> Value {

@@ -77,21 +77,20 @@ fn incarnations<'f>(
                 if !uids.insert(fact.uid) {
                     report(Rule::LostUpdate, format!("{} returned after another object with its name", fact.key));
                 }
-                match first(facts, fact) {
-                    Ok(incarnation) => incarnations.push(incarnation),
-                    Err((what, incarnation)) => {
-                        report(Rule::Phantom, what);
-                        incarnations.push(incarnation);
-                    }
+                let (incarnation, explained) = first(facts, fact);
+                if !explained {
+                    report(Rule::Phantom, format!("{} does not begin with its creation", fact.key));
                 }
+                incarnations.push(incarnation);
             }
         }
     }
     incarnations
 }
 
-/// Begins an incarnation: with its creation, or with a later version if the outcome of the creation is unknown.
-fn first(facts: &Facts<'_>, fact: &Fact) -> Result<Incarnation, (String, Incarnation)> {
+/// Begins an incarnation: with its creation, or with a later version if the outcome of the creation is unknown. Returns
+/// whether that is the case.
+fn first(facts: &Facts<'_>, fact: &Fact) -> (Incarnation, bool) {
     let (content, deleted) = match fact.change {
         Change::Written(content) => (content, None),
         Change::Deleted(content) => (content, Some(fact.revision)),
@@ -111,11 +110,7 @@ fn first(facts: &Facts<'_>, fact: &Fact) -> Result<Incarnation, (String, Incarna
         true => creation.is_some() && content.put == content.created && content.patch.0 == 0,
         false => facts.is_open(content.created),
     };
-    if explained {
-        Ok(incarnation)
-    } else {
-        Err((format!("{} does not begin with its creation", fact.key), incarnation))
-    }
+    (incarnation, explained)
 }
 
 /// Checks that a version or deletion follows from the last version known. Writes that were never observed may be

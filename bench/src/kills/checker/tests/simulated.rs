@@ -1,5 +1,5 @@
-//! Random histories of a correct store with concurrent clients and crashes: all must pass, and each must fail once a bug
-//! is added to it.
+//! Random histories of a correct store with concurrent clients and crashes: all must pass, and each must fail once a
+//! bug is added to it.
 
 use std::collections::BTreeMap;
 
