@@ -7,6 +7,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header, requ
 use http_body_util::BodyExt;
 use tracing::warn;
 use windlass_builtins::resource::Resource;
+use windlass_store::Revision;
 
 use crate::{
     authorization::{self, Action, Attributes, Decision},
@@ -202,17 +203,11 @@ impl Inner {
             call.warnings.add(warning);
         }
         let answer = dispatch(&call, verb).await;
-        if call.is_definition()
-            && call.subresource.is_none()
-            && verb != Verb::Get
-            && let Ok(Answer::Stored { object, .. }) = &answer
+        if !verb.is_read()
+            && let Ok(answer) = &answer
         {
-            // A CustomResourceDefinition must be effective when its write is acknowledged.
-            self.definitions.reached(object.revision).await;
-        }
-        if webhooks::is_configuration(endpoint) && !verb.is_read() {
-            self.storage.fresh().await?;
-            self.webhooks.refresh();
+            let written = if let Answer::Stored { object, .. } = answer { Some(object.revision) } else { None };
+            self.take_effect(&call, written).await?;
         }
         let warnings = call.warnings.take();
         let mut response = match answer.and_then(|answer| represent::answer(&call, answer)) {
@@ -224,6 +219,21 @@ impl Inner {
         };
         represent::add_warnings(response.headers_mut(), &warnings);
         Ok(response)
+    }
+
+    /// Waits until a write of a CustomResourceDefinition or a webhook configuration is effective, which it becomes
+    /// without the request as well.
+    async fn take_effect(&self, call: &Call<'_>, written: Option<Revision>) -> Result<()> {
+        if call.is_definition() && call.subresource.is_none() {
+            let revision = match written {
+                Some(revision) => revision,
+                None => self.storage.fresh().await?,
+            };
+            self.definitions.reached(revision).await;
+        } else if webhooks::is_configuration(call.endpoint) {
+            self.storage.fresh().await?;
+        }
+        Ok(())
     }
 }
 

@@ -27,6 +27,7 @@ mod options;
 pub mod pod_connections;
 mod query;
 mod registry;
+mod repair;
 mod represent;
 mod request_info;
 mod selection;

@@ -96,7 +96,24 @@ impl Metrics {
         out += "# HELP windlass_store_revision Newest revision in the caches.\n";
         out += "# TYPE windlass_store_revision gauge\n";
         let _ = writeln!(out, "windlass_store_revision {}", server.storage.applied());
+        render_allocations(&mut out, server);
         out
+    }
+}
+
+/// Writes the numbers of cluster IPs and node ports.
+fn render_allocations(out: &mut String, server: &Inner) {
+    let services = server.services.lock();
+    let (numbers, network) = (services.allocated(), format!("{{cidr=\"{}\"}}", services.network()));
+    for (name, help, labels, number) in [
+        ("clusterip_allocator_allocated_ips", "allocated cluster IPs", &*network, numbers.addresses),
+        ("clusterip_allocator_available_ips", "free cluster IPs", &*network, numbers.free_addresses),
+        ("nodeport_allocator_allocated_ports", "allocated node ports", "", numbers.ports),
+        ("nodeport_allocator_available_ports", "free node ports", "", numbers.free_ports),
+    ] {
+        let _ = writeln!(out, "# HELP kube_apiserver_{name} Number of {help}.");
+        let _ = writeln!(out, "# TYPE kube_apiserver_{name} gauge");
+        let _ = writeln!(out, "kube_apiserver_{name}{labels} {number}");
     }
 }
 

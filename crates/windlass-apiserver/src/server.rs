@@ -13,8 +13,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use tokio::{sync::watch, task::AbortHandle};
-use windlass_builtins::kinds::service::allocator::ServiceAllocator;
+use tokio::{runtime::Handle, sync::watch, task::AbortHandle};
 use windlass_store::Store;
 
 use crate::{
@@ -30,11 +29,12 @@ use crate::{
     openapi::OpenApi,
     pod_connections::PodConnections,
     registry::Registry,
+    repair,
     storage::Storage,
     tokens::TokenKey,
     user::User,
     webhooks::{EndpointSlices, ServiceResolver, Webhooks},
-    write::{Allocator, QuotaLocks},
+    write::{Allocator, QuotaLocks, Units, allocate},
 };
 
 /// An error of a request's body.
@@ -64,6 +64,7 @@ pub(crate) struct Inner {
     pub(crate) openapi: OpenApi,
     pub(crate) pod_connections: Option<Arc<dyn PodConnections>>,
     pub(crate) webhooks: Webhooks,
+    pub(crate) units: Units,
     stop: watch::Sender<bool>,
     tasks: Mutex<Vec<AbortHandle>>,
 }
@@ -120,6 +121,12 @@ impl Server {
     /// Ends all watches, including those that are started later, so that connections can drain.
     pub fn stop(&self) {
         self.inner.stop.send_replace(true);
+    }
+
+    /// Waits until all writes that have begun are complete, including those whose requests were dropped. A program that
+    /// ends earlier may leave a charged quota without its object, as after a crash; control loops repair that.
+    pub async fn finish_writes(&self) {
+        self.inner.units.finished().await;
     }
 
     /// Returns a client in this process that acts as the administrator, without a socket.
@@ -204,10 +211,7 @@ impl ServerBuilder {
             registry = registry.with_old_definitions();
         }
         let definitions = definitions::Controller::load(&storage, &mut registry);
-        let mut services = ServiceAllocator::default();
-        for object in storage.cache("/core/services/").snapshot().objects() {
-            services.observe(&object.to_value());
-        }
+        let services = allocate::follow(&storage);
         let namespaces = storage.cache("/core/namespaces/");
         let priority_classes = storage.cache("/scheduling.k8s.io/priorityclasses/");
         let storage_classes = storage.cache("/storage.k8s.io/storageclasses/");
@@ -231,10 +235,6 @@ impl ServerBuilder {
         ];
         admission.extend(others);
         admission.extend(self.admission);
-        let tasks = vec![
-            tokio::spawn(storage.clone().follow()).abort_handle(),
-            tokio::spawn(compaction::run(storage.clone())).abort_handle(),
-        ];
         let resolver = self.service_resolver.unwrap_or_else(|| Arc::new(EndpointSlices::new(&storage)));
         let webhooks = Webhooks::new(&storage, resolver);
         let inner = Inner {
@@ -243,19 +243,28 @@ impl ServerBuilder {
             definitions: Definitions::default(),
             authorizer: self.authorizer,
             admission,
-            services: Arc::new(Mutex::new(services)),
+            services,
             quota_locks: QuotaLocks::default(),
             token_key: self.token_key.unwrap_or_else(TokenKey::generate),
             metrics: Metrics::default(),
             openapi: OpenApi::default(),
             pod_connections: self.pod_connections,
             webhooks,
+            units: Units::new(Handle::current()),
             stop: watch::Sender::new(false),
-            tasks: Mutex::new(tasks),
+            tasks: Mutex::default(),
         };
         let server = Server { inner: Arc::new(inner) };
-        let following = tokio::spawn(definitions.run(Arc::downgrade(&server.inner)));
-        server.inner.tasks.lock().push(following.abort_handle());
+        let weak = Arc::downgrade(&server.inner);
+        // Before the first event, so that the observers miss none.
+        server.inner.webhooks.follow(&weak);
+        let storage = &server.inner.storage;
+        *server.inner.tasks.lock() = vec![
+            tokio::spawn(storage.clone().follow()).abort_handle(),
+            tokio::spawn(compaction::run(storage.clone())).abort_handle(),
+            tokio::spawn(definitions.run(weak.clone())).abort_handle(),
+            tokio::spawn(repair::run(weak)).abort_handle(),
+        ];
         bootstrap::run(&server).await?;
         Ok(server)
     }

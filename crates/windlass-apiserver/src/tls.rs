@@ -13,7 +13,7 @@ use hyper_util::{
 };
 use rustls::pki_types::CertificateDer;
 use tokio::net::TcpListener;
-use tracing::debug;
+use tracing::{debug, warn};
 use windlass_tls::Handshake;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
@@ -21,6 +21,8 @@ use crate::{server::Server, user::User};
 
 /// How long open requests may take to finish after the server is stopped.
 const DRAIN: Duration = Duration::from_millis(700);
+/// How long writes that have begun may take to complete after that.
+const FINISH: Duration = Duration::from_secs(5);
 
 impl Server {
     /// Serves HTTP/1.1 and HTTP/2 over TLS until `shutdown` resolves, then ends watches and lets open requests finish.
@@ -34,14 +36,18 @@ impl Server {
         shutdown: impl Future<Output = ()> + Send,
     ) -> io::Result<()> {
         let graceful = GracefulShutdown::new();
-        // Remaining connections are dropped when this function returns, because they would keep the store open.
-        let _connections = windlass_tls::accept(listener, tls, usize::MAX, shutdown, |handshake| {
+        let connections = windlass_tls::accept(listener, tls, usize::MAX, shutdown, |handshake| {
             connection(self.clone(), handshake, graceful.watcher())
         })
         .await;
         self.stop();
         // Requests that take longer are cut off.
         let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
+        // Remaining connections would keep the store open.
+        drop(connections);
+        if tokio::time::timeout(FINISH, self.finish_writes()).await.is_err() {
+            warn!("stopped with writes in progress");
+        }
         Ok(())
     }
 }

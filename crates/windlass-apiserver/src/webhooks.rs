@@ -1,8 +1,9 @@
 //! Admission and conversion webhooks.
 //!
 //! All webhook configurations are compiled into an immutable [`Hooks`]. A write loads the current one; without webhooks
-//! it costs nothing else. A configuration is effective when its write is acknowledged, because the writer creates the
-//! next [`Hooks`] before it answers.
+//! it costs nothing else. The task that follows the store creates the next [`Hooks`] when a configuration changes, before
+//! the caches' revision advances; the writer waits for that, so a configuration is effective when its write is
+//! acknowledged, and also if the writer no longer waits.
 
 mod admit;
 mod client;
@@ -12,10 +13,9 @@ mod matching;
 mod resolver;
 mod review;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
-use parking_lot::Mutex;
 
 use self::configuration::{Configuration, Hook};
 pub use self::resolver::ServiceResolver;
@@ -29,6 +29,7 @@ pub(crate) use self::{
 };
 use crate::{
     endpoint::Endpoint,
+    server::Inner,
     storage::{ResourceCache, Storage},
 };
 
@@ -42,8 +43,6 @@ pub(crate) struct Webhooks {
     mutating: Arc<ResourceCache>,
     validating: Arc<ResourceCache>,
     hooks: ArcSwap<Hooks>,
-    /// Held while the next `hooks` are compiled, so that the newest replace older ones.
-    refreshing: Mutex<()>,
 }
 
 /// All webhooks, in the order in which they are called.
@@ -76,15 +75,25 @@ impl Webhooks {
             mutating: storage.cache(&format!("/{GROUP}/{MUTATING}/")),
             validating: storage.cache(&format!("/{GROUP}/{VALIDATING}/")),
             hooks: ArcSwap::default(),
-            refreshing: Mutex::new(()),
         };
         webhooks.refresh();
         webhooks
     }
 
-    /// Compiles the configurations in the caches.
-    pub(crate) fn refresh(&self) {
-        let _turn = self.refreshing.lock();
+    /// Compiles configurations whenever they change, for as long as the server exists.
+    pub(crate) fn follow(&self, server: &Weak<Inner>) {
+        for cache in [&self.mutating, &self.validating] {
+            let server = server.clone();
+            cache.set_observer(Box::new(move |_, _| {
+                if let Some(server) = server.upgrade() {
+                    server.webhooks.refresh();
+                }
+            }));
+        }
+    }
+
+    /// Compiles the configurations in the caches. Only the task that follows the store does this while the server runs.
+    fn refresh(&self) {
         let before = self.hooks.load_full();
         let hooks = Hooks {
             mutating: self.compile(&self.mutating, &before.mutating),

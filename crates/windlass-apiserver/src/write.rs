@@ -10,20 +10,21 @@
 //! | [`defaults`] | identity, name, status, allocations ([`allocate`]) | restores fields that the request may not change |
 //! | [`validate`] | metadata, kind or schema; warnings | same, also against the live object |
 //! | [`validating_admission`] | validating plugins and webhooks | same |
+//! | [`convert`], [`storable`] | to the storage version, which is checked | same |
 //! | [`quota`] \* | charges the quotas of the namespace | same |
-//! | [`persist`] \* | converts to the storage version, checks ([`storable`]), creates | same, with compare-and-swap |
+//! | [`persist`] \* | creates | compare-and-swap, or removal with the last finalizer |
 //! | [`respond`] | converts to the version of the request | same |
 //!
 //! Patches compute managed fields where they compute the desired object, in the closure that [`update_object`] runs. An
 //! apply to an object that does not exist is a create. A deletion ([`crate::verbs::delete`]) has no object to decode: it
 //! runs preconditions, validating admission and [`commit_deletion`].
 //!
-//! Stages marked with \* must not be half-done: a charged quota without an object, an object whose cluster IP was
-//! released, or a deletion that stops between its two writes is an inconsistency. They run as one unit, [`commit`] or
-//! [`commit_deletion`]. Both own their inputs, so the unit can outlive the request that started it. All earlier stages
-//! only read, except that [`allocate`] reserves cluster IPs, which are released when the reservation is dropped.
+//! Stages marked with \* must not be half-done: a charged quota without an object, or an object whose cluster IP was
+//! released, is an inconsistency. They run as one unit, [`commit`] or [`commit_deletion`], in a task of its own
+//! ([`unit`]), which completes whatever happens to the request. All earlier stages only read, except that [`allocate`]
+//! reserves cluster IPs, which are released when the reservation is dropped.
 
-mod allocate;
+pub(crate) mod allocate;
 pub(crate) mod convert;
 pub(crate) mod decode;
 mod defaults;
@@ -34,25 +35,29 @@ pub(crate) mod preconditions;
 mod quota;
 mod respond;
 mod storable;
+mod unit;
 mod validate;
 pub(crate) mod validating_admission;
 
-use std::sync::Arc;
+use std::{panic::AssertUnwindSafe, sync::Arc};
 
+use futures_util::FutureExt as _;
 use serde_json::Value;
 use windlass_builtins::quota::Write;
+use windlass_merge::apply::field_manager::keep_times_if_unchanged;
 
 use self::{
     allocate::Allocation,
-    persist::{Effect, Existing, Persisted},
+    persist::{Change, Existing},
     quota::Charge,
 };
 pub(crate) use self::{
     allocate::Allocator,
     managed_fields::ManagedFieldsMode,
-    persist::{PersistError, remove_damaged},
+    persist::{Deletion, PersistError, encode_for_deletion, remove_damaged},
     quota::{MANAGER, QuotaLocks},
     respond::Written,
+    unit::Units,
 };
 use crate::{
     admission::Operation,
@@ -122,8 +127,12 @@ async fn create_named(
     call.run_blocking(|| validate::validate(call.endpoint, call.subresource, &object, None, &call.warnings))?;
     validate::warn(call.endpoint, &object, None, &call.warnings);
     validating_admission::validate(call, subject, &object, None).await?;
-    let committed = commit(Commit::new(call, object, None, allocation, options.dry_run)).await;
-    match committed {
+    let change = match options.dry_run {
+        true => Change::None,
+        false => Change::Write(persist::encode_for_storage(call.server, call.endpoint, &mut object).await?),
+    };
+    let commit = Commit { change, allocation, ..Commit::new(call, object) };
+    match commit.run().await {
         Ok(written) => written.into_served_version(call).await,
         Err(PersistError::Failed(error)) => Err(error),
         Err(PersistError::Conflict) => Err(call.modified(call.target.name)),
@@ -181,9 +190,22 @@ async fn update_once(
     call.run_blocking(|| validate::validate(call.endpoint, call.subresource, &object, Some(&old), &call.warnings))?;
     validate::warn(call.endpoint, &object, Some(&old), &call.warnings);
     validating_admission::validate(call, &subject, &object, Some(&old)).await?;
-    let existing = Existing { key: call.endpoint.store_key(&call.key()), stored: current, value: old };
-    let written = commit(Commit::new(call, object, Some(existing), allocation, options.dry_run)).await?;
-    Ok(written.into_served_version(call).await?)
+    let removed = persist::completes_deletion(call.endpoint, &object, &old);
+    keep_times_if_unchanged(&old, &mut object);
+    let change = if options.dry_run {
+        object["metadata"]["resourceVersion"] = current.revision.to_string().into();
+        Change::None
+    } else if removed {
+        Change::Remove(persist::encode_for_deletion(call.server, call.endpoint, &mut object).await?)
+    } else {
+        Change::Write(persist::encode_for_storage(call.server, call.endpoint, &mut object).await?)
+    };
+    if matches!(&change, Change::Write(bytes) if current.is_stored_as(bytes)) {
+        return Ok(Written::Stored(current).into_served_version(call).await?);
+    }
+    let existing = Some(Existing { key: call.endpoint.store_key(&call.key()), stored: current, value: old });
+    let commit = Commit { change, existing, allocation, ..Commit::new(call, object) };
+    Ok(commit.run().await?.into_served_version(call).await?)
 }
 
 /// A validated object and everything that is needed to store it.
@@ -192,56 +214,68 @@ struct Commit {
     endpoint: Arc<Endpoint>,
     namespace: String,
     subresource: String,
+    /// The object: in the storage version, unless this is a dry run.
     object: Value,
+    change: Change,
     /// The object that is replaced; `None` for a create.
     existing: Option<Existing>,
     allocation: Allocation,
-    dry_run: bool,
 }
 
 impl Commit {
-    fn new(call: &Call<'_>, object: Value, existing: Option<Existing>, allocation: Allocation, dry_run: bool) -> Self {
+    /// Returns the commit of a dry run.
+    fn new(call: &Call<'_>, object: Value) -> Self {
         Self {
             server: call.server.clone(),
             endpoint: call.endpoint.clone(),
             namespace: call.target.namespace.to_owned(),
             subresource: call.target.subresource.to_owned(),
             object,
-            existing,
-            allocation,
-            dry_run,
+            change: Change::None,
+            existing: None,
+            allocation: Allocation::none(),
         }
+    }
+
+    /// Stores the object in a task of its own.
+    async fn run(self) -> Result<Written, PersistError> {
+        let server = self.server.clone();
+        server.units.run(commit(self)).await
     }
 }
 
-/// Charges quotas and stores the object; if that fails, refunds the charges and releases the allocation.
-///
-/// This must run to its end once it has begun. It borrows nothing from the request, so that a task of its own can run it.
+/// Charges quotas and stores the object; if that fails, refunds the charges. The allocation is kept until the caches have
+/// the object, and ends if it was not stored.
 async fn commit(commit: Commit) -> Result<Written, PersistError> {
-    let Commit { server, endpoint, namespace, subresource, object, existing, allocation, dry_run } = commit;
+    let Commit { server, endpoint, namespace, subresource, object, change, existing, allocation } = commit;
     let old = existing.as_ref().map(|existing| &existing.value);
     let write = Write { subresource: &subresource, object: &object, old };
     let charge = Charge { server: &server, endpoint: &endpoint, namespace: &namespace, write };
-    let charges = quota::charge(charge, dry_run).await?;
-    let persisted = match &existing {
-        None => persist::create(&server, &endpoint, object, dry_run).await,
-        Some(existing) => persist::update(&server, &endpoint, existing, object, dry_run).await,
-    };
-    match persisted {
-        Ok(Persisted { written, effect }) => {
-            if effect != Effect::Unchanged {
-                allocation.keep();
-            }
-            if let (Effect::Removed, Some(existing)) = (effect, &existing) {
-                allocate::release(&server, &endpoint, &existing.value);
-            }
-            Ok(written)
+    let charges = quota::charge(charge, matches!(change, Change::None)).await?;
+    let persisting = async {
+        match &existing {
+            None => persist::create(&server, &endpoint, &object, &change).await,
+            Some(existing) => persist::update(&server, &endpoint, existing, &change).await,
         }
+    };
+    // A store that panics has not stored the object, as far as anybody can tell.
+    let persisted = AssertUnwindSafe(persisting).catch_unwind().await;
+    let revision = match persisted.unwrap_or_else(|_| Err(unit::unfinished(true).into())) {
+        Ok(Some(revision)) => revision,
+        Ok(None) => return Ok(Written::DryRun(object)),
         Err(error) => {
             quota::refund(&server, &namespace, charges).await;
-            Err(error)
+            return Err(error);
         }
-    }
+    };
+    allocation.end_after(&server.storage, revision).await;
+    let (bytes, shown) = match (change, existing) {
+        (Change::None, _) => return Ok(Written::DryRun(object)),
+        // The writer that removes the last finalizer gets the last state of the object.
+        (Change::Remove(bytes), Some(existing)) => (bytes, existing.stored.revision),
+        (Change::Remove(bytes) | Change::Write(bytes), _) => (bytes, revision),
+    };
+    Ok(Written::Stored(persist::stored(&endpoint, &bytes, shown)?))
 }
 
 /// A deletion that was decided on, and everything that is needed to carry it out.
@@ -251,25 +285,22 @@ pub(crate) struct DeletionCommit {
     /// The object's key in the store.
     pub(crate) key: String,
     pub(crate) current: Arc<StoredObject>,
-    /// The object's value, whose allocations are released with it.
-    pub(crate) object: Value,
-    /// The object marked as being deleted, if it is stored so first.
-    pub(crate) marked: Option<Value>,
-    /// Whether the object is removed from the store.
-    pub(crate) remove: bool,
+    pub(crate) deletion: Deletion,
 }
 
-/// Marks an object as being deleted, removes it, or both; returns its last state.
-///
-/// This must run to its end once it has begun. It borrows nothing from the request, so that a task of its own can run it.
-pub(crate) async fn commit_deletion(deletion: DeletionCommit) -> Result<Arc<StoredObject>, PersistError> {
-    let DeletionCommit { server, endpoint, key, mut current, object, marked, remove } = deletion;
-    if let Some(marked) = marked {
-        current = persist::mark(&server, &endpoint, &key, &current, marked).await?;
+impl DeletionCommit {
+    /// Marks the object as being deleted, removes it, or both, in a task of its own; returns its last state.
+    pub(crate) async fn run(self) -> Result<Arc<StoredObject>, PersistError> {
+        let server = self.server.clone();
+        server.units.run(commit_deletion(self)).await
     }
-    if remove {
-        current = persist::remove(&server, &endpoint, &key, &current).await?;
-        allocate::release(&server, &endpoint, &object);
+}
+
+async fn commit_deletion(deletion: DeletionCommit) -> Result<Arc<StoredObject>, PersistError> {
+    let DeletionCommit { server, endpoint, key, current, deletion } = deletion;
+    let revision = persist::delete(&server, &endpoint, &key, &current, &deletion).await?;
+    match deletion {
+        Deletion::Mark(marked) | Deletion::MarkAndRemove(marked) => persist::stored(&endpoint, &marked, revision),
+        Deletion::Remove => Ok(Arc::new(current.deleted_at(revision))),
     }
-    Ok(current)
 }

@@ -22,7 +22,10 @@ pub use self::{
         a_wait_that_is_cancelled_loses_nothing, a_watch_delivers_only_its_prefix, a_watch_starts_anywhere_in_history,
         watches_deliver_every_event_once_and_in_order,
     },
-    writes::{racing_creates_have_one_winner, racing_increments_lose_nothing, writes_are_compare_and_swap},
+    writes::{
+        an_update_and_a_deletion_are_one_write, racing_creates_have_one_winner, racing_increments_lose_nothing,
+        writes_are_compare_and_swap,
+    },
 };
 use crate::{Error, Event, ListOptions, Revision, Store, Watch};
 
@@ -32,6 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Runs all checks on a store, one after the other, below a root such as `/conformance`.
 pub async fn check_all(store: &Arc<dyn Store>, root: &str) {
     writes_are_compare_and_swap(store, &format!("{root}/writes/")).await;
+    an_update_and_a_deletion_are_one_write(store, &format!("{root}/last/")).await;
     racing_increments_lose_nothing(store, &format!("{root}/increments/")).await;
     racing_creates_have_one_winner(store, &format!("{root}/creates/")).await;
     lists_are_ordered_pages_of_one_revision(store, &format!("{root}/pages/")).await;

@@ -241,6 +241,10 @@ impl Store for EmbeddedStore {
         self.write(Operation::Delete(expected), key, None).await
     }
 
+    async fn update_and_delete(&self, key: &str, expected: Revision, last: Bytes) -> Result<Revision, Error> {
+        self.write(Operation::UpdateAndDelete(expected), key, Some(last)).await
+    }
+
     async fn watch(&self, prefix: &str, after: Revision) -> Result<Box<dyn Watch>, Error> {
         let changed = self.changed.clone();
         Ok(Box::new(self.shared.watch(changed, prefix, after)?))

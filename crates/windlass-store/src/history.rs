@@ -11,6 +11,8 @@ use std::{
     sync::Arc,
 };
 
+use bytes::Bytes;
+
 use crate::{Error, ListOptions, Revision};
 
 /// A write operation and its precondition on the key.
@@ -22,20 +24,30 @@ pub(crate) enum Operation {
     Update(Revision),
     /// The last write of the key must have this revision; afterwards the key does not exist.
     Delete(Revision),
+    /// The last write of the key must have this revision. It gets a last value, and then does not exist.
+    UpdateAndDelete(Revision),
 }
 
 impl Operation {
     /// Checks the precondition against the current revision of the key (`None`: the key does not exist).
     pub(crate) fn admit(self, key: &str, current: Option<Revision>) -> Result<(), Error> {
-        match (self, current) {
-            (Self::Create, None) => Ok(()),
-            (Self::Create, Some(_)) => Err(Error::Exists { key: key.to_owned() }),
-            (Self::Update(_) | Self::Delete(_), None) => Err(Error::NotFound { key: key.to_owned() }),
-            (Self::Update(expected) | Self::Delete(expected), Some(actual)) if expected == actual => Ok(()),
-            (Self::Update(expected) | Self::Delete(expected), Some(actual)) => {
-                Err(Error::Conflict { key: key.to_owned(), expected, actual })
-            }
+        let expected = match self {
+            Self::Create => None,
+            Self::Update(expected) | Self::Delete(expected) | Self::UpdateAndDelete(expected) => Some(expected),
+        };
+        match (expected, current) {
+            (None, None) => Ok(()),
+            (None, Some(_)) => Err(Error::Exists { key: key.to_owned() }),
+            (Some(_), None) => Err(Error::NotFound { key: key.to_owned() }),
+            (Some(expected), Some(actual)) if expected == actual => Ok(()),
+            (Some(expected), Some(actual)) => Err(Error::Conflict { key: key.to_owned(), expected, actual }),
         }
+    }
+
+    /// Returns the values that the key gets one after the other, each with a revision of its own.
+    pub(crate) fn values(self, value: Option<Bytes>) -> impl Iterator<Item = Option<Bytes>> {
+        let deletion = matches!(self, Self::UpdateAndDelete(_)).then_some(None);
+        std::iter::once(value).chain(deletion)
     }
 }
 

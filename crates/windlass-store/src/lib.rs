@@ -204,6 +204,16 @@ pub trait Store: Send + Sync + 'static {
     /// Deletes a key whose last write must have revision `expected`. Durable like `create`.
     async fn delete(&self, key: &str, expected: Revision) -> Result<Revision, Error>;
 
+    /// Replaces the value of a key, as `update` does, and then deletes the key. Watches get both events; returns the
+    /// revision of the second.
+    ///
+    /// The backends of this crate do both in one transaction, so that neither happens without the other and no reader
+    /// sees the key in between. A backend that cannot does two writes.
+    async fn update_and_delete(&self, key: &str, expected: Revision, last: Bytes) -> Result<Revision, Error> {
+        let updated = self.update(key, expected, last).await?;
+        self.delete(key, updated).await
+    }
+
     /// Watches all keys with a prefix for events later than `after`.
     async fn watch(&self, prefix: &str, after: Revision) -> Result<Box<dyn Watch>, Error>;
 

@@ -66,11 +66,13 @@ impl MemoryStore {
         let mut state = self.state.lock();
         let current = state.history.current(key).map(|(_, revision, _)| revision);
         operation.admit(key, current)?;
-        let event = Event { key: state.history.share(key), revision: state.revision.next(), value };
-        let revision = event.revision;
-        state.revision = revision;
-        state.history.apply(&event.key, Version { revision, value: event.value.clone() });
-        state.log.push(event);
+        for value in operation.values(value) {
+            let event = Event { key: state.history.share(key), revision: state.revision.next(), value };
+            state.revision = event.revision;
+            state.history.apply(&event.key, Version { revision: event.revision, value: event.value.clone() });
+            state.log.push(event);
+        }
+        let revision = state.revision;
         while let Some(event) = state.log.pop_excess() {
             state.compacted = state.compacted.max(event.revision);
             state.history.remove_before(&event.key, event.revision, |_| ());
@@ -112,6 +114,10 @@ impl Store for MemoryStore {
 
     async fn delete(&self, key: &str, expected: Revision) -> Result<Revision, Error> {
         self.write(Operation::Delete(expected), key, None)
+    }
+
+    async fn update_and_delete(&self, key: &str, expected: Revision, last: Bytes) -> Result<Revision, Error> {
+        self.write(Operation::UpdateAndDelete(expected), key, Some(last))
     }
 
     async fn watch(&self, prefix: &str, after: Revision) -> Result<Box<dyn Watch>, Error> {

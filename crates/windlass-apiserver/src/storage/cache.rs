@@ -4,7 +4,11 @@
 //! the log by revision. None has a queue of its own, so a slow watcher costs nothing. When the log has moved past it, it
 //! reads the store's history ([`super::History`]) until it has caught up.
 
-use std::{collections::VecDeque, ops::Bound, sync::Arc};
+use std::{
+    collections::VecDeque,
+    ops::Bound,
+    sync::{Arc, OnceLock},
+};
 
 use bytes::Bytes;
 use imbl::OrdMap;
@@ -56,7 +60,12 @@ pub(crate) struct ResourceCache {
     /// The last lines for watchers of all objects, for other watchers of them.
     lines: Mutex<Option<Lines>>,
     changed: Notify,
+    observer: OnceLock<Observer>,
 }
+
+/// Derives other state from a cache. It is called by the task that follows the store, after every change of the cache and
+/// before the caches' revision advances, with the keys that have changed; `None` if all objects may have changed.
+pub(crate) type Observer = Box<dyn Fn(&ResourceCache, Option<&[&str]>) + Send + Sync>;
 
 /// The lines of consecutive events under a prefix.
 #[derive(Clone)]
@@ -97,6 +106,11 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
+    /// Returns the object of a key (`namespace/name` or `name`).
+    pub(crate) fn get(&self, key: &str) -> Option<&Arc<StoredObject>> {
+        self.objects.get(key).map(|cached| &cached.object)
+    }
+
     /// Returns the objects.
     pub(crate) fn objects(&self) -> impl Iterator<Item = &Arc<StoredObject>> {
         self.objects.values().map(|cached| &cached.object)
@@ -221,7 +235,25 @@ impl ResourceCache {
             list: Mutex::default(),
             lines: Mutex::default(),
             changed: Notify::new(),
+            observer: OnceLock::new(),
         }
+    }
+
+    /// Sets the observer, which a cache can have one of.
+    pub(crate) fn set_observer(&self, observer: Observer) {
+        let is_first = self.observer.set(observer).is_ok();
+        debug_assert!(is_first, "{} has an observer already", self.prefix);
+    }
+
+    /// Announces that events were applied, or that the state was replaced.
+    fn announce(&self, events: Option<&[Event]>) {
+        self.list.lock().take();
+        if let Some(observer) = self.observer.get() {
+            let keys =
+                events.map(|events| events.iter().map(|event| &event.key[self.prefix.len()..]).collect::<Vec<_>>());
+            observer(self, keys.as_deref());
+        }
+        self.changed.notify_waiters();
     }
 
     /// Returns the prefix of this resource in the store.
@@ -331,8 +363,7 @@ impl ResourceCache {
         }
         state.trim();
         drop(state);
-        self.list.lock().take();
-        self.changed.notify_waiters();
+        self.announce(Some(events));
     }
 
     /// Replaces the state after a gap in the events.
@@ -351,8 +382,7 @@ impl ResourceCache {
         let mut state = self.state.write();
         *state = State::new(objects, damaged, revision);
         drop(state);
-        self.list.lock().take();
-        self.changed.notify_waiters();
+        self.announce(None);
     }
 }
 

@@ -45,8 +45,21 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     call_webhooks(call, &subject, &mut eviction).await?;
     let options = DeleteOptions::from_body(&eviction["deleteOptions"])?;
     let options = DeleteOptions { dry_run: options.dry_run || write.dry_run, ..options };
-    evict(call, options).await?;
+    evict_to_end(call, options).await?;
     Ok(Answer::Value { code: StatusCode::CREATED, value: success(StatusCode::CREATED) })
+}
+
+/// Evicts in a task of its own: a budget that has been charged must lose its pod.
+async fn evict_to_end(call: &Call<'_>, options: DeleteOptions) -> Result<()> {
+    let (server, endpoint) = (call.server.clone(), call.endpoint.clone());
+    let (namespace, name) = (call.target.namespace.to_owned(), call.target.name.to_owned());
+    let (user, headers) = (call.user.clone(), call.headers.clone());
+    let eviction = async move {
+        let (namespace, name) = (&*namespace, &*name);
+        let target = ResourceRequest { version: "v1", resource: "pods", namespace, name, ..ResourceRequest::default() };
+        evict(&Call::internal(&server, &endpoint, target, &user, &headers), options).await
+    };
+    call.server.units.run(eviction).await
 }
 
 async fn evict(call: &Call<'_>, options: DeleteOptions) -> Result<()> {

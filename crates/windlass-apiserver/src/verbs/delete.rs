@@ -20,7 +20,7 @@ use crate::{
     storage::StoredObject,
     webhooks::{Options, Subject},
     write::{
-        DeletionCommit, PersistError, commit_deletion, convert, decode::delete_options, remove_damaged,
+        Deletion, DeletionCommit, PersistError, convert, decode::delete_options, encode_for_deletion, remove_damaged,
         validating_admission,
     },
 };
@@ -137,7 +137,7 @@ pub(crate) async fn delete_named(
         let subject =
             Subject { operation: Operation::Delete, name: call.target.name, options: Options::Delete(options) };
         validating_admission::validate(call, &subject, &object, Some(&object)).await?;
-        let outcome = outcome::decide(endpoint, object.clone(), options, call.server.now());
+        let outcome = outcome::decide(endpoint, object, options, call.server.now());
         if options.dry_run {
             return Ok(match outcome {
                 Outcome::Mark(object) | Outcome::MarkAndRemove(object) => Deleted::DryRun(object),
@@ -145,23 +145,29 @@ pub(crate) async fn delete_named(
                 Outcome::Remove => Deleted::Removed(current),
             });
         }
-        let (marked, remove) = match outcome {
+        let encode = |mut marked| async move { encode_for_deletion(call.server, endpoint, &mut marked).await };
+        let deletion = match outcome {
             Outcome::Pending => return Ok(Deleted::Marked(current)),
-            Outcome::Remove => (None, true),
-            Outcome::Mark(marked) => (Some(marked), false),
-            Outcome::MarkAndRemove(marked) => (Some(marked), true),
+            Outcome::Remove => Deletion::Remove,
+            Outcome::Mark(marked) => match encode(marked).await? {
+                marked if current.is_stored_as(&marked) => return Ok(Deleted::Marked(current)),
+                marked => Deletion::Mark(marked),
+            },
+            Outcome::MarkAndRemove(marked) => match encode(marked).await? {
+                marked if current.is_stored_as(&marked) => Deletion::Remove,
+                marked => Deletion::MarkAndRemove(marked),
+            },
         };
-        let deletion = DeletionCommit {
+        let removes = !matches!(deletion, Deletion::Mark(_));
+        let commit = DeletionCommit {
             server: call.server.clone(),
             endpoint: endpoint.clone(),
             key: endpoint.store_key(&key),
             current,
-            object,
-            marked,
-            remove,
+            deletion,
         };
-        match commit_deletion(deletion).await {
-            Ok(object) if remove => return Ok(Deleted::Removed(object)),
+        match commit.run().await {
+            Ok(object) if removes => return Ok(Deleted::Removed(object)),
             Ok(object) => return Ok(Deleted::Marked(object)),
             Err(PersistError::Conflict) => {}
             Err(PersistError::Failed(error)) => return Err(error),

@@ -1,23 +1,62 @@
 //! Allocate: cluster IPs and node ports of a Service, reserved while it is written.
+//!
+//! The allocator follows the stored services: a value is allocated when the caches have a service that uses it, and free
+//! when they have none. A request reserves the values that it needs until the caches have its service, or it has failed.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::Value;
 use windlass_builtins::kinds::service::allocator::{self, AllocationError, ServiceAllocator};
+use windlass_store::Revision;
 
 use crate::{
     call::Call,
-    endpoint::Endpoint,
     meta,
-    server::Inner,
     status::{ApiError, Result},
+    storage::{Snapshot, Storage, StoredObject},
 };
 
 /// The allocator of a server.
 pub(crate) type Allocator = Arc<Mutex<ServiceAllocator>>;
 
-/// A reservation that is released when it is dropped, unless it was kept.
+/// The prefix of services in the store.
+pub(crate) const SERVICES: &str = "/core/services/";
+
+/// Returns an allocator that follows the services in the caches.
+pub(crate) fn follow(storage: &Storage) -> Allocator {
+    let allocator = Allocator::default();
+    let cache = storage.cache(SERVICES);
+    observe_all(&mut allocator.lock(), &cache.snapshot());
+    let followed = allocator.clone();
+    cache.set_observer(Box::new(move |cache, keys| {
+        let mut allocator = followed.lock();
+        match keys {
+            None => drop(observe_all(&mut allocator, &cache.snapshot())),
+            Some(keys) => {
+                for key in keys {
+                    observe(&mut allocator, key, cache.get(key).as_deref());
+                }
+            }
+        }
+    }));
+    allocator
+}
+
+/// Records all services; returns those about which the allocator was wrong.
+pub(crate) fn observe_all(allocator: &mut ServiceAllocator, services: &Snapshot) -> Vec<String> {
+    let stored = services.objects().map(|service| format!("{}/{}", service.header.namespace, service.header.name));
+    let mut keys: Vec<String> = stored.collect();
+    keys.extend(allocator.observed().filter(|key| services.get(key).is_none()).map(str::to_owned));
+    keys.retain(|key| observe(allocator, key, services.get(key).map(|service| &**service)));
+    keys
+}
+
+fn observe(allocator: &mut ServiceAllocator, key: &str, service: Option<&StoredObject>) -> bool {
+    allocator.observe(key, service.map(StoredObject::to_value).as_ref())
+}
+
+/// A reservation that ends when it is dropped.
 #[must_use]
 pub(crate) struct Allocation {
     claim: Option<(Allocator, allocator::Allocation)>,
@@ -29,10 +68,10 @@ impl Allocation {
         Self { claim: None }
     }
 
-    /// Keeps the reservation, because the write succeeded, and releases all values that the new state no longer uses.
-    pub(crate) fn keep(mut self) {
-        if let Some((allocator, claim)) = self.claim.take() {
-            allocator.lock().commit(claim);
+    /// Ends the reservation when the allocator knows the service that was written at a revision.
+    pub(crate) async fn end_after(self, storage: &Storage, written: Revision) {
+        if self.claim.as_ref().is_some_and(|(_, claim)| !claim.is_empty()) {
+            storage.reached(written).await;
         }
     }
 }
@@ -40,7 +79,7 @@ impl Allocation {
 impl Drop for Allocation {
     fn drop(&mut self) {
         if let Some((allocator, claim)) = self.claim.take() {
-            allocator.lock().revert(claim);
+            allocator.lock().release(claim);
         }
     }
 }
@@ -57,12 +96,5 @@ pub(super) fn allocate(call: &Call<'_>, object: &mut Value, old: Option<&Value>,
             Err(ApiError::invalid("Service", "", meta::text(object, "name"), &errors))
         }
         Err(AllocationError::Internal(message)) => Err(ApiError::internal(message)),
-    }
-}
-
-/// Releases everything that a deleted object had allocated.
-pub(super) fn release(server: &Inner, endpoint: &Endpoint, object: &Value) {
-    if endpoint.is("", "services") {
-        server.services.lock().release(object);
     }
 }

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::Value;
 use windlass_builtins::kinds::namespace;
-use windlass_merge::apply::field_manager::keep_times_if_unchanged;
 use windlass_store::{Error as StoreError, Revision};
 
 use super::{
     convert,
-    respond::Written,
     storable::{encode_readable, encode_storable},
 };
 use crate::{
@@ -43,35 +42,50 @@ impl From<ApiError> for PersistError {
     }
 }
 
-/// The outcome of a successful attempt.
-pub(super) struct Persisted {
-    pub(super) written: Written,
-    pub(super) effect: Effect,
+/// The change that a write makes to the store.
+pub(super) enum Change {
+    /// None: a dry run.
+    None,
+    /// The object gets this content.
+    Write(Bytes),
+    /// The object is deleted, because the update completes its deletion. This is its last content.
+    Remove(Bytes),
 }
 
-/// What happened to the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Effect {
-    /// Nothing: a dry run, or an object that was stored exactly so already.
-    Unchanged,
-    /// The object was written.
-    Written,
-    /// The object was deleted, because the update completed its deletion.
-    Removed,
+/// What a deletion does to the store.
+pub(crate) enum Deletion {
+    /// The object gets this content, which marks it as being deleted.
+    Mark(Bytes),
+    /// The object is deleted.
+    Remove,
+    /// The object gets this last content, for watchers, and is deleted.
+    MarkAndRemove(Bytes),
 }
 
-/// Stores a new object.
+/// Converts an object to the storage version and encodes it.
+pub(super) async fn encode_for_storage(server: &Inner, endpoint: &Endpoint, object: &mut Value) -> Result<Bytes> {
+    *object = convert::to_storage_version(server, endpoint, object.take()).await?;
+    encode_storable(endpoint, object)
+}
+
+/// Converts an object that is being deleted to the storage version and encodes it. It may have any size.
+pub(crate) async fn encode_for_deletion(server: &Inner, endpoint: &Endpoint, object: &mut Value) -> Result<Bytes> {
+    *object = convert::to_storage_version(server, endpoint, object.take()).await?;
+    encode_readable(endpoint, object)
+}
+
+/// Stores a new object, or only checks that it does not exist; returns the revision.
 pub(super) async fn create(
     server: &Inner,
     endpoint: &Endpoint,
-    object: Value,
-    dry_run: bool,
-) -> Result<Persisted, PersistError> {
+    object: &Value,
+    change: &Change,
+) -> Result<Option<Revision>, PersistError> {
     let resource = &*endpoint.resource;
-    let name = meta::text(&object, "name").to_owned();
-    let key = endpoint.key(meta::text(&object, "namespace"), &name);
+    let name = meta::text(object, "name");
+    let key = endpoint.key(meta::text(object, "namespace"), name);
     let exists = || {
-        let error = ApiError::already_exists(&resource.plural, &resource.group, &name);
+        let error = ApiError::already_exists(&resource.plural, &resource.group, name);
         match endpoint.cache.get(&key) {
             Some(object) if meta::is_terminating(&object.to_value()) => {
                 ApiError { message: format!("object is being deleted: {}", error.message), ..error }
@@ -79,67 +93,47 @@ pub(super) async fn create(
             _ => error,
         }
     };
-    if dry_run {
+    let (Change::Write(bytes) | Change::Remove(bytes)) = change else {
         server.storage.fresh().await.map_err(ApiError::from)?;
-        return match endpoint.cache.get(&key) {
-            Some(_) => Err(exists().into()),
-            None => Ok(Persisted { written: Written::DryRun(object), effect: Effect::Unchanged }),
-        };
-    }
-    let mut object = convert::to_storage_version(server, endpoint, object).await?;
-    let bytes = encode_storable(endpoint, &mut object)?;
-    let revision = match server.storage.store().create(&endpoint.store_key(&key), bytes.clone()).await {
-        Ok(revision) => revision,
-        Err(StoreError::Exists { .. }) => return Err(exists().into()),
-        Err(error) => return Err(ApiError::from(error).into()),
+        return if endpoint.cache.get(&key).is_some() { Err(exists().into()) } else { Ok(None) };
     };
-    note_written(server, endpoint, revision);
-    Ok(Persisted { written: Written::Stored(stored(endpoint, &bytes, revision)?), effect: Effect::Written })
+    match server.storage.store().create(&endpoint.store_key(&key), bytes.clone()).await {
+        Ok(revision) => {
+            note_written(server, endpoint, revision);
+            Ok(Some(revision))
+        }
+        Err(StoreError::Exists { .. }) => Err(exists().into()),
+        Err(error) => Err(ApiError::from(error).into()),
+    }
 }
 
-/// Stores a changed object, or deletes it if the change completes its deletion. An object that is stored exactly so
-/// already is not written, and keeps its resource version.
+/// Stores a changed object, or deletes it; returns the revision.
 pub(super) async fn update(
     server: &Inner,
     endpoint: &Endpoint,
     existing: &Existing,
-    mut object: Value,
-    dry_run: bool,
-) -> Result<Persisted, PersistError> {
-    let Existing { key, stored: current, value: old } = existing;
-    let removed = completes_deletion(endpoint, &object, old);
-    keep_times_if_unchanged(old, &mut object);
-    if dry_run {
-        object["metadata"]["resourceVersion"] = current.revision.to_string().into();
-        return Ok(Persisted { written: Written::DryRun(object), effect: Effect::Unchanged });
-    }
+    change: &Change,
+) -> Result<Option<Revision>, PersistError> {
+    let Existing { key, stored: current, .. } = existing;
     let store = server.storage.store();
-    let mut object = convert::to_storage_version(server, endpoint, object).await?;
-    let bytes = match removed {
-        true => encode_readable(endpoint, &mut object)?,
-        false => encode_storable(endpoint, &mut object)?,
+    let result = match change {
+        Change::None => return Ok(None),
+        Change::Write(bytes) => store.update(key, current.revision, bytes.clone()).await,
+        Change::Remove(_) => store.delete(key, current.revision).await,
     };
-    let result = if removed {
-        store.delete(key, current.revision).await
-    } else if current.is_stored_as(&bytes) {
-        return Ok(Persisted { written: Written::Stored(current.clone()), effect: Effect::Unchanged });
-    } else {
-        store.update(key, current.revision, bytes.clone()).await
-    };
-    let revision = match result {
-        Ok(revision) => revision,
-        Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => return Err(PersistError::Conflict),
-        Err(error) => return Err(ApiError::from(error).into()),
-    };
-    note_written(server, endpoint, revision);
-    // The writer that removes the last finalizer gets the last state of the object.
-    let (revision, effect) = if removed { (current.revision, Effect::Removed) } else { (revision, Effect::Written) };
-    Ok(Persisted { written: Written::Stored(stored(endpoint, &bytes, revision)?), effect })
+    match result {
+        Ok(revision) => {
+            note_written(server, endpoint, revision);
+            Ok(Some(revision))
+        }
+        Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => Err(PersistError::Conflict),
+        Err(error) => Err(ApiError::from(error).into()),
+    }
 }
 
 /// Returns whether an update completes the deletion of an object, by removing its last finalizer. Namespaces have
 /// finalizers in their spec as well.
-fn completes_deletion(endpoint: &Endpoint, object: &Value, old: &Value) -> bool {
+pub(super) fn completes_deletion(endpoint: &Endpoint, object: &Value, old: &Value) -> bool {
     let is_namespace = endpoint.is("", "namespaces");
     meta::is_terminating(object)
         && meta::finalizers(object).is_empty()
@@ -148,34 +142,25 @@ fn completes_deletion(endpoint: &Endpoint, object: &Value, old: &Value) -> bool 
         && (!is_namespace || namespace::may_be_removed(object))
 }
 
-/// Stores an object that is marked as being deleted, unless it is stored so already.
-pub(super) async fn mark(
-    server: &Inner,
-    endpoint: &Endpoint,
-    key: &str,
-    current: &Arc<StoredObject>,
-    marked: Value,
-) -> Result<Arc<StoredObject>, PersistError> {
-    let bytes = encode_readable(endpoint, &mut convert::to_storage_version(server, endpoint, marked).await?)?;
-    if current.is_stored_as(&bytes) {
-        return Ok(current.clone());
-    }
-    let revision = server.storage.store().update(key, current.revision, bytes.clone()).await;
-    let revision = revision.map_err(|error| deletion_error(endpoint, current, error))?;
-    note_written(server, endpoint, revision);
-    stored(endpoint, &bytes, revision)
-}
-
-/// Deletes an object from the store; returns its last state at the revision of the deletion.
-pub(super) async fn remove(
+/// Carries out a deletion; returns its revision.
+pub(super) async fn delete(
     server: &Inner,
     endpoint: &Endpoint,
     key: &str,
     current: &StoredObject,
-) -> Result<Arc<StoredObject>, PersistError> {
-    let revision = server.storage.store().delete(key, current.revision).await;
-    let revision = revision.map_err(|error| deletion_error(endpoint, current, error))?;
-    Ok(Arc::new(current.deleted_at(revision)))
+    deletion: &Deletion,
+) -> Result<Revision, PersistError> {
+    let (store, expected) = (server.storage.store(), current.revision);
+    let result = match deletion {
+        Deletion::Mark(marked) => store.update(key, expected, marked.clone()).await,
+        Deletion::Remove => store.delete(key, expected).await,
+        Deletion::MarkAndRemove(marked) => store.update_and_delete(key, expected, marked.clone()).await,
+    };
+    let revision = result.map_err(|error| deletion_error(endpoint, current, error))?;
+    if let Deletion::Mark(_) = deletion {
+        note_written(server, endpoint, revision);
+    }
+    Ok(revision)
 }
 
 /// Deletes a damaged object from the store, whatever its finalizers are.
@@ -193,7 +178,7 @@ pub(crate) async fn remove_damaged(
 }
 
 /// Returns an object that was just stored.
-fn stored(endpoint: &Endpoint, bytes: &[u8], revision: Revision) -> Result<Arc<StoredObject>, PersistError> {
+pub(super) fn stored(endpoint: &Endpoint, bytes: &[u8], revision: Revision) -> Result<Arc<StoredObject>, PersistError> {
     let parsed = StoredObject::parse(bytes, revision);
     let kind = &endpoint.resource.kind;
     Ok(parsed.map_err(|damage| ApiError::internal(format!("failed to read the {kind} just written: {damage}")))?.into())

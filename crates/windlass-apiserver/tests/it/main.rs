@@ -10,6 +10,7 @@ mod custom_resources;
 mod damaged;
 mod definitions;
 mod deletion;
+mod dropped;
 mod every_kind;
 mod evictions;
 mod hostile;

@@ -261,12 +261,15 @@ proptest! {
         let mut allocator = service::allocator::ServiceAllocator::default();
         let mut created = new.clone();
         if let Ok(allocation) = allocator.allocate(&mut created, None, false) {
-            allocator.commit(allocation);
+            allocator.observe("n/s", Some(&created));
+            allocator.release(allocation);
         }
         let mut updated = new.clone();
         if let Ok(allocation) = allocator.allocate(&mut updated, Some(&old), false) {
-            allocator.revert(allocation);
+            allocator.release(allocation);
         }
-        allocator.release(&new);
+        allocator.observe("n/s", Some(&new));
+        allocator.problems();
+        allocator.observe("n/s", None);
     }
 }

@@ -5,6 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 use bytes::Bytes;
 use tokio::task::JoinSet;
 
+use super::events_through;
 use crate::{Error, Revision, Store};
 
 /// Create, update and delete succeed only in the state that the writer expects, and are visible immediately after.
@@ -46,6 +47,28 @@ pub async fn writes_are_compare_and_swap(store: &Arc<dyn Store>, root: &str) {
     let fourth = store.create(key, value("again")).await.expect("a deleted key must be available again");
     assert!(fourth > third);
     assert!(store.revision().await.expect("revision must succeed") >= fourth);
+}
+
+/// A key is updated and deleted at once, or not at all; watches get both events.
+pub async fn an_update_and_a_deletion_are_one_write(store: &Arc<dyn Store>, root: &str) {
+    let key = &format!("{root}key");
+    let value = |text: &'static str| Bytes::from_static(text.as_bytes());
+    let before = store.revision().await.expect("revision must succeed");
+    let missing = store.update_and_delete(key, before, value("x")).await;
+    assert!(matches!(&missing, Err(Error::NotFound { key: named }) if named == key), "{missing:?}");
+    let first = store.create(key, value("one")).await.expect("create must succeed");
+    let second = store.update(key, first, value("two")).await.expect("update must succeed");
+    assert_conflict(&store.update_and_delete(key, first, value("x")).await, first, second);
+    let mut watch = store.watch(root, second).await.expect("watch must succeed");
+    let deleted = store.update_and_delete(key, second, value("last")).await.expect("update and delete must succeed");
+    assert!(deleted > second);
+    assert!(store.get(key).await.expect("get must succeed").is_none());
+    let events = events_through(&mut *watch, deleted).await.expect("the watch must go on");
+    let [(_, updated, Some(last)), (_, gone, None)] = events.as_slice() else { panic!("unexpected {events:?}") };
+    assert!(second < *updated && updated < gone);
+    assert_eq!((&**last, *gone), (&b"last"[..], deleted));
+    let third = store.create(key, value("again")).await.expect("a deleted key must be available again");
+    assert!(third > deleted);
 }
 
 fn assert_conflict(result: &Result<Revision, Error>, stale: Revision, newest: Revision) {

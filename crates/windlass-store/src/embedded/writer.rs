@@ -191,10 +191,12 @@ impl Writer {
                         None => state.history.current(&key).map(|(_, revision, ())| revision),
                     };
                     let decided = write.operation.admit(&key, current).map(|()| {
-                        revision = revision.next();
                         bytes += key.len() + write.value.as_ref().map_or(0, Bytes::len);
-                        pending.insert(key.clone(), write.value.is_some().then_some(revision));
-                        group.events.push(Event { key, revision, value: write.value });
+                        for value in write.operation.values(write.value) {
+                            revision = revision.next();
+                            pending.insert(key.clone(), value.is_some().then_some(revision));
+                            group.events.push(Event { key: key.clone(), revision, value });
+                        }
                         revision
                     });
                     group.answers.push((write.answer, decided));

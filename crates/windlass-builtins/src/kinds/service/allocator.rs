@@ -1,13 +1,16 @@
 //! Allocation of cluster IPs and node ports.
 //!
+//! A value is allocated while a stored service uses it ([`ServiceAllocator::observe`]) or a request has reserved it.
 //! [`ServiceAllocator::allocate`] completes a service (IP families, cluster IPs, node ports) and reserves the values it
-//! needs at once, so that two requests never get the same ones. Values that an update releases stay reserved until
-//! [`ServiceAllocator::commit`]; [`ServiceAllocator::revert`] undoes the allocation of a request that failed later.
+//! needs at once, so that two requests never get the same ones. [`ServiceAllocator::release`] ends the reservation: if
+//! the request succeeded, after its service was observed.
 
 mod allocated_values;
 mod families;
 mod pool;
+mod problems;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::net::Ipv4Addr;
 
@@ -16,6 +19,7 @@ use windlass_schema::field::{ErrorList, FieldError, Path};
 use windlass_schema::names::parse_ip_sloppy;
 
 use self::pool::{Pool, Unavailable};
+pub use self::problems::Problem;
 use super::{needs_cluster_ip, needs_health_check, node_ports, texts};
 use crate::object::{boolean, copy, integer, items, set, text};
 
@@ -31,18 +35,52 @@ pub struct ServiceAllocator {
     prefix: u8,
     addresses: Pool,
     ports: Pool,
+    /// The values that stored services use, by `namespace/name`.
+    stored: BTreeMap<Box<str>, Values>,
     random: u64,
 }
 
-/// The values that a request has reserved, and those that it releases on success.
+/// The values that a service uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[must_use = "an allocation must be committed or reverted"]
+struct Values {
+    address: Option<u32>,
+    /// Each port once, although several ports of a service may share a node port.
+    ports: BTreeSet<u32>,
+}
+
+impl Values {
+    fn of(service: &Value) -> Self {
+        Self { address: address_of(service), ports: ports_of(service).into_iter().collect() }
+    }
+}
+
+/// The values that a request has reserved.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[must_use = "an allocation must be released"]
 pub struct Allocation {
     taken_address: Option<u32>,
     taken_ports: Vec<u32>,
-    released_address: Option<u32>,
-    released_ports: Vec<u32>,
     dry_run: bool,
+}
+
+impl Allocation {
+    /// Returns whether nothing is reserved.
+    pub fn is_empty(&self) -> bool {
+        self.dry_run || (self.taken_address.is_none() && self.taken_ports.is_empty())
+    }
+}
+
+/// Numbers of allocated and free values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allocated {
+    /// The cluster IPs that are allocated.
+    pub addresses: usize,
+    /// The cluster IPs that are free.
+    pub free_addresses: usize,
+    /// The node ports that are allocated.
+    pub ports: usize,
+    /// The node ports that are free.
+    pub free_ports: usize,
 }
 
 /// Why no cluster IP or port could be allocated.
@@ -95,6 +133,7 @@ impl ServiceAllocator {
             prefix,
             addresses: Pool::new(first..last, reserved),
             ports: Pool::new(*NODE_PORTS.start()..NODE_PORTS.end() + 1, 86),
+            stored: BTreeMap::new(),
             random: RandomState::new().hash_one(prefix),
         }
     }
@@ -119,40 +158,53 @@ impl ServiceAllocator {
         match self.allocate_into(&mut allocation, service, old) {
             Ok(()) => Ok(allocation),
             Err(error) => {
-                self.revert(allocation);
+                self.release(allocation);
                 Err(error)
             }
         }
     }
 
-    /// Frees the values that a successful request has released.
-    pub fn commit(&mut self, allocation: Allocation) {
-        if !allocation.dry_run {
-            self.free(allocation.released_address, &allocation.released_ports);
+    /// Ends the reservation of a request. Values that stored services use by now stay allocated.
+    pub fn release(&mut self, allocation: Allocation) {
+        if allocation.dry_run {
+            return;
+        }
+        if let Some(address) = allocation.taken_address {
+            self.addresses.end_reservation(address);
+        }
+        for port in allocation.taken_ports {
+            self.ports.end_reservation(port);
         }
     }
 
-    /// Frees the values that a failed request has reserved.
-    pub fn revert(&mut self, allocation: Allocation) {
-        if !allocation.dry_run {
-            self.free(allocation.taken_address, &allocation.taken_ports);
+    /// Records the state of a stored service by its `namespace/name`; `None` if it was deleted. Returns whether the
+    /// values that it uses have changed. Addresses and ports out of range are ignored.
+    pub fn observe(&mut self, key: &str, service: Option<&Value>) -> bool {
+        let values = service.map(Values::of).unwrap_or_default();
+        let before = match values == Values::default() {
+            true => self.stored.remove(key).unwrap_or_default(),
+            false => self.stored.insert(key.into(), values.clone()).unwrap_or_default(),
+        };
+        if before == values {
+            return false;
         }
+        values.address.into_iter().for_each(|address| self.addresses.add_stored(address));
+        values.ports.iter().for_each(|port| self.ports.add_stored(*port));
+        before.address.into_iter().for_each(|address| self.addresses.remove_stored(address));
+        before.ports.iter().for_each(|port| self.ports.remove_stored(*port));
+        true
     }
 
-    /// Frees all values of a deleted service.
-    pub fn release(&mut self, service: &Value) {
-        self.free(address_of(service), &ports_of(service));
+    /// Returns the services that were observed and use an address or a port.
+    pub fn observed(&self) -> impl Iterator<Item = &str> {
+        self.stored.keys().map(|key| &**key)
     }
 
-    /// Reserves the values of an existing service, at start. Addresses and ports out of range are ignored.
-    pub fn observe(&mut self, service: &Value) {
-        if let Some(address) = address_of(service) {
-            // The address may already be reserved.
-            let _ = self.addresses.take(address);
-        }
-        for port in ports_of(service) {
-            let _ = self.ports.take(port);
-        }
+    /// Returns the numbers of allocated and free values.
+    pub fn allocated(&self) -> Allocated {
+        let (addresses, free_addresses) = self.addresses.allocated_and_free();
+        let (ports, free_ports) = self.ports.allocated_and_free();
+        Allocated { addresses, free_addresses, ports, free_ports }
     }
 
     /// Returns the network as a CIDR: `10.0.0.0/24`.
@@ -186,14 +238,8 @@ impl ServiceAllocator {
         service: &mut Value,
         old: Option<&Value>,
     ) -> Result<(), AllocationError> {
-        match old {
-            // The service was headless: nothing is allocated.
-            Some(old) if needs_cluster_ip(old) && !needs_cluster_ip(service) => {
-                allocation.released_address = address_of(old);
-                return Ok(());
-            }
-            Some(old) if needs_cluster_ip(old) => return Ok(()),
-            _ => {}
+        if old.is_some_and(needs_cluster_ip) {
+            return Ok(());
         }
         let ips = texts(service, "/spec/clusterIPs");
         if !needs_cluster_ip(service) || ips.first() == Some(&"None") {
@@ -204,7 +250,7 @@ impl ServiceAllocator {
             _ if allocation.dry_run => self.network.to_string(),
             _ => {
                 let random = self.next_random();
-                let Some(address) = self.addresses.take_any(random) else {
+                let Some(address) = self.addresses.reserve_any(random) else {
                     let name = text(service, "/metadata/name");
                     return Err(AllocationError::Internal(format!(
                         "failed to allocate a serviceIP for Service {name:?}: range is full"
@@ -244,7 +290,7 @@ impl ServiceAllocator {
                 )))
             };
         }
-        match self.addresses.take(number) {
+        match self.addresses.reserve(number) {
             Ok(()) => {
                 allocation.taken_address = Some(number);
                 Ok(ip.to_owned())
@@ -294,9 +340,6 @@ impl ServiceAllocator {
     ) -> Result<(), AllocationError> {
         let had: Vec<_> = node_ports(old).collect();
         if !has_node_ports(service) {
-            if has_node_ports(old) {
-                allocation.released_ports.extend(had.iter().filter_map(|port| u32::try_from(*port).ok()));
-            }
             return Ok(());
         }
         let mut taken = Vec::new();
@@ -315,9 +358,6 @@ impl ServiceAllocator {
                 _ => {}
             }
         }
-        let has: Vec<_> = node_ports(service).collect();
-        let gone = had.iter().filter(|port| !has.contains(port));
-        allocation.released_ports.extend(gone.filter_map(|port| u32::try_from(*port).ok()));
         Ok(())
     }
 
@@ -328,30 +368,23 @@ impl ServiceAllocator {
         old: Option<&Value>,
     ) -> Result<(), AllocationError> {
         let pointer = "/spec/healthCheckNodePort";
-        let needed_before = old.is_some_and(needs_health_check);
-        match (needed_before, needs_health_check(service)) {
-            (false, true) => match number(service, pointer) {
-                0 => {
-                    let port = self.any_port(allocation).map_err(|_| {
-                        AllocationError::Internal(
-                            "failed to allocate a HealthCheck NodePort 0: range is full".to_owned(),
-                        )
-                    })?;
-                    set(service, pointer, port);
-                }
-                wanted => self.take_port(allocation, wanted).map_err(|reason| {
-                    AllocationError::Internal(format!(
-                        "failed to allocate requested HealthCheck NodePort {wanted}: {reason}"
-                    ))
-                })?,
-            },
-            (true, false) => {
-                let port = old.map(|old| number(old, pointer)).and_then(|port| u32::try_from(port).ok());
-                allocation.released_ports.extend(port);
-            }
-            _ => {}
+        if old.is_some_and(needs_health_check) || !needs_health_check(service) {
+            return Ok(());
         }
-        Ok(())
+        match number(service, pointer) {
+            0 => {
+                let port = self.any_port(allocation).map_err(|_| {
+                    AllocationError::Internal("failed to allocate a HealthCheck NodePort 0: range is full".to_owned())
+                })?;
+                set(service, pointer, port);
+                Ok(())
+            }
+            wanted => self.take_port(allocation, wanted).map_err(|reason| {
+                AllocationError::Internal(format!(
+                    "failed to allocate requested HealthCheck NodePort {wanted}: {reason}"
+                ))
+            }),
+        }
     }
 
     fn certain_port(&mut self, allocation: &mut Allocation, index: usize, port: i64) -> Result<i64, AllocationError> {
@@ -372,7 +405,7 @@ impl ServiceAllocator {
             allocation.taken_ports.push(number);
             return Ok(());
         }
-        self.ports.take(number).map_err(|error| match error {
+        self.ports.reserve(number).map_err(|error| match error {
             Unavailable::Taken => taken.to_owned(),
             Unavailable::OutOfRange => {
                 format!("provided port is not in the valid range. The range of valid ports is {NODE_PORTS_TEXT}")
@@ -389,20 +422,11 @@ impl ServiceAllocator {
         } else {
             let random = self.next_random();
             self.ports
-                .take_any(random)
+                .reserve_any(random)
                 .ok_or_else(|| AllocationError::Internal("failed to allocate a nodePort: range is full".to_owned()))?
         };
         allocation.taken_ports.push(port);
         Ok(i64::from(port))
-    }
-
-    fn free(&mut self, address: Option<u32>, ports: &[u32]) {
-        if let Some(address) = address {
-            self.addresses.give_back(address);
-        }
-        for port in ports {
-            self.ports.give_back(*port);
-        }
     }
 
     /// SplitMix64: cheap and deterministic.

@@ -33,9 +33,9 @@ fn update(spec: Value, change: Value) -> (Value, String) {
     }
     Service.default(&mut service);
     let mut allocator = ServiceAllocator::default().with_seed(2);
-    allocator.observe(&old);
+    allocator.observe("n/s", Some(&old));
     match allocator.allocate(&mut service, Some(&old), false) {
-        Ok(allocation) => allocator.commit(allocation),
+        Ok(allocation) => allocator.release(allocation),
         Err(error) => return (service, error.to_string()),
     }
     Service.prepare_for_update(&mut service, &old, &WriteContext::test());

@@ -1,6 +1,6 @@
 //! A pool of numbers to allocate: the addresses of a network, the ports of a range.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Why a number is not available.
@@ -18,34 +18,79 @@ pub(super) struct Pool {
     /// The part that is allocated from first; the lower part is preferred for numbers requested explicitly.
     upper: Range<u32>,
     lower: Range<u32>,
-    taken: BTreeSet<u32>,
+    taken: BTreeMap<u32, Holders>,
+}
+
+/// The holders of a number.
+#[derive(Debug, Clone, Copy, Default)]
+struct Holders {
+    /// The number of stored objects that use it: more than one only if another program has stored them.
+    stored: u32,
+    /// Whether a request in progress has reserved it.
+    reserved: bool,
 }
 
 impl Pool {
     /// Creates a pool of free numbers; the first `reserved` ones are allocated last.
     pub(super) fn new(range: Range<u32>, reserved: u32) -> Self {
         let split = range.start.saturating_add(reserved).min(range.end);
-        Self { upper: split..range.end, lower: range.start..split, taken: BTreeSet::new() }
+        Self { upper: split..range.end, lower: range.start..split, taken: BTreeMap::new() }
     }
 
-    /// Allocates a given number.
-    pub(super) fn take(&mut self, number: u32) -> Result<(), Unavailable> {
+    /// Reserves a given number.
+    pub(super) fn reserve(&mut self, number: u32) -> Result<(), Unavailable> {
         if !self.contains(number) {
             return Err(Unavailable::OutOfRange);
         }
-        if self.taken.insert(number) { Ok(()) } else { Err(Unavailable::Taken) }
+        if self.is_taken(number) {
+            return Err(Unavailable::Taken);
+        }
+        self.taken.insert(number, Holders { stored: 0, reserved: true });
+        Ok(())
     }
 
-    /// Allocates the next free number after a random one; `None` if all are allocated.
-    pub(super) fn take_any(&mut self, random: u64) -> Option<u32> {
+    /// Reserves the next free number after a random one; `None` if all are allocated.
+    pub(super) fn reserve_any(&mut self, random: u64) -> Option<u32> {
         let number = self.free_in(&self.upper, random).or_else(|| self.free_in(&self.lower, random))?;
-        self.taken.insert(number);
+        self.taken.insert(number, Holders { stored: 0, reserved: true });
         Some(number)
     }
 
-    /// Frees a number; does nothing if it was not allocated.
-    pub(super) fn give_back(&mut self, number: u32) {
-        self.taken.remove(&number);
+    /// Ends a reservation. The number stays allocated while stored objects use it.
+    pub(super) fn end_reservation(&mut self, number: u32) {
+        self.change(number, |holders| holders.reserved = false);
+    }
+
+    /// Counts a stored object that uses a number; a number out of range is ignored.
+    pub(super) fn add_stored(&mut self, number: u32) {
+        if self.contains(number) {
+            self.taken.entry(number).or_default().stored += 1;
+        }
+    }
+
+    /// Discounts a stored object that has used a number.
+    pub(super) fn remove_stored(&mut self, number: u32) {
+        self.change(number, |holders| holders.stored = holders.stored.saturating_sub(1));
+    }
+
+    /// Changes the holders of a number, and frees it when there are none left.
+    fn change(&mut self, number: u32, change: impl FnOnce(&mut Holders)) {
+        let Some(holders) = self.taken.get_mut(&number) else { return };
+        change(holders);
+        if holders.stored == 0 && !holders.reserved {
+            self.taken.remove(&number);
+        }
+    }
+
+    /// Returns whether several stored objects use a number.
+    pub(super) fn is_shared(&self, number: u32) -> bool {
+        self.taken.get(&number).is_some_and(|holders| holders.stored > 1)
+    }
+
+    /// Returns how many numbers are allocated, and how many are free.
+    pub(super) fn allocated_and_free(&self) -> (usize, usize) {
+        let size = self.lower.len() + self.upper.len();
+        (self.taken.len(), size - self.taken.len())
     }
 
     /// Returns whether a number is in the range.
@@ -55,7 +100,7 @@ impl Pool {
 
     /// Returns whether a number is allocated.
     pub(super) fn is_taken(&self, number: u32) -> bool {
-        self.taken.contains(&number)
+        self.taken.contains_key(&number)
     }
 
     fn free_in(&self, range: &Range<u32>, random: u64) -> Option<u32> {
@@ -70,7 +115,7 @@ impl Pool {
 
     fn first_free(&self, range: Range<u32>) -> Option<u32> {
         let mut candidate = range.start;
-        for taken in self.taken.range(range.clone()) {
+        for (taken, _) in self.taken.range(range.clone()) {
             if *taken != candidate {
                 break;
             }
@@ -89,15 +134,33 @@ mod tests {
     #[test]
     fn the_reserved_part_is_allocated_last() {
         let mut pool = Pool::new(10..14, 2);
-        let mut all: Vec<_> = (0..4).filter_map(|seed| pool.take_any(seed * 7)).collect();
+        let mut all: Vec<_> = (0..4).filter_map(|seed| pool.reserve_any(seed * 7)).collect();
         assert!(all[..2].iter().all(|number| (12..14).contains(number)), "{all:?}");
         all.sort_unstable();
         assert_eq!(all, [10, 11, 12, 13]);
-        assert_eq!(pool.take_any(3), None);
-        assert_eq!(pool.take(14), Err(Unavailable::OutOfRange));
-        assert_eq!(pool.take(13), Err(Unavailable::Taken));
-        pool.give_back(11);
-        assert_eq!(pool.take_any(99), Some(11));
+        assert_eq!(pool.reserve_any(3), None);
+        assert_eq!(pool.reserve(14), Err(Unavailable::OutOfRange));
+        assert_eq!(pool.reserve(13), Err(Unavailable::Taken));
+        pool.end_reservation(11);
+        assert_eq!(pool.reserve_any(99), Some(11));
+    }
+
+    #[test]
+    fn a_number_is_free_when_its_last_holder_is_gone() {
+        let mut pool = Pool::new(10..14, 0);
+        pool.reserve(11).expect("it must be free");
+        pool.add_stored(11);
+        pool.end_reservation(11);
+        assert_eq!(pool.reserve(11), Err(Unavailable::Taken));
+        pool.add_stored(11);
+        assert!(pool.is_shared(11));
+        pool.remove_stored(11);
+        assert!(pool.is_taken(11) && !pool.is_shared(11));
+        pool.remove_stored(11);
+        pool.remove_stored(11);
+        pool.add_stored(99);
+        assert_eq!(pool.allocated_and_free(), (0, 4));
+        assert_eq!(pool.reserve(11), Ok(()));
     }
 
     proptest! {
@@ -112,7 +175,7 @@ mod tests {
             for (step, random) in steps {
                 let number = 99 + u32::try_from(random % u64::from(size + 2)).expect("small");
                 match step {
-                    0 => match pool.take_any(random) {
+                    0 => match pool.reserve_any(random) {
                         Some(number) => {
                             prop_assert!((100..100 + size).contains(&number));
                             prop_assert!(model.insert(number), "{} was taken", number);
@@ -121,13 +184,13 @@ mod tests {
                     },
                     1 => {
                         let free = (100..100 + size).contains(&number) && !model.contains(&number);
-                        prop_assert_eq!(pool.take(number).is_ok(), free);
+                        prop_assert_eq!(pool.reserve(number).is_ok(), free);
                         if free {
                             model.insert(number);
                         }
                     }
                     _ => {
-                        pool.give_back(number);
+                        pool.end_reservation(number);
                         model.remove(&number);
                         prop_assert!(!pool.is_taken(number));
                     }

@@ -26,13 +26,19 @@ fn error(result: Result<Allocation, AllocationError>) -> String {
     }
 }
 
+/// Allocates for a service and stores it.
+fn store(allocator: &mut ServiceAllocator, key: &str, service: &mut Value, old: Option<&Value>) {
+    let allocation = allocator.allocate(service, old, false).expect("all must be free");
+    allocator.observe(key, Some(service));
+    allocator.release(allocation);
+}
+
 #[test]
 fn an_allocated_address_or_port_is_rejected_until_it_is_released() {
     let mut allocator = allocator();
     let mut first =
         service(json!({"type": "NodePort", "clusterIP": "10.0.0.9", "ports": [{"port": 80, "nodePort": 30715}]}));
-    let allocation = allocator.allocate(&mut first, None, false).expect("all must be free");
-    allocator.commit(allocation);
+    store(&mut allocator, "n/first", &mut first, None);
 
     let mut same_address = service(json!({"clusterIP": "10.0.0.9"}));
     assert_eq!(
@@ -46,7 +52,7 @@ fn an_allocated_address_or_port_is_rejected_until_it_is_released() {
             "spec.ports[0].nodePort: Invalid value: 30715: provided port is already allocated"
         );
     }
-    allocator.release(&first);
+    allocator.observe("n/first", None);
     let again = allocator.allocate(&mut first.clone(), None, false);
     assert!(again.is_ok(), "{again:?}");
 }
@@ -82,9 +88,8 @@ fn ports_and_addresses_out_of_range_are_rejected() {
 #[test]
 fn a_full_network_is_an_internal_error() {
     let mut allocator = ServiceAllocator::new("10.1.0.0/30").expect("the network must be fine");
-    for _ in 0..2 {
-        let allocation = allocator.allocate(&mut service(json!({})), None, false).expect("two addresses must be free");
-        allocator.commit(allocation);
+    for name in ["a", "b"] {
+        store(&mut allocator, name, &mut service(json!({})), None);
     }
     assert_eq!(
         error(allocator.allocate(&mut service(json!({})), None, false)),
@@ -101,85 +106,112 @@ fn a_dry_run_reserves_nothing() {
     let mut allocator = allocator();
     let mut dry = service(json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local"}));
     let allocation = allocator.allocate(&mut dry, None, true).expect("all must be free");
-    allocator.commit(allocation);
+    assert!(allocation.is_empty());
+    allocator.release(allocation);
     assert_eq!(dry["spec"]["clusterIP"], "10.0.0.0");
     assert_eq!(dry["spec"]["ports"][0]["nodePort"], 32769);
     assert_eq!(dry["spec"]["healthCheckNodePort"], 32770);
     let mut certain = service(json!({"clusterIP": "10.0.0.9"}));
     let allocation = allocator.allocate(&mut certain, None, true).expect("it must be free");
-    allocator.revert(allocation);
+    allocator.release(allocation);
     assert!(allocator.allocate(&mut certain, None, false).is_ok());
 }
 
 #[test]
-fn released_values_are_freed_only_when_the_update_succeeds() {
+fn values_are_free_when_no_stored_service_uses_them() {
     let mut allocator = allocator();
     let mut old =
         service(json!({"type": "NodePort", "clusterIP": "10.0.0.9", "ports": [{"port": 80, "nodePort": 30001}]}));
-    let allocation = allocator.allocate(&mut old, None, false).expect("all must be free");
-    allocator.commit(allocation);
+    store(&mut allocator, "n/s", &mut old, None);
     let mut new = old.clone();
     new["spec"]["type"] = json!("ExternalName");
     let wants =
         || service(json!({"type": "NodePort", "clusterIP": "10.0.0.9", "ports": [{"port": 80, "nodePort": 30001}]}));
 
     let failed = allocator.allocate(&mut new.clone(), Some(&old), false).expect("it must be possible");
-    allocator.revert(failed);
+    allocator.release(failed);
     assert_ne!(error(allocator.allocate(&mut wants(), None, false)), "");
 
     let done = allocator.allocate(&mut new, Some(&old), false).expect("it must be possible");
-    allocator.commit(done);
+    assert!(allocator.observe("n/s", Some(&new)) && !allocator.observe("n/s", Some(&new)));
+    allocator.release(done);
     assert_eq!(error(allocator.allocate(&mut wants(), None, false)), "");
+}
+
+#[test]
+fn shared_values_and_values_out_of_range_are_problems() {
+    let mut allocator = allocator();
+    let shared = service(json!({"type": "NodePort", "clusterIPs": ["10.0.0.9"], "ports": [
+        {"port": 80, "nodePort": 30001, "protocol": "TCP"}, {"port": 80, "nodePort": 30001, "protocol": "UDP"}]}));
+    allocator.observe("n/a", Some(&shared));
+    assert_eq!(allocator.problems(), []);
+    allocator.observe("n/b", Some(&shared));
+    let strange = json!({"type": "NodePort", "clusterIPs": ["10.9.0.9"], "ports": [{"port": 80, "nodePort": 80}]});
+    allocator.observe("n/c", Some(&service(strange)));
+    let problems: Vec<String> =
+        allocator.problems().iter().map(|problem| format!("{} {}", problem.service, problem.message)).collect();
+    assert_eq!(
+        problems,
+        [
+            "n/b Cluster IP [IPv4]:10.0.0.9 was assigned to multiple services; please recreate service",
+            "n/b Port 30001 was assigned to multiple services; please recreate service",
+            "n/c Cluster IP [IPv4]: 10.9.0.9 is not within any configured Service CIDR; please recreate service",
+            "n/c Port 80 is not within the port range 30000-32767; please recreate service",
+        ]
+    );
+    // The values stay allocated until the last of the services that share them is deleted.
+    allocator.observe("n/a", None);
+    assert_eq!(allocator.problems().len(), 2);
+    assert_ne!(error(allocator.allocate(&mut service(json!({"clusterIP": "10.0.0.9"})), None, false)), "");
+    allocator.observe("n/b", None);
+    assert_eq!(error(allocator.allocate(&mut service(json!({"clusterIP": "10.0.0.9"})), None, false)), "");
 }
 
 #[test]
 fn a_put_may_omit_allocated_node_ports() {
     let mut allocator = allocator();
     let mut old = service(json!({"type": "NodePort", "ports": [{"name": "a", "port": 1}, {"name": "b", "port": 2}]}));
-    let allocation = allocator.allocate(&mut old, None, false).expect("all must be free");
-    allocator.commit(allocation);
+    store(&mut allocator, "n/s", &mut old, None);
     let mut new = service(json!({"type": "NodePort", "ports": [{"name": "b", "port": 3}, {"name": "c", "port": 4}]}));
     let allocation = allocator.allocate(&mut new, Some(&old), false).expect("all must be free");
     assert_eq!(new["spec"]["clusterIP"], old["spec"]["clusterIP"]);
     assert_eq!(new["spec"]["ports"][0]["nodePort"], old["spec"]["ports"][1]["nodePort"]);
-    assert_eq!(allocation.released_ports, [number(&old, "/spec/ports/0/nodePort") as u32]);
     assert_eq!(allocation.taken_ports, [number(&new, "/spec/ports/1/nodePort") as u32]);
-    allocator.commit(allocation);
+    allocator.observe("n/s", Some(&new));
+    allocator.release(allocation);
+    assert!(!allocator.ports.is_taken(number(&old, "/spec/ports/0/nodePort") as u32));
+    assert_eq!(allocator.allocated().ports, 2);
 }
 
 proptest! {
     #[test]
     fn no_two_services_share_an_address_or_a_port(steps in prop::collection::vec((0u8..4, any::<u16>()), 0..80)) {
         let mut allocator = ServiceAllocator::new("10.9.0.0/27").expect("the network must be fine").with_seed(3);
-        let mut services: Vec<Value> = Vec::new();
-        for (step, random) in steps {
+        let mut services: BTreeMap<String, Value> = BTreeMap::new();
+        for (number, (step, random)) in steps.into_iter().enumerate() {
             let kind = ["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"][usize::from(random % 4)];
-            let spec = service(json!({"type": kind, "externalTrafficPolicy": "Local"}));
-            let at = usize::from(random) % services.len().max(1);
-            match step {
-                0 | 1 => {
-                    let mut new = spec;
-                    if let Ok(allocation) = allocator.allocate(&mut new, None, false) {
-                        allocator.commit(allocation);
-                        services.push(new);
-                    }
+            let mut new = service(json!({"type": kind, "externalTrafficPolicy": "Local"}));
+            let old = services.iter().nth(usize::from(random) % services.len().max(1));
+            let old = old.map(|(key, service)| (key.clone(), service.clone()));
+            let (key, old) = match (step, old) {
+                (0 | 1, _) => (number.to_string(), None),
+                (2, Some((key, old))) => (key, Some(old)),
+                (_, Some((key, _))) => {
+                    allocator.observe(&key, None);
+                    services.remove(&key);
+                    continue;
                 }
-                2 if !services.is_empty() => {
-                    let mut new = spec;
-                    if let Ok(allocation) = allocator.allocate(&mut new, Some(&services[at]), false) {
-                        if random % 3 == 0 {
-                            allocator.revert(allocation);
-                        } else {
-                            allocator.commit(allocation);
-                            services[at] = new;
-                        }
-                    }
+                (_, None) => continue,
+            };
+            if let Ok(allocation) = allocator.allocate(&mut new, old.as_ref(), false) {
+                if random % 3 != 0 {
+                    allocator.observe(&key, Some(&new));
+                    services.insert(key, new);
                 }
-                3 if !services.is_empty() => allocator.release(&services.swap_remove(at)),
-                _ => {}
+                allocator.release(allocation);
             }
             let mut seen = HashSet::new();
-            for service in &services {
+            for service in services.values() {
                 if let Some(address) = address_of(service) {
                     prop_assert!(seen.insert(u64::from(address) << 32), "{}", service);
                     prop_assert!(allocator.addresses.is_taken(address));
@@ -190,12 +222,14 @@ proptest! {
                 }
             }
         }
-        for service in &services {
-            allocator.release(service);
+        for key in services.keys() {
+            allocator.observe(key, None);
         }
+        let allocated = allocator.allocated();
+        prop_assert_eq!((allocated.addresses, allocated.ports), (0, 0), "everything must be free again");
         let mut free = 0;
         while let Ok(allocation) = allocator.allocate(&mut service(json!({})), None, false) {
-            allocator.commit(allocation);
+            prop_assert!(!allocation.is_empty());
             free += 1;
         }
         prop_assert_eq!(free, 30, "every address must be free again");

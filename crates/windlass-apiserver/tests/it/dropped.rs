@@ -1,0 +1,107 @@
+//! Requests that are dropped at every await point, as by a client that disconnects or a timeout, leave a consistent
+//! state.
+//!
+//! Time is paused and the store is slow, so that the same await points come in the same order in every run.
+
+mod invariants;
+mod requests;
+mod slow_store;
+
+use std::{future::Future, pin::Pin, sync::Arc, task::Poll, time::Duration};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use serde_json::{Value, json};
+use windlass_apiserver::body::Body;
+
+use self::{
+    requests::{Ask, CASES, Case},
+    slow_store::{DELAY, SlowStore},
+};
+use crate::client::Client;
+
+/// More await points than any request has.
+const MOST: usize = 300;
+
+/// How a request ends early.
+#[derive(Debug, Clone, Copy)]
+enum Cut {
+    /// Its future is dropped after a number of polls.
+    Polls,
+    /// Its `timeout` parameter is a little longer than a number of steps of the store.
+    Timeout,
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_dropped_at_any_await_point_leaves_a_consistent_state() {
+    for case in CASES {
+        cut_everywhere(case, Cut::Polls).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_times_out_at_any_await_point_leaves_a_consistent_state() {
+    for case in CASES {
+        cut_everywhere(case, Cut::Timeout).await;
+    }
+}
+
+/// Sends the request of a case again and again, cut one await point later each time, until it completes.
+async fn cut_everywhere(case: &Case, cut: Cut) {
+    let client = Client::over(Arc::new(SlowStore::default())).await;
+    invariants::create_quota(&client).await;
+    client.post("/api/v1/namespaces", &json!({"metadata": {"name": "collection"}})).await.expect(201);
+    for attempt in 0..MOST {
+        println!("{}, {cut:?}, attempt {attempt}", case.name);
+        let mut asks = (case.requests)(attempt);
+        let last = asks.pop().unwrap();
+        for ask in asks {
+            let answer = client.send(request(&ask, None)).await;
+            assert!(answer.status().is_success(), "{} {}: {}", ask.method, ask.path, answer.status());
+        }
+        let answer = match cut {
+            Cut::Polls => polled(Box::pin(client.send(request(&last, None))), attempt).await,
+            Cut::Timeout => {
+                let timeout = DELAY * u32::try_from(attempt).unwrap() + DELAY / 2;
+                Some(client.send(request(&last, Some(timeout))).await).filter(|answer| answer.status() != 504)
+            }
+        };
+        // Everything that the request has started comes to its end.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        invariants::check(&client, attempt + 1).await;
+        if let Some(answer) = answer {
+            assert!(answer.status().is_success() || answer.status() == 409, "{}", answer.status());
+            return;
+        }
+    }
+    panic!("{}: no answer after {MOST} polls", case.name);
+}
+
+fn request(ask: &Ask, timeout: Option<Duration>) -> Request<Full<Bytes>> {
+    let mut path = ask.path.clone();
+    if let Some(timeout) = timeout {
+        path += if path.contains('?') { "&" } else { "?" };
+        path += &format!("timeout={}ms", timeout.as_millis());
+    }
+    let body = if ask.body == Value::Null { String::new() } else { ask.body.to_string() };
+    let request = Request::builder().method(&ask.method).uri(path).header("content-type", ask.media);
+    request.body(Full::new(body.into())).unwrap()
+}
+
+/// Polls a future a number of times, then drops it; returns its output if it completed.
+async fn polled<F: Future<Output = Response<Body>>>(mut future: Pin<Box<F>>, times: usize) -> Option<Response<Body>> {
+    let mut polls = 0;
+    std::future::poll_fn(move |context| {
+        if polls == times {
+            return Poll::Ready(None);
+        }
+        polls += 1;
+        match future.as_mut().poll(context) {
+            Poll::Ready(answer) => Poll::Ready(Some(answer)),
+            Poll::Pending if polls == times => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
