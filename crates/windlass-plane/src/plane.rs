@@ -267,8 +267,7 @@ impl Plane {
             // An error means that the sender was dropped, which is a reason to stop as well.
             let _ = stopped.await;
         };
-        let serving = self.server.serve(self.listener, self.tls, stopped);
-        tokio::pin!(serving);
+        let mut serving = Box::pin(self.server.serve(self.listener, self.tls, stopped));
         tokio::select! {
             result = &mut serving => return result.map_err(PlaneError::Serve),
             why = self.loops.failed() => return Err(PlaneError::Loop(why)),
@@ -280,10 +279,13 @@ impl Plane {
             processes.shutdown(self.drain).await;
         }
         drop(stop);
-        match tokio::time::timeout(self.drain, serving).await {
+        match tokio::time::timeout(self.drain, &mut serving).await {
             Ok(result) => result.map_err(PlaneError::Serve),
             Err(_) => {
                 tracing::warn!("closed connections with requests still in flight at the shutdown deadline");
+                drop(serving);
+                // Writes that have begun complete without their requests.
+                let _ = tokio::time::timeout(CLOSING, self.server.finish_writes()).await;
                 Ok(())
             }
         }

@@ -3,23 +3,30 @@
 //!
 //! Time is paused and the store is slow, so that the same await points come in the same order in every run.
 
-mod invariants;
+pub(crate) mod invariants;
 mod requests;
 mod slow_store;
 
-use std::{future::Future, pin::Pin, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
+    task::Poll,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
 use serde_json::{Value, json};
 use windlass_apiserver::body::Body;
+use windlass_store::Store as _;
 
 use self::{
     requests::{Ask, CASES, Case},
     slow_store::{DELAY, SlowStore},
 };
-use crate::client::Client;
+use crate::client::{Client, config_map};
 
 /// More await points than any request has.
 const MOST: usize = 300;
@@ -47,6 +54,37 @@ async fn a_request_that_times_out_at_any_await_point_leaves_a_consistent_state()
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_server_that_stops_completes_the_writes_of_dropped_requests() {
+    let store = Arc::new(SlowStore::default());
+    let client = Client::over(store.clone()).await;
+    invariants::create_quota(&client).await;
+    settle().await;
+    let path = format!("/api/v1/namespaces/{}/configmaps", requests::LIMITED);
+    let create = post(&path, &config_map("a"));
+    // Polled until the request waits for its write, which has not begun to charge the quota.
+    assert!(polled(Box::pin(client.send(create)), 2).await.is_none());
+    assert_eq!(store.get("/core/configmaps/limited/a").await.unwrap(), None);
+    client.server.finish_writes().await;
+    assert!(store.get("/core/configmaps/limited/a").await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_panics_is_answered_and_leaves_nothing_behind() {
+    let store = Arc::new(SlowStore::default());
+    let client = Client::over(store.clone()).await;
+    invariants::create_quota(&client).await;
+    store.panics.store(true, Ordering::Relaxed);
+    let services = format!("/api/v1/namespaces/{}/services", requests::LIMITED);
+    let service = json!({"metadata": {"name": "s"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
+    let answer = client.post(&services, &service).await;
+    assert_eq!((answer.code, answer.json()["kind"].as_str()), (500, Some("Status")));
+    store.panics.store(false, Ordering::Relaxed);
+    invariants::check(&client, 0).await;
+    client.post(&services, &service).await.expect(201);
+    invariants::check(&client, 0).await;
+}
+
 /// Sends the request of a case again and again, cut one await point later each time, until it completes.
 async fn cut_everywhere(case: &Case, cut: Cut) {
     let client = Client::over(Arc::new(SlowStore::default())).await;
@@ -67,8 +105,7 @@ async fn cut_everywhere(case: &Case, cut: Cut) {
                 Some(client.send(request(&last, Some(timeout))).await).filter(|answer| answer.status() != 504)
             }
         };
-        // Everything that the request has started comes to its end.
-        tokio::time::sleep(Duration::from_secs(5)).await;
+        settle().await;
         invariants::check(&client, attempt + 1).await;
         if let Some(answer) = answer {
             assert!(answer.status().is_success() || answer.status() == 409, "{}", answer.status());
@@ -76,6 +113,15 @@ async fn cut_everywhere(case: &Case, cut: Cut) {
         }
     }
     panic!("{}: no answer after {MOST} polls", case.name);
+}
+
+/// Lets everything that requests have started come to its end.
+async fn settle() {
+    tokio::time::sleep(Duration::from_secs(5)).await;
+}
+
+fn post(path: &str, body: &Value) -> Request<Full<Bytes>> {
+    Request::post(path).header("content-type", "application/json").body(Full::new(body.to_string().into())).unwrap()
 }
 
 fn request(ask: &Ask, timeout: Option<Duration>) -> Request<Full<Bytes>> {

@@ -23,6 +23,8 @@ mod old_definitions;
 mod plugins;
 mod protocol;
 mod quotas;
+mod repair;
+mod resets;
 mod service_accounts;
 mod storage;
 mod subresources;

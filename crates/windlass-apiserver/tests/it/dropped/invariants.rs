@@ -43,6 +43,11 @@ pub(crate) async fn allocations_match_services(client: &Client) {
             assert!(ports.insert(port), "port {port} of {name} is shared");
         }
     }
+    for address in &addresses {
+        let thief = json!({"metadata": {"name": "thief"}, "spec": {"clusterIP": address, "ports": [{"port": 1}]}});
+        let answer = client.post("/api/v1/namespaces/default/services", &thief).await;
+        assert_eq!(answer.code, 422, "{address} is used and can be allocated again");
+    }
     let used = (addresses.len(), ports.len());
     assert_eq!(allocations(client).await, used, "addresses and ports allocated, and used by services");
 }

@@ -1,6 +1,13 @@
 //! A store whose operations take time, so that every one of them is an await point.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -12,7 +19,11 @@ pub(crate) const DELAY: Duration = Duration::from_millis(2);
 /// A memory store with a queue, as a durable store has one: a write takes effect after a while, even if its future was
 /// dropped in the meantime, and is acknowledged later.
 #[derive(Default)]
-pub(crate) struct SlowStore(Arc<MemoryStore>);
+pub(crate) struct SlowStore {
+    inner: Arc<MemoryStore>,
+    /// Whether creates panic.
+    pub(crate) panics: AtomicBool,
+}
 
 impl SlowStore {
     async fn queue<T, F>(&self, operation: impl FnOnce(Arc<MemoryStore>) -> F) -> T
@@ -20,7 +31,7 @@ impl SlowStore {
         F: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        let operation = operation(self.0.clone());
+        let operation = operation(self.inner.clone());
         let queued = tokio::spawn(async move {
             tokio::time::sleep(DELAY).await;
             let result = operation.await;
@@ -35,17 +46,18 @@ impl SlowStore {
 impl Store for SlowStore {
     async fn revision(&self) -> Result<Revision, Error> {
         tokio::time::sleep(DELAY).await;
-        self.0.revision().await
+        self.inner.revision().await
     }
     async fn get(&self, key: &str) -> Result<Option<Entry>, Error> {
         tokio::time::sleep(DELAY).await;
-        self.0.get(key).await
+        self.inner.get(key).await
     }
     async fn list(&self, options: ListOptions) -> Result<Page, Error> {
         tokio::time::sleep(DELAY).await;
-        self.0.list(options).await
+        self.inner.list(options).await
     }
     async fn create(&self, key: &str, value: Bytes) -> Result<Revision, Error> {
+        assert!(!self.panics.load(Ordering::Relaxed), "the store was told to panic");
         let key = key.to_owned();
         self.queue(|store| async move { store.create(&key, value).await }).await
     }
@@ -62,10 +74,10 @@ impl Store for SlowStore {
         self.queue(|store| async move { store.update_and_delete(&key, expected, last).await }).await
     }
     async fn watch(&self, prefix: &str, after: Revision) -> Result<Box<dyn Watch>, Error> {
-        Ok(Box::new(SlowWatch(self.0.watch(prefix, after).await?)))
+        Ok(Box::new(SlowWatch(self.inner.watch(prefix, after).await?)))
     }
     async fn compact(&self, revision: Revision) -> Result<(), Error> {
-        self.0.compact(revision).await
+        self.inner.compact(revision).await
     }
 }
 

@@ -11,6 +11,7 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use windlass_plane::{LoopOptions, Loops};
 use windlass_testing::{TestPlane, eventually};
 
 fn from<K: DeserializeOwned>(value: Value) -> K {
@@ -75,6 +76,22 @@ async fn objects_older_than_the_quota_are_counted() {
     plane.api::<Service>().create(&PostParams::default(), &from(service)).await.unwrap();
     create(&plane, json!({"hard": {"configmaps": "5", "services.nodeports": "3", "resourcequotas": "1"}})).await;
     until_used(&plane, json!({"configmaps": "1", "services.nodeports": "1", "resourcequotas": "1"})).await;
+}
+
+#[tokio::test]
+async fn usage_is_recalculated_when_the_loop_starts() {
+    // As after a crash between the charge and the object.
+    let plane = TestPlane::builder().controllers("garbage-collector-controller".parse().unwrap()).await;
+    create(&plane, json!({"hard": {"configmaps": "5", "pods": "5"}})).await;
+    let hard = json!({"configmaps": "5", "pods": "5"});
+    let status = Patch::Merge(json!({"status": {"hard": hard, "used": {"configmaps": "3", "pods": "2"}}}));
+    plane.api::<ResourceQuota>().patch_status("q", &PatchParams::default(), &status).await.unwrap();
+    plane.api::<ConfigMap>().create(&PostParams::default(), &map("a")).await.unwrap();
+    assert_eq!(used(&plane).await, json!({"configmaps": "4", "pods": "2"}));
+    let controllers = "resourcequota-controller".parse().unwrap();
+    let server = plane.server().expect("a test of loops must have its own server");
+    let _loops = Loops::start(server, &LoopOptions { controllers, ..LoopOptions::default() });
+    until_used(&plane, json!({"configmaps": "1", "pods": "0"})).await;
 }
 
 #[tokio::test]
