@@ -125,6 +125,8 @@ pub(crate) async fn run(args: KillsArgs) -> anyhow::Result<()> {
 struct Recorded {
     history: History,
     victim: Victim,
+    /// Whether a watch at the end delivered all events since the beginning.
+    replayed_in_full: bool,
     resumed: u64,
     expired: u64,
 }
@@ -142,6 +144,7 @@ async fn record(args: &KillsArgs, places: &Places, kills: u32, seed: u64) -> any
         connections: AtomicU32::new(0),
     });
     let mut victim = Victim::start(places, shared.clone()).await?;
+    let (start, mut operations) = begin(&shared, args.clients).await?;
     let mut clients = JoinSet::new();
     for number in 0..args.clients {
         clients.spawn(Lane::new(shared.clone(), number, seed).run());
@@ -153,7 +156,6 @@ async fn record(args: &KillsArgs, places: &Places, kills: u32, seed: u64) -> any
     }
 
     let mut random = Random::new(seed, u64::MAX);
-    let mut history = History::default();
     let mut loses_writes_once = shared.bugs.loses_writes();
     while victim.killed() < kills {
         let until = Duration::from_secs_f64(args.seconds_between * (0.1 + 1.8 * random.share()));
@@ -173,12 +175,18 @@ async fn record(args: &KillsArgs, places: &Places, kills: u32, seed: u64) -> any
     tokio::time::sleep(Duration::from_secs_f64(args.seconds_between)).await;
     shared.stopped.store(true, Ordering::Relaxed);
     while let Some(ended) = clients.join_next().await {
-        history.operations.extend(ended??);
+        operations.extend(ended??);
     }
 
-    let (end, operations) = finish(&shared, args.clients).await?;
-    history.operations.extend(operations);
+    let (end, last) = finish(&shared, args.clients).await?;
+    operations.extend(last);
     target.send_replace(Some(end));
+    let mut history = History { operations, watches: Vec::new(), kills: victim.kills.clone() };
+    // A watch from the beginning observes everything, unless the server no longer has it.
+    let replayed = Watcher::new(shared.clone(), args.clients, targets).after(start).run().await?;
+    let replayed_in_full = replayed.expired == 0;
+    history.operations.extend(replayed.lists);
+    history.watches.extend(replayed.streams);
     let (mut resumed, mut expired) = (0, 0);
     while let Some(ended) = watchers.join_next().await {
         let watched: Watched = ended??;
@@ -187,8 +195,18 @@ async fn record(args: &KillsArgs, places: &Places, kills: u32, seed: u64) -> any
         resumed += watched.resumed;
         expired += watched.expired;
     }
-    history.kills.clone_from(&victim.kills);
-    Ok(Recorded { history, victim, resumed, expired })
+    Ok(Recorded { history, victim, replayed_in_full, resumed, expired })
+}
+
+/// Lists nothing yet. Returns the revision, after which everything is written.
+async fn begin(shared: &Arc<Shared>, number: u32) -> anyhow::Result<(Revision, Vec<Operation>)> {
+    let mut lane = Lane::new(shared.clone(), number, 0);
+    let (client, connection) = shared.connect().await.context("the server must be running")?;
+    lane.perform(&client, connection, Call::List(ListKind::Consistent)).await?;
+    match lane.operations.last().map(|operation| &operation.outcome) {
+        Some(Outcome::Listed { revision, .. }) => Ok((*revision, lane.operations)),
+        other => bail!("failed to list before the first write: {other:?}"),
+    }
 }
 
 /// Writes a last object and reads everything. Returns the revision of the write, which every watch must reach.

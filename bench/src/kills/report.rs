@@ -16,6 +16,7 @@ use super::{
 pub(super) struct Totals {
     pub(super) elapsed: Duration,
     histories: u64,
+    replayed_in_full: u64,
     kills: u64,
     during_start: u64,
     operations: BTreeMap<&'static str, u64>,
@@ -36,6 +37,7 @@ impl Totals {
     /// Adds a checked history.
     pub(super) fn add(&mut self, history: &History, recorded: &Recorded, verdict: &Verdict) {
         self.histories += 1;
+        self.replayed_in_full += u64::from(recorded.replayed_in_full);
         self.kills += history.kills.len() as u64;
         self.during_start += recorded.victim.during_start;
         for operation in &history.operations {
@@ -74,6 +76,7 @@ impl Totals {
             ("restart to ready, median", millis(self.ready_in(0.5))),
             ("restart to ready, slowest", millis(self.ready_in(1.0))),
             ("histories checked", thousands(self.histories)),
+            ("of them watched again from the beginning", thousands(self.replayed_in_full)),
             ("operations", thousands(self.operations.values().sum())),
             ("acknowledged writes", thousands(self.acknowledged)),
             ("writes of unknown outcome", thousands(self.unknown)),
@@ -87,7 +90,7 @@ impl Totals {
         ];
         if !self.rejected.is_empty() {
             let rejected: Vec<String> = self.rejected.iter().map(|(code, count)| format!("{code}: {count}")).collect();
-            rows.insert(8, ("other errors by status", rejected.join(", ")));
+            rows.insert(9, ("other errors by status", rejected.join(", ")));
         }
         render(&rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect::<Vec<_>>())
     }
@@ -101,7 +104,8 @@ impl Totals {
     pub(super) fn to_json(&self) -> Value {
         json!({
             "seconds": self.elapsed.as_secs_f64(), "kills": self.kills, "killsDuringStart": self.during_start,
-            "histories": self.histories, "operations": self.operations, "rejectedByStatus": self.rejected,
+            "histories": self.histories, "historiesReplayed": self.replayed_in_full,
+            "operations": self.operations, "rejectedByStatus": self.rejected,
             "acknowledgedWrites": self.acknowledged, "unknownWrites": self.unknown,
             "unknownThatTookEffect": self.took_effect, "watches": self.watches, "watchesResumed": self.resumed,
             "watchesExpired": self.expired, "watchEvents": self.events, "lostWrites": self.lost,

@@ -35,6 +35,8 @@ pub(super) struct Watcher {
     shared: Arc<Shared>,
     number: u32,
     lane: Lane,
+    /// The revision to start from; `None` to list first.
+    start: Option<Revision>,
     /// The revision to reach; given at the end of the run.
     target: watch::Receiver<Option<Revision>>,
     watched: Watched,
@@ -50,12 +52,17 @@ enum End {
 impl Watcher {
     pub(super) fn new(shared: Arc<Shared>, number: u32, target: watch::Receiver<Option<Revision>>) -> Self {
         let lane = Lane::new(shared.clone(), number, 0);
-        Self { shared, number, lane, target, watched: Watched::default() }
+        Self { shared, number, lane, start: None, target, watched: Watched::default() }
+    }
+
+    /// Starts from a revision instead of a list.
+    pub(super) fn after(self, revision: Revision) -> Self {
+        Self { start: Some(revision), ..self }
     }
 
     /// Watches until the revision at the end of the run is reached, or certainly missed.
     pub(super) async fn run(mut self) -> anyhow::Result<Watched> {
-        let mut position = None;
+        let mut position = self.start;
         while let Some((client, connection)) = self.shared.connect().await {
             let after = match position {
                 Some(after) => after,
