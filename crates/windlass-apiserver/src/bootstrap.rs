@@ -3,12 +3,14 @@
 use std::{net::Ipv4Addr, sync::Arc};
 
 use bytes::Bytes;
-use http::{Method, Request, StatusCode, header};
+use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
 use crate::{
-    server::{BuildError, Server},
+    flow_control,
+    server::{BuildError, Inner, Server},
+    status::ApiError,
     user::User,
 };
 
@@ -20,7 +22,11 @@ pub(crate) async fn run(server: &Server) -> Result<(), BuildError> {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         create(server, "/api/v1/namespaces".to_owned(), namespace)
     });
-    futures_util::future::try_join_all(wanted).await?;
+    let defaults = async {
+        let created = flow_control::bootstrap(&server.inner).await;
+        created.map_err(|error| failed("the default objects of flow control", &error))
+    };
+    futures_util::future::try_join(futures_util::future::try_join_all(wanted), defaults).await?;
     if server.inner.storage.cache("/core/services/").get("default/kubernetes").is_none() {
         let address = first_address(&server.inner.services.lock().network());
         let service = json!({
@@ -46,15 +52,33 @@ fn first_address(network: &str) -> String {
 }
 
 async fn create(server: &Server, path: String, object: Value) -> Result<(), BuildError> {
-    let what = format!("{} {}", object["kind"].as_str().unwrap_or_default(), object["metadata"]["name"]);
-    let mut request = Request::new(Full::new(Bytes::from(object.to_string())));
-    *request.method_mut() = Method::POST;
-    *request.uri_mut() = path.parse().expect("a bootstrap path must be a URI");
-    request.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
-    request.headers_mut().insert(header::USER_AGENT, header::HeaderValue::from_static("kube-apiserver"));
-    request.extensions_mut().insert(Arc::new(User::admin()));
-    let response = server.inner.handle(request).await;
-    if matches!(response.status(), StatusCode::CREATED | StatusCode::CONFLICT) {
+    match request(&server.inner, Method::POST, &path, &object).await {
+        Err(error) if error.code != StatusCode::CONFLICT => {
+            let what = format!("{} {}", object["kind"].as_str().unwrap_or_default(), object["metadata"]["name"]);
+            Err(failed(&what, &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn failed(what: &str, error: &ApiError) -> BuildError {
+    BuildError::Bootstrap { what: what.to_owned(), message: error.message.clone() }
+}
+
+/// Sends a request of the server itself. A PATCH is an apply.
+pub(crate) async fn request(server: &Arc<Inner>, method: Method, path: &str, object: &Value) -> Result<(), ApiError> {
+    let media_type = if method == Method::PATCH { "application/apply-patch+yaml" } else { "application/json" };
+    let body = if object.is_null() { Bytes::new() } else { Bytes::from(object.to_string()) };
+    let mut request = Request::new(Full::new(body));
+    *request.method_mut() = method;
+    *request.uri_mut() = path.parse().expect("a path of the server itself must be a URI");
+    request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    request.headers_mut().insert(header::USER_AGENT, HeaderValue::from_static("kube-apiserver"));
+    request.extensions_mut().insert(Arc::new(User::apiserver()));
+    // Boxed, because the handler of a request sends others through this function.
+    let response = Box::pin(server.handle(request)).await;
+    let code = response.status();
+    if code.is_success() {
         return Ok(());
     }
     let body = match response.into_body().collect().await {
@@ -62,6 +86,5 @@ async fn create(server: &Server, path: String, object: Value) -> Result<(), Buil
         Err(never) => match never {},
     };
     let status: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let message = status["message"].as_str().unwrap_or("unknown error").to_owned();
-    Err(BuildError::Bootstrap { what, message })
+    Err(ApiError::new(code, "", status["message"].as_str().unwrap_or("unknown error")))
 }

@@ -2,9 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header, request::Parts};
-use http_body_util::BodyExt;
 use tracing::warn;
 use windlass_builtins::resource::Resource;
 use windlass_store::Revision;
@@ -14,7 +13,10 @@ use crate::{
     blocking,
     body::Body,
     call::{Answer, Call, Warnings},
-    discovery, health,
+    connections::Peer,
+    discovery,
+    flow_control::{self, Digest, Flow, Target, Width},
+    health,
     metrics::Served,
     negotiate, old_definitions,
     query::{Query, unescape_path},
@@ -30,10 +32,6 @@ use crate::{
     write::convert::PendingConversions,
 };
 
-/// The largest accepted body.
-const BODY_LIMIT: usize = 3 << 20;
-/// The number of bytes of a too large body that are read and discarded.
-const DISCARD_LIMIT: usize = 64 << 20;
 /// The time limit of requests other than watches.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -46,16 +44,27 @@ impl Inner {
     {
         let (parts, body) = request.into_parts();
         let mut served = self.metrics.begin();
-        let answer = self.answer(&parts, body, &mut served).await;
-        let response = answer.unwrap_or_else(|error| {
+        let mut flow = None;
+        let answer = self.answer(&parts, body, &mut served, &mut flow).await;
+        let mut response = answer.unwrap_or_else(|error| {
             log_failure(&error, &parts.method, &parts.uri);
             represent::error(&parts.headers, &parts.uri, &error)
         });
+        if let Some(flow) = flow {
+            flow.add_headers(response.headers_mut());
+        }
         served.end(response.status());
         response
     }
 
-    async fn answer<B>(self: &Arc<Self>, parts: &Parts, body: B, served: &mut Served<'_>) -> Result<Response<Body>>
+    /// Answers a request, and sets the flow that it belongs to.
+    async fn answer<B>(
+        self: &Arc<Self>,
+        parts: &Parts,
+        body: B,
+        served: &mut Served<'_>,
+        flow: &mut Option<Arc<Flow>>,
+    ) -> Result<Response<Body>>
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<BoxError>,
@@ -63,7 +72,11 @@ impl Inner {
         let path = unescape_path(parts.uri.path()).ok_or_else(|| ApiError::bad_request("the path is malformed"))?;
         let path = &*path;
         let user = match parts.headers.get(header::AUTHORIZATION) {
-            Some(shown) => Box::pin(self.authenticate(shown)).await?,
+            Some(shown) => {
+                let user = Box::pin(self.authenticate(shown)).await?;
+                attribute(parts, &user)?;
+                user
+            }
             None => connected(parts),
         };
         if user.is_anonymous() && !health::is_health_path(path) {
@@ -72,18 +85,26 @@ impl Inner {
         authorization::impersonation::reject(&user, &parts.headers)?;
         match RequestInfo::from_path(path) {
             RequestInfo::Path(path) => {
-                if !health::is_health_path(path) {
-                    let method = parts.method.as_str().to_lowercase();
-                    self.authorize(&Attributes { user: &user, action: Action::Path { method: &method, path } })?;
+                let method = parts.method.as_str().to_lowercase();
+                let digest = Digest { user: &user, target: Target::Path { verb: &method, path } };
+                let flow = flow.insert(self.flow_control.classify(&digest));
+                // Health checks must be answered especially when there is too much to do.
+                if health::is_health_path(path) {
+                    return self.path(parts, path).await;
                 }
+                self.authorize(&Attributes { user: &user, action: Action::Path { method: &method, path } })?;
+                let _seat = self.flow_control.enter(flow, &digest, Width::One, TIMEOUT / 4).await?;
                 self.path(parts, path).await
             }
             RequestInfo::Resource(target) => {
                 let query = Query::parse(parts.uri.query());
                 let verb = target.verb(&parts.method, &query);
+                if verb == Verb::Watch || !target.is_long_running() {
+                    *flow = Some(self.flow_control.classify(&Digest::of(&user, verb, &target)));
+                }
                 self.authorize(&Attributes { user: &user, action: Action::of(verb, &target) })?;
                 let timeout = timeout(&query)?;
-                let request = ParsedRequest { user: &user, target, query, verb };
+                let request = ParsedRequest { user: &user, target, query, verb, flow: flow.as_ref(), timeout };
                 let work = self.resource(parts, request, body, served);
                 if verb == Verb::Watch {
                     return work.await;
@@ -152,7 +173,7 @@ impl Inner {
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<BoxError>,
     {
-        let ParsedRequest { user, target, query, verb } = request;
+        let ParsedRequest { user, target, query, verb, flow, timeout } = request;
         let registry = self.registry.load_full();
         let endpoint = registry.endpoint(target.group, target.version, target.resource);
         let endpoint = endpoint.ok_or_else(|| match registry.has_builtin_group(target.group) {
@@ -182,7 +203,16 @@ impl Inner {
             _ => {}
         }
         let accept = negotiate::accept(&parts.headers, verb == Verb::Watch, parts.uri.query(), custom.is_some())?;
-        let body = read_body(&parts.method, body).await?;
+        let limited = parts.extensions.get::<Peer>().is_some();
+        let (body, _charge) = self.uploads.read(&parts.method, body, user, limited).await?;
+        // After the body, so that a slow client occupies no seat.
+        let _seat = match flow {
+            Some(flow) => {
+                let width = Width::Resource { verb, cache: &endpoint.cache, query: &query };
+                Some(self.flow_control.enter(flow, &Digest::of(user, verb, &target), width, timeout / 4).await?)
+            }
+            None => None,
+        };
         let call = Call {
             server: self,
             endpoint,
@@ -221,8 +251,8 @@ impl Inner {
         Ok(response)
     }
 
-    /// Waits until a write of a CustomResourceDefinition or a webhook configuration is effective, which it becomes
-    /// without the request as well.
+    /// Waits until a write of a CustomResourceDefinition, a webhook configuration or an object of flow control is
+    /// effective, which it becomes without the request as well.
     async fn take_effect(&self, call: &Call<'_>, written: Option<Revision>) -> Result<()> {
         if call.is_definition() && call.subresource.is_none() {
             let revision = match written {
@@ -230,7 +260,7 @@ impl Inner {
                 None => self.storage.fresh().await?,
             };
             self.definitions.reached(revision).await;
-        } else if webhooks::is_configuration(call.endpoint) {
+        } else if webhooks::is_configuration(call.endpoint) || flow_control::is_configuration(call.endpoint) {
             self.storage.fresh().await?;
         }
         Ok(())
@@ -265,6 +295,9 @@ struct ParsedRequest<'a> {
     target: ResourceRequest<'a>,
     query: Query<'a>,
     verb: Verb,
+    /// `None` if the request is not limited.
+    flow: Option<&'a Arc<Flow>>,
+    timeout: Duration,
 }
 
 async fn dispatch(call: &Call<'_>, verb: Verb) -> Result<Answer> {
@@ -304,8 +337,22 @@ fn log_failure(error: &ApiError, method: &Method, uri: &Uri) {
 
 /// Returns the user of the connection; anonymous if it has none.
 fn connected(parts: &Parts) -> Arc<User> {
-    let user = parts.extensions.get::<Arc<User>>();
+    let user = match parts.extensions.get::<Peer>() {
+        Some(peer) => peer.user.as_ref(),
+        None => parts.extensions.get::<Arc<User>>(),
+    };
     user.cloned().unwrap_or_else(|| Arc::new(User::anonymous()))
+}
+
+/// Counts the connection as one of the user whose token it sent; fails if the user has too many.
+fn attribute(parts: &Parts, user: &User) -> Result<()> {
+    match parts.extensions.get::<Peer>() {
+        Some(peer) if peer.user.is_none() && !peer.connection.identify(Some(user)) => {
+            peer.connection.close();
+            Err(ApiError::too_many_requests(1))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Checks that namespaced objects are addressed in a namespace, and cluster-scoped ones are not.
@@ -331,36 +378,4 @@ fn check_scope(endpoint: &Endpoint, target: &ResourceRequest<'_>, method: &Metho
         return Err(ApiError::method_not_allowed());
     }
     Ok(())
-}
-
-/// Reads the body. A body that is too large is read and discarded up to a limit, because a client that is cut off while
-/// it writes does not see the response.
-async fn read_body<B>(method: &Method, body: B) -> Result<Bytes>
-where
-    B: http_body::Body<Data = Bytes> + Send,
-    B::Error: Into<BoxError>,
-{
-    if matches!(*method, Method::GET | Method::HEAD) {
-        return Ok(Bytes::new());
-    }
-    let mut body = std::pin::pin!(body);
-    let mut read = BytesMut::new();
-    let mut length = 0;
-    while let Some(frame) = body.frame().await {
-        let frame = frame
-            .map_err(|error| ApiError::bad_request(format!("failed to read the request body: {}", error.into())))?;
-        let Ok(data) = frame.into_data() else { continue };
-        length += data.len();
-        if length > DISCARD_LIMIT {
-            break;
-        }
-        if length <= BODY_LIMIT {
-            // A body that arrives in one piece is not copied.
-            if length == data.len() && body.is_end_stream() {
-                return Ok(data);
-            }
-            read.extend_from_slice(&data);
-        }
-    }
-    if length > BODY_LIMIT { Err(ApiError::too_large(BODY_LIMIT)) } else { Ok(read.freeze()) }
 }

@@ -135,22 +135,24 @@ fn encode(accept: &Representation, code: StatusCode, value: &Value, endpoint: &E
 
 /// Encodes a failure in the accepted form, as far as errors have it.
 pub(crate) fn error(headers: &HeaderMap, uri: &Uri, error: &ApiError) -> Response<Body> {
-    if error.plain {
-        return text(error.code, error.message.clone());
+    let mut response =
+        if error.plain { text(error.code, error.message.clone()) } else { encode_status(headers, uri, error) };
+    if let Some(seconds) = error.details.as_ref().and_then(|details| details["retryAfterSeconds"].as_u64()) {
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     }
+    response
+}
+
+fn encode_status(headers: &HeaderMap, uri: &Uri, error: &ApiError) -> Response<Body> {
     let status = error.to_status();
-    let mut response = match negotiate::error_media(headers, uri.query()) {
+    match negotiate::error_media(headers, uri.query()) {
         Media::Json => bytes(error.code, "application/json", go_json::encode_object(&status).into()),
         Media::Yaml => bytes(error.code, "application/yaml", yaml::to_yaml(&status).into()),
         Media::Protobuf => match protobuf::encode_object(&status, windlass_builtins::table()) {
             Ok(encoded) => bytes(error.code, "application/vnd.kubernetes.protobuf", encoded.into()),
             Err(_) => bytes(error.code, "application/json", go_json::encode_object(&status).into()),
         },
-    };
-    if let Some(seconds) = error.details.as_ref().and_then(|details| details["retryAfterSeconds"].as_u64()) {
-        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     }
-    response
 }
 
 /// Encodes a value that is not an API object of an endpoint, such as discovery, as JSON or YAML.

@@ -84,6 +84,11 @@ impl<'a> RequestInfo<'a> {
 }
 
 impl ResourceRequest<'_> {
+    /// Returns whether the request connects to a pod or node, and so may last for any time.
+    pub(crate) fn is_long_running(&self) -> bool {
+        matches!(self.subresource, "attach" | "exec" | "proxy" | "log" | "portforward")
+    }
+
     /// Returns the API verb of a request.
     pub(crate) fn verb(&self, method: &Method, query: &Query) -> Verb {
         let watch = self.old_watch || (self.name.is_empty() && query.flag("watch"));

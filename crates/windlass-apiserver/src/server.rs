@@ -24,7 +24,10 @@ use crate::{
     authorization::{Authorizer, MastersOnly},
     body::Body,
     bootstrap, compaction,
+    connections::Connections,
     definitions::{self, Definitions},
+    flow_control::{self, FlowControl},
+    limits::Limits,
     metrics::Metrics,
     openapi::OpenApi,
     pod_connections::PodConnections,
@@ -32,6 +35,7 @@ use crate::{
     repair,
     storage::Storage,
     tokens::TokenKey,
+    upload::UploadBudget,
     user::User,
     webhooks::{EndpointSlices, ServiceResolver, Webhooks},
     write::{Allocator, QuotaLocks, Units, allocate},
@@ -61,6 +65,10 @@ pub(crate) struct Inner {
     pub(crate) quota_locks: QuotaLocks,
     pub(crate) token_key: TokenKey,
     pub(crate) metrics: Metrics,
+    pub(crate) limits: Limits,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) uploads: UploadBudget,
+    pub(crate) flow_control: Arc<FlowControl>,
     pub(crate) openapi: OpenApi,
     pub(crate) pod_connections: Option<Arc<dyn PodConnections>>,
     pub(crate) webhooks: Webhooks,
@@ -85,6 +93,7 @@ pub struct ServerBuilder {
     service_accounts: bool,
     token_key: Option<TokenKey>,
     service_resolver: Option<Arc<dyn ServiceResolver>>,
+    limits: Limits,
 }
 
 /// Why a server could not be built.
@@ -115,6 +124,7 @@ impl Server {
             service_accounts: false,
             token_key: None,
             service_resolver: None,
+            limits: Limits::default(),
         }
     }
 
@@ -203,6 +213,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets the limits on connections and requests.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
     /// Loads the store and starts the server. Must be called within a tokio runtime.
     pub async fn build(self) -> Result<Server, BuildError> {
         let storage = Storage::open(self.store).await.map_err(BuildError::Load)?;
@@ -237,6 +254,7 @@ impl ServerBuilder {
         admission.extend(self.admission);
         let resolver = self.service_resolver.unwrap_or_else(|| Arc::new(EndpointSlices::new(&storage)));
         let webhooks = Webhooks::new(&storage, resolver);
+        let flow_control = Arc::new(FlowControl::new(&storage, &self.limits));
         let inner = Inner {
             storage,
             registry: ArcSwap::from_pointee(registry),
@@ -247,6 +265,10 @@ impl ServerBuilder {
             quota_locks: QuotaLocks::default(),
             token_key: self.token_key.unwrap_or_else(TokenKey::generate),
             metrics: Metrics::default(),
+            connections: Connections::new(&self.limits),
+            uploads: UploadBudget::new(self.limits.max_body_memory),
+            flow_control,
+            limits: self.limits,
             openapi: OpenApi::default(),
             pod_connections: self.pod_connections,
             webhooks,
@@ -258,6 +280,7 @@ impl ServerBuilder {
         let weak = Arc::downgrade(&server.inner);
         // Before the first event, so that the observers miss none.
         server.inner.webhooks.follow(&weak);
+        server.inner.flow_control.follow();
         let storage = &server.inner.storage;
         *server.inner.tasks.lock() = vec![
             tokio::spawn(storage.clone().follow()).abort_handle(),
@@ -266,6 +289,11 @@ impl ServerBuilder {
             tokio::spawn(repair::run(weak)).abort_handle(),
         ];
         bootstrap::run(&server).await?;
+        let flow_control = server.inner.flow_control.clone();
+        server.inner.tasks.lock().extend([
+            tokio::spawn(flow_control::run(Arc::downgrade(&server.inner))).abort_handle(),
+            tokio::spawn(async move { flow_control.redistribution().await }).abort_handle(),
+        ]);
         Ok(server)
     }
 }

@@ -168,6 +168,14 @@ impl ApiError {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).with_details(map)
     }
 
+    /// 429 as kube-apiserver sends it when it has no capacity for a request: plain text and `Retry-After`.
+    pub fn too_many_requests(retry_after_seconds: u64) -> Self {
+        let details = Map::from_iter([("retryAfterSeconds".to_owned(), retry_after_seconds.into())]);
+        let message = "Too many requests, please try again later.\n";
+        Self { plain: true, ..Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message) }
+            .with_details(details)
+    }
+
     /// 500 with a reason.
     pub fn internal(message: impl Into<String>) -> Self {
         let message = message.into();

@@ -9,6 +9,7 @@ mod damage;
 mod history;
 mod labels;
 mod object;
+mod watchers;
 
 use std::{
     collections::HashMap,
@@ -30,6 +31,7 @@ pub(crate) use self::{
     history::History,
     labels::LabelBits,
     object::{StoredObject, encode},
+    watchers::WatcherCount,
 };
 
 /// The store with its caches.

@@ -1,28 +1,47 @@
 //! Serves over TLS: connections, the users of their certificates, and graceful shutdown.
 
-use std::{convert::Infallible, future::Future, io, sync::Arc, time::Duration};
+use std::{convert::Infallible, future::Future, io, pin::pin, sync::Arc, time::Duration};
 
-use http::Request;
+use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{
-        conn::auto,
-        graceful::{GracefulShutdown, Watcher},
-    },
+    server::{conn::auto, graceful::GracefulConnection},
 };
 use rustls::pki_types::CertificateDer;
-use tokio::net::TcpListener;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::watch,
+};
+use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
 use windlass_tls::Handshake;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::{server::Server, user::User};
+use crate::{
+    connections::{Peer, Registration, TrackedBody, TrackedStream},
+    server::{BoxError, Server},
+    user::User,
+};
 
 /// How long open requests may take to finish after the server is stopped.
 const DRAIN: Duration = Duration::from_millis(700);
 /// How long writes that have begun may take to complete after that.
 const FINISH: Duration = Duration::from_secs(5);
+/// How long an evicted connection may take to close: enough to send its last response.
+const EVICTION: Duration = Duration::from_secs(1);
+/// How long the headers of an HTTP/1.1 request may take.
+const HEADERS: Duration = Duration::from_secs(32);
+/// How long a connection may be idle.
+const IDLE: Duration = Duration::from_secs(90);
+/// The interval of HTTP/2 pings, and how long the answer may take.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+/// Flow control of HTTP/2: received bytes that no request has read yet.
+const STREAM_WINDOW: u32 = 256 << 10;
+const CONNECTION_WINDOW: u32 = 1 << 20;
+/// The size of the headers of an HTTP/2 request.
+const MAX_HEADERS: u32 = 64 << 10;
 
 impl Server {
     /// Serves HTTP/1.1 and HTTP/2 over TLS until `shutdown` resolves, then ends watches and lets open requests finish.
@@ -35,14 +54,21 @@ impl Server {
         tls: Arc<rustls::ServerConfig>,
         shutdown: impl Future<Output = ()> + Send,
     ) -> io::Result<()> {
-        let graceful = GracefulShutdown::new();
-        let connections = windlass_tls::accept(listener, tls, usize::MAX, shutdown, |handshake| {
-            connection(self.clone(), handshake, graceful.watcher())
-        })
+        let (stop, stopped) = watch::channel(false);
+        let all = &self.inner.connections;
+        let mut connections = windlass_tls::accept(
+            listener,
+            tls,
+            usize::MAX,
+            shutdown,
+            |_| all.evict_one(),
+            |handshake| connection(self.clone(), handshake, all.register(), stopped.clone()),
+        )
         .await;
         self.stop();
+        stop.send_replace(true);
         // Requests that take longer are cut off.
-        let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
+        let _ = tokio::time::timeout(DRAIN, async { while connections.join_next().await.is_some() {} }).await;
         // Remaining connections would keep the store open.
         drop(connections);
         if tokio::time::timeout(FINISH, self.finish_writes()).await.is_err() {
@@ -52,31 +78,92 @@ impl Server {
     }
 }
 
-async fn connection(server: Server, handshake: Handshake, watcher: Watcher) {
-    let Some(stream) = handshake.complete().await else { return };
+/// Serves a connection until it ends, is evicted, or the server stops.
+async fn connection(
+    server: Server,
+    handshake: Handshake,
+    registration: Option<Registration>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let Some(registration) = registration else { return };
+    let connection = registration.connection().clone();
+    let stream = tokio::select! {
+        stream = handshake.complete() => stream,
+        () = connection.closing() => None,
+        () = stopping(&mut stopped) => None,
+    };
+    let Some(stream) = stream else { return };
     let user = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()).and_then(user_of);
-    let user = user.map(Arc::new);
-    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
-        if let Some(user) = &user {
-            request.extensions_mut().insert(user.clone());
+    if !connection.identify(user.as_ref()) {
+        debug!(user = user.as_ref().map(|user| user.name.as_str()), "closed a connection: too many connections");
+        return;
+    }
+    let streams = server.inner.limits.max_streams_per_connection;
+    let peer = Peer { user: user.map(Arc::new), connection: connection.clone() };
+    let mut serving = pin!(serve(server, peer, TrackedStream::new(stream, registration), streams));
+    loop {
+        let result = tokio::select! {
+            result = &mut serving => result,
+            () = connection.closing() => {
+                serving.as_mut().graceful_shutdown();
+                let ended = tokio::time::timeout(EVICTION, &mut serving).await;
+                ended.unwrap_or(Ok(()))
+            }
+            () = stopping(&mut stopped) => {
+                serving.as_mut().graceful_shutdown();
+                serving.await
+            }
+            () = tokio::time::sleep(IDLE) => {
+                if connection.idle().is_some_and(|idle| idle >= IDLE) {
+                    connection.close();
+                }
+                continue;
+            }
+        };
+        if let Err(error) = result {
+            debug!(%error, "connection ended");
         }
+        return;
+    }
+}
+
+/// Resolves when the server stops.
+async fn stopping(stopped: &mut watch::Receiver<bool>) {
+    // An error means that the server was dropped.
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+/// Answers the requests of a connection.
+fn serve(
+    server: Server,
+    peer: Peer,
+    stream: TrackedStream<TlsStream<TcpStream>>,
+    streams: u32,
+) -> impl GracefulConnection<Error = BoxError> {
+    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+        let active = peer.connection.begin();
+        request.extensions_mut().insert(peer.clone());
         let inner = server.inner.clone();
-        async move { Ok::<_, Infallible>(inner.handle(request).await) }
+        async move {
+            let response = inner.handle(request).await;
+            let upgraded = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+            let active = if upgraded { active.upgraded() } else { active };
+            Ok::<_, Infallible>(response.map(|body| TrackedBody::new(body, active)))
+        }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(Duration::from_secs(30));
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS);
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(1000)
-        .initial_stream_window_size(1 << 20)
-        .initial_connection_window_size(4 << 20)
+        .max_concurrent_streams(streams)
+        .max_header_list_size(MAX_HEADERS)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         .max_send_buf_size(256 << 10)
-        .keep_alive_interval(Duration::from_secs(30));
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
-    if let Err(error) = watcher.watch(connection).await {
-        debug!(%error, "connection ended");
-    }
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT);
+    builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned()
 }
 
 /// Returns the user of a verified client certificate; `None` if it has no common name.

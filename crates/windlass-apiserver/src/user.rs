@@ -39,6 +39,11 @@ impl User {
         }
     }
 
+    /// Returns whether the user is a member of `system:masters`, whose requests are never limited.
+    pub(crate) fn is_master(&self) -> bool {
+        self.groups.iter().any(|group| group == "system:masters")
+    }
+
     /// Returns whether this is [`User::anonymous`].
     pub fn is_anonymous(&self) -> bool {
         self.name == "system:anonymous"

@@ -1,6 +1,7 @@
 //! `windlass up`: runs the embedded control plane until a signal stops it.
 
 pub(crate) mod background;
+mod limits;
 
 use std::{
     env, fs, io,
@@ -77,6 +78,8 @@ pub(crate) struct UpArgs {
     /// File to create, with the server's URL, once it is serving
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
+    #[command(flatten)]
+    limits: limits::LimitArgs,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -126,6 +129,7 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
         old_definitions: !args.no_v1beta1_crds,
         controllers,
         nodes,
+        limits: args.limits.limits(),
         ..PlaneOptions::new(&data_dir)
     };
     let ready_file =
@@ -133,6 +137,7 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
     if args.detached {
         background::leave_terminal(&data_dir)?;
     }
+    limits::raise_open_files();
     threads::block_on_all(serve(options, ready_file))
 }
 

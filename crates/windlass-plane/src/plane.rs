@@ -10,7 +10,7 @@ use std::{
 };
 
 use tokio::{net::TcpListener, sync::oneshot};
-use windlass_apiserver::{Server, tokens::TokenKey};
+use windlass_apiserver::{Limits, Server, tokens::TokenKey};
 use windlass_store::{Store, embedded::EmbeddedStore, memory::MemoryStore};
 
 use crate::{
@@ -50,6 +50,8 @@ pub struct PlaneOptions {
     pub controllers: Selection,
     /// The nodes to run.
     pub nodes: NodeOptions,
+    /// The limits of the API server.
+    pub limits: Limits,
     /// How long requests in flight may take to finish when the plane stops.
     pub drain: Duration,
 }
@@ -66,6 +68,7 @@ impl PlaneOptions {
             old_definitions: true,
             controllers: Selection::all(),
             nodes: NodeOptions::default(),
+            limits: Limits::default(),
             drain: Duration::from_millis(500),
         }
     }
@@ -201,7 +204,8 @@ impl Plane {
         let tls = Arc::new(pki.server_config()?);
         let store = store.await?;
         let key = token_key(directory.join("pki").join("sa.key"))?;
-        let mut builder = Server::builder(store).old_definitions(options.old_definitions).token_key(key);
+        let mut builder =
+            Server::builder(store).old_definitions(options.old_definitions).token_key(key).limits(options.limits);
         let processes = match &options.nodes.runtime {
             Runtime::Processes(processes) => Some(processes.clone()),
             Runtime::Simulated => None,

@@ -1,6 +1,6 @@
 //! The accept loop of a TLS server.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, io, sync::Arc, time::Duration};
 
 use rustls::ServerConfig;
 use tokio::{
@@ -8,12 +8,14 @@ use tokio::{
     task::JoinSet,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
-use tracing::debug;
+use tracing::{debug, warn};
 
 /// Timeout of TLS handshakes.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Pause after a connection could not be accepted, for example because no file descriptors are left.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+/// The first pause after a connection could not be accepted, for example because no file descriptors are left.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+/// The longest such pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// An accepted connection, before its TLS handshake.
 pub struct Handshake {
@@ -39,11 +41,15 @@ impl Handshake {
 ///
 /// Returns the tasks of open connections: dropping them closes the connections. `serve` is called in order, before the
 /// handshake, so that a guard for graceful shutdown covers connections that are still in their handshake.
+///
+/// If a connection cannot be accepted, `failed` is called, which can free resources, and the loop pauses: 5 ms at
+/// first, twice as long after each further failure, at most 1 s.
 pub async fn accept<S, F>(
     listener: TcpListener,
     tls: Arc<ServerConfig>,
     max_connections: usize,
     stop: impl Future<Output = ()>,
+    mut failed: impl FnMut(&io::Error),
     serve: S,
 ) -> JoinSet<()>
 where
@@ -53,20 +59,61 @@ where
     let acceptor = TlsAcceptor::from(tls);
     let mut connections = JoinSet::new();
     let mut stop = std::pin::pin!(stop);
+    let mut pauses = Pauses::default();
     loop {
-        let stream = tokio::select! {
-            accepted = listener.accept(), if connections.len() < max_connections => match accepted {
-                Ok((stream, _)) => stream,
-                // One connection could not be accepted (too many open files, a client that disconnected): try the next.
-                Err(error) => {
-                    debug!(%error, "accept failed");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
-            },
+        let accepted = tokio::select! {
+            accepted = listener.accept(), if connections.len() < max_connections => accepted,
             Some(_) = connections.join_next() => continue,
             () = &mut stop => return connections,
         };
-        connections.spawn(serve(Handshake { acceptor: acceptor.clone(), stream }));
+        match accepted {
+            Ok((stream, _)) => {
+                pauses = Pauses::default();
+                connections.spawn(serve(Handshake { acceptor: acceptor.clone(), stream }));
+            }
+            // The client disconnected before it was accepted.
+            Err(error) if is_of_connection(&error) => debug!(%error, "accept failed"),
+            Err(error) => {
+                failed(&error);
+                let pause = pauses.next();
+                if pause == FIRST_PAUSE {
+                    warn!(%error, "failed to accept a connection");
+                }
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    () = &mut stop => return connections,
+                }
+            }
+        }
+    }
+}
+
+/// Returns whether an error concerns only the connection that was about to be accepted.
+fn is_of_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+/// The pauses after failures in a row.
+#[derive(Default)]
+struct Pauses(Option<Duration>);
+
+impl Pauses {
+    fn next(&mut self) -> Duration {
+        let next = self.0.map_or(FIRST_PAUSE, |last| (last * 2).min(LONGEST_PAUSE));
+        self.0 = Some(next);
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_a_second() {
+        let mut pauses = Pauses::default();
+        let millis: Vec<u128> = (0..10).map(|_| pauses.next().as_millis()).collect();
+        assert_eq!(millis, [5, 10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
     }
 }

@@ -21,6 +21,7 @@ use super::{
     damage::{Damage, DamagedObject, DamagedObjects},
     labels::LabelBits,
     object::StoredObject,
+    watchers::Watchers,
 };
 
 /// The maximum number of events in the log.
@@ -61,6 +62,7 @@ pub(crate) struct ResourceCache {
     lines: Mutex<Option<Lines>>,
     changed: Notify,
     observer: OnceLock<Observer>,
+    pub(crate) watchers: Watchers,
 }
 
 /// Derives other state from a cache. It is called by the task that follows the store, after every change of the cache and
@@ -106,6 +108,11 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
+    /// Returns the number of objects.
+    pub(crate) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
     /// Returns the object of a key (`namespace/name` or `name`).
     pub(crate) fn get(&self, key: &str) -> Option<&Arc<StoredObject>> {
         self.objects.get(key).map(|cached| &cached.object)
@@ -236,6 +243,7 @@ impl ResourceCache {
             lines: Mutex::default(),
             changed: Notify::new(),
             observer: OnceLock::new(),
+            watchers: Watchers::default(),
         }
     }
 

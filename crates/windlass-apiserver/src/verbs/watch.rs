@@ -16,7 +16,7 @@ use crate::{
     selection::Selection,
     server::Inner,
     status::{ApiError, Result},
-    storage::{CacheEvent, Change, History, StoredObject},
+    storage::{CacheEvent, Change, History, StoredObject, WatcherCount},
     write::convert,
 };
 
@@ -49,6 +49,7 @@ struct Watcher {
     /// Whether a webhook converts the objects.
     converts: bool,
     finished: bool,
+    _count: WatcherCount,
 }
 
 /// Starts a watch.
@@ -108,6 +109,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer> {
         deadline: Instant::now() + timeout(options.timeout_seconds),
         converts: call.endpoint.has_conversion_webhook(),
         finished: false,
+        _count: call.endpoint.cache.watchers.add(),
     };
     let chunks = futures_util::stream::unfold(watcher, |mut watcher| async move {
         let chunk = watcher.next().await?;

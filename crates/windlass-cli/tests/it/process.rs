@@ -38,11 +38,24 @@ pub(crate) struct Up {
 impl Up {
     /// Starts a server on a free port and waits until it is serving.
     pub(crate) fn start(data_dir: &Path, arguments: &[&str]) -> Self {
+        Self::start_as(windlass(), data_dir, arguments)
+    }
+
+    /// Starts a server that can open only this many files.
+    pub(crate) fn start_with_open_files(files: u32, data_dir: &Path, arguments: &[&str]) -> Self {
+        let program = windlass();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -n {files} && exec \"$0\" \"$@\"")]).arg(program.get_program());
+        shell.env_remove("WINDLASS_DATA_DIR").env_remove("RUST_LOG").stdin(Stdio::null());
+        Self::start_as(shell, data_dir, arguments)
+    }
+
+    fn start_as(mut program: Command, data_dir: &Path, arguments: &[&str]) -> Self {
         let ready_file = data_dir.with_extension("ready");
         // The server does so too, but only once it is running.
         let _ = fs::remove_file(&ready_file);
         let log = data_dir.with_extension("log");
-        let child = windlass()
+        let child = program
             .args(["up", "--port", "0", "--data-dir"])
             .arg(data_dir)
             .arg("--ready-file")

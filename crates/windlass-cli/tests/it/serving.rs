@@ -8,10 +8,14 @@ use kube::{
     Api, Client,
     api::{ListParams, PostParams},
 };
+use rustls::pki_types::pem::PemObject as _;
 use serde_json::json;
+use tokio::net::TcpStream;
 
 use crate::process::Up;
 
+/// Far more than a connection or a response takes on any machine.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// "At once" if nothing is in flight; other tests share the cores.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
@@ -37,6 +41,44 @@ async fn health_checks_are_public_and_the_api_needs_authentication() {
     let admin = up.admin().await;
     assert_eq!(get(&admin, "/readyz").await, Ok("ok".into()));
     assert!(get(&admin, "/api").await.unwrap().contains("APIVersions"));
+}
+
+/// Opens a TLS connection without credentials and sends nothing.
+async fn idle_connection(up: &Up, tls: &tokio_rustls::TlsConnector) -> tokio_rustls::client::TlsStream<TcpStream> {
+    let address: std::net::SocketAddr = up.url().strip_prefix("https://").unwrap().parse().unwrap();
+    let stream = TcpStream::connect(address).await.unwrap();
+    tls.connect(address.ip().into(), stream).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_thousand_idle_connections_do_not_lock_the_administrator_out() {
+    // The connections are open files of this process too.
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let raised = rustix::process::Rlimit { current: files.maximum, ..files };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let up = Up::start_with_open_files(512, &folder.path().join("data"), &["--store", "memory", "--nodes", "0"]);
+    let authority = up.kubeconfig().clusters[0].cluster.as_ref().unwrap().certificate_authority_data.clone().unwrap();
+    let authority = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, authority).unwrap();
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in rustls::pki_types::CertificateDer::pem_slice_iter(&authority) {
+        roots.add(certificate.unwrap()).unwrap();
+    }
+    let provider = rustls::crypto::ring::default_provider();
+    let tls = rustls::ClientConfig::builder_with_provider(provider.into())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let tls = tokio_rustls::TlsConnector::from(std::sync::Arc::new(tls));
+    let mut idle = Vec::new();
+    for _ in 0..1010 {
+        let connected = tokio::time::timeout(PATIENCE, idle_connection(&up, &tls)).await;
+        idle.push(connected.expect("the server accepts connections"));
+    }
+    let admin = up.admin().await;
+    let answer = tokio::time::timeout(PATIENCE, get(&admin, "/readyz")).await;
+    assert_eq!(answer.expect("an answer in time"), Ok("ok".into()));
 }
 
 #[tokio::test]

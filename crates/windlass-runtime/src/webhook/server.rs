@@ -193,9 +193,14 @@ async fn serve(
 ) {
     let graceful = GracefulShutdown::new();
     // Connections that remain at the end are cut off.
-    let _connections = windlass_tls::accept(listener, tls, MAX_CONNECTIONS, shutdown.draining(), |handshake| {
-        connection(handler.clone(), handshake, graceful.watcher(), http2)
-    })
+    let _connections = windlass_tls::accept(
+        listener,
+        tls,
+        MAX_CONNECTIONS,
+        shutdown.draining(),
+        |_| {},
+        |handshake| connection(handler.clone(), handshake, graceful.watcher(), http2),
+    )
     .await;
     tokio::select! {
         () = graceful.shutdown() => {}

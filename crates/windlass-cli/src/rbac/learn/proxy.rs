@@ -38,7 +38,7 @@ impl Proxy {
     /// Serves clients with a certificate until it is dropped.
     pub(super) async fn serve(self, listener: TcpListener, tls: Arc<rustls::ServerConfig>) {
         let serve = |handshake| self.clone().connection(handshake);
-        windlass_tls::accept(listener, tls, usize::MAX, std::future::pending(), serve).await;
+        windlass_tls::accept(listener, tls, usize::MAX, std::future::pending(), |_| {}, serve).await;
     }
 
     async fn connection(self, handshake: Handshake) {

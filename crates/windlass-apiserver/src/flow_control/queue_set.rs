@@ -1,0 +1,391 @@
+//! The requests of a priority level: which of them run, and which wait in which queue.
+//!
+//! Fair queuing for server requests, as in kube-apiserver: queues share the seats of the level equally. Every queue has
+//! a virtual time at which its next request would start if all queues advanced at the same rate, and the request with
+//! the earliest virtual finish is dispatched next. A request may occupy several seats, and may keep them for a moment
+//! after it ended.
+
+mod queue;
+
+use std::{collections::HashMap, time::Duration};
+
+use self::queue::Queue;
+use super::{
+    demand::{Demand, PastDemand},
+    shuffle,
+};
+
+/// The assumed duration of a request, until its real one is known.
+const ESTIMATED_DURATION: f64 = 0.003;
+
+/// The queues of a level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Queuing {
+    /// The number of queues.
+    pub(super) queues: usize,
+    /// The number of queues among which a flow chooses.
+    pub(super) hand_size: usize,
+    /// The number of requests that can wait in a queue.
+    pub(super) queue_length_limit: usize,
+}
+
+/// The work of a request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Work {
+    /// Seats while it runs.
+    pub(super) seats: usize,
+    /// Seats after it ended, for work that it caused.
+    pub(super) final_seats: usize,
+    /// How long it keeps the seats after it ended.
+    pub(super) linger: Duration,
+}
+
+/// Why a request is rejected, as metrics name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rejection {
+    /// The level has neither a free seat nor queues.
+    ConcurrencyLimit,
+    /// The queue of the request is full.
+    QueueFull,
+    /// The request has waited too long.
+    TimeOut,
+}
+
+/// The identity of a request.
+pub(super) type Id = u64;
+
+/// The beginning of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start {
+    /// It runs.
+    Run(Id),
+    /// It waits until [`QueueSet::take_dispatched`] returns it.
+    Wait(Id),
+    /// It is rejected.
+    Reject(Rejection),
+}
+
+/// The requests of a priority level. Times are since an arbitrary start and must not decrease.
+#[derive(Debug)]
+pub(super) struct QueueSet {
+    queuing: Option<Queuing>,
+    limit: usize,
+    queues: Vec<Queue>,
+    requests: HashMap<Id, Request>,
+    next_id: Id,
+    /// The virtual time: the seat-seconds that every queue was entitled to.
+    virtual_time: f64,
+    updated: Duration,
+    /// The queue that was dispatched from last.
+    robin: usize,
+    enqueued: usize,
+    waiting: usize,
+    executing: usize,
+    seats_in_use: usize,
+    seats_waiting: usize,
+    dispatched: Vec<Id>,
+    demand: Demand,
+    /// How often the next request had to wait because it needs more seats than are free.
+    pub(super) no_accommodation: u64,
+}
+
+#[derive(Debug)]
+struct Request {
+    work: Work,
+    queue: Option<usize>,
+    /// The virtual time of its arrival.
+    arrived: f64,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum State {
+    Waiting,
+    Executing { since: Duration },
+    Lingering,
+}
+
+impl Work {
+    /// One seat for the duration of the request.
+    pub(super) const ONE: Self = Self { seats: 1, final_seats: 0, linger: Duration::ZERO };
+
+    /// The seats that it occupies from beginning to end.
+    pub(super) fn max_seats(&self) -> usize {
+        self.seats.max(self.final_seats)
+    }
+
+    /// The estimated seat-seconds.
+    fn total(&self) -> f64 {
+        self.seats as f64 * ESTIMATED_DURATION + self.final_seats as f64 * self.linger.as_secs_f64()
+    }
+}
+
+impl QueueSet {
+    pub(super) fn new(now: Duration, queuing: Option<Queuing>, limit: usize) -> Self {
+        let mut set = Self {
+            queuing: None,
+            limit: 0,
+            queues: Vec::new(),
+            requests: HashMap::new(),
+            next_id: 0,
+            virtual_time: 0.0,
+            updated: now,
+            robin: 0,
+            enqueued: 0,
+            waiting: 0,
+            executing: 0,
+            seats_in_use: 0,
+            seats_waiting: 0,
+            dispatched: Vec::new(),
+            demand: Demand::new(now),
+            no_accommodation: 0,
+        };
+        set.configure(now, queuing, limit);
+        set
+    }
+
+    /// Changes the configuration. Requests that wait or run stay.
+    pub(super) fn configure(&mut self, now: Duration, queuing: Option<Queuing>, limit: usize) {
+        self.advance(now);
+        let wanted = queuing.map_or(0, |queuing| queuing.queues);
+        if self.queues.len() < wanted {
+            self.queues.resize_with(wanted, Queue::default);
+        }
+        self.queuing = queuing;
+        self.limit = limit;
+        self.drop_unused_queues();
+        self.dispatch(now);
+    }
+
+    /// The current number of seats.
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// The demand in past periods.
+    pub(super) fn past_demand(&self) -> PastDemand {
+        self.demand.past
+    }
+
+    /// The demand for seats.
+    pub(super) fn demand_mut(&mut self) -> &mut Demand {
+        &mut self.demand
+    }
+
+    /// Begins a request of the flow with this hash.
+    pub(super) fn start(&mut self, now: Duration, hash: u64, work: Work) -> Start {
+        self.advance(now);
+        let Some(queuing) = self.queuing else {
+            if !self.has_room(work.max_seats()) {
+                return Start::Reject(Rejection::ConcurrencyLimit);
+            }
+            let id = self.insert(Request { work, queue: None, arrived: 0.0, state: State::Waiting });
+            self.execute(now, id);
+            return Start::Run(id);
+        };
+        let index = self.choose_queue(queuing, hash);
+        if self.seats_in_use >= self.limit && self.queues[index].waiting.len() >= queuing.queue_length_limit {
+            return Start::Reject(Rejection::QueueFull);
+        }
+        let id = self.enqueue(now, index, work);
+        self.dispatch(now);
+        match self.dispatched.iter().position(|dispatched| *dispatched == id) {
+            Some(at) => {
+                self.dispatched.swap_remove(at);
+                Start::Run(id)
+            }
+            None => Start::Wait(id),
+        }
+    }
+
+    /// Removes a request that waits. Returns `false` if it is executing already.
+    pub(super) fn cancel(&mut self, now: Duration, id: Id) -> bool {
+        self.advance(now);
+        let Some(Request { state: State::Waiting, queue: Some(index), work, .. }) = self.requests.get(&id) else {
+            return false;
+        };
+        let (index, work) = (*index, *work);
+        self.requests.remove(&id);
+        self.queues[index].remove(id, &work);
+        self.left_queue(now, &work);
+        self.bound_next_dispatch(index);
+        self.drop_unused_queues();
+        self.dispatch(now);
+        true
+    }
+
+    /// Ends a request that was executing. If its seats stay occupied, returns for how long: then call
+    /// [`QueueSet::release`].
+    pub(super) fn finish(&mut self, now: Duration, id: Id) -> Option<Duration> {
+        self.advance(now);
+        let request = self.requests.get_mut(&id)?;
+        let State::Executing { since } = request.state else { return None };
+        request.state = State::Lingering;
+        let (queue, work) = (request.queue, request.work);
+        self.executing -= 1;
+        if let Some(index) = queue {
+            let queue = &mut self.queues[index];
+            queue.executing -= 1;
+            // Corrects the estimate by the real duration.
+            let actual = now.saturating_sub(since).as_secs_f64();
+            queue.next_dispatch -= work.seats as f64 * (ESTIMATED_DURATION - actual);
+            self.bound_next_dispatch(index);
+        }
+        if work.linger > Duration::ZERO {
+            self.dispatch(now);
+            return Some(work.linger);
+        }
+        self.release(now, id);
+        None
+    }
+
+    /// Frees the seats of a request that has ended.
+    pub(super) fn release(&mut self, now: Duration, id: Id) {
+        self.advance(now);
+        let Some(request) = self.requests.remove(&id) else { return };
+        let seats = request.work.max_seats();
+        self.seats_in_use -= seats;
+        if let Some(index) = request.queue {
+            self.queues[index].seats_in_use -= seats;
+        }
+        self.note_demand(now);
+        self.drop_unused_queues();
+        self.dispatch(now);
+    }
+
+    /// Returns the requests that have begun to execute since the last call, except those that ran at once.
+    pub(super) fn take_dispatched(&mut self) -> Vec<Id> {
+        std::mem::take(&mut self.dispatched)
+    }
+
+    fn insert(&mut self, request: Request) -> Id {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.requests.insert(id, request);
+        id
+    }
+
+    /// Chooses the queue of the hand with the least work waiting.
+    fn choose_queue(&mut self, queuing: Queuing, hash: u64) -> usize {
+        let hand = shuffle::deal(queuing.queues, queuing.hand_size, hash);
+        // The first queue to consider rotates, so that flows with overlapping hands are not biased.
+        let offset = self.enqueued % queuing.hand_size;
+        self.enqueued += 1;
+        let rank = |place: usize| (place + queuing.hand_size - offset) % queuing.hand_size;
+        let least = hand.enumerate().min_by(|(at, a), (bt, b)| {
+            let work = self.queues[*a].waiting_work.total_cmp(&self.queues[*b].waiting_work);
+            work.then_with(|| rank(*at).cmp(&rank(*bt)))
+        });
+        least.map_or(0, |(_, index)| index)
+    }
+
+    fn enqueue(&mut self, now: Duration, index: usize, work: Work) -> Id {
+        let arrived = self.virtual_time;
+        let id = self.insert(Request { work, queue: Some(index), arrived, state: State::Waiting });
+        let queue = &mut self.queues[index];
+        if queue.is_idle() {
+            queue.next_dispatch = self.virtual_time;
+        }
+        queue.push(id, &work);
+        self.waiting += 1;
+        self.seats_waiting += work.max_seats();
+        self.note_demand(now);
+        self.bound_next_dispatch(index);
+        id
+    }
+
+    /// Dispatches requests while there are seats.
+    fn dispatch(&mut self, now: Duration) {
+        while self.waiting > 0 && self.seats_in_use < self.limit {
+            let Some((index, id)) = self.next_to_dispatch() else { return };
+            let work = self.requests[&id].work;
+            if !self.has_room(work.max_seats()) {
+                // It is next; others do not overtake it.
+                self.no_accommodation += 1;
+                return;
+            }
+            self.robin = index;
+            self.queues[index].remove(id, &work);
+            self.left_queue(now, &work);
+            self.queues[index].next_dispatch += work.total();
+            self.execute(now, id);
+            self.bound_next_dispatch(index);
+            self.dispatched.push(id);
+        }
+    }
+
+    /// Returns the request with the earliest virtual finish; among equals, the one of the next queue in turn.
+    fn next_to_dispatch(&self) -> Option<(usize, Id)> {
+        let count = self.queues.len();
+        let turns = (1..=count).map(|turn| (self.robin + turn) % count);
+        let heads = turns.filter_map(|index| {
+            let id = *self.queues[index].waiting.front()?;
+            Some((index, id, self.queues[index].next_dispatch + self.requests[&id].work.total()))
+        });
+        heads.min_by(|a, b| a.2.total_cmp(&b.2)).map(|(index, id, _)| (index, id))
+    }
+
+    fn execute(&mut self, now: Duration, id: Id) {
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        request.state = State::Executing { since: now };
+        let seats = request.work.max_seats();
+        self.executing += 1;
+        self.seats_in_use += seats;
+        if let Some(index) = request.queue {
+            self.queues[index].executing += 1;
+            self.queues[index].seats_in_use += seats;
+        }
+        self.note_demand(now);
+    }
+
+    /// Returns whether there are enough seats. A request that needs more seats than the level has runs alone.
+    fn has_room(&self, seats: usize) -> bool {
+        if seats > self.limit { self.limit > 0 && self.executing == 0 } else { self.seats_in_use + seats <= self.limit }
+    }
+
+    fn left_queue(&mut self, now: Duration, work: &Work) {
+        self.waiting -= 1;
+        self.seats_waiting -= work.max_seats();
+        self.note_demand(now);
+    }
+
+    fn note_demand(&mut self, now: Duration) {
+        self.demand.set(now, (self.seats_in_use + self.seats_waiting) as f64);
+    }
+
+    /// A queue that could not use its share does not save it up: nothing is dispatched before its virtual arrival.
+    fn bound_next_dispatch(&mut self, index: usize) {
+        let queue = &mut self.queues[index];
+        if let Some(oldest) = queue.waiting.front().and_then(|id| self.requests.get(id)) {
+            queue.next_dispatch = queue.next_dispatch.max(oldest.arrived);
+        }
+    }
+
+    /// Advances the virtual time. Must be called before any change.
+    fn advance(&mut self, now: Duration) {
+        let elapsed = now.saturating_sub(self.updated).as_secs_f64();
+        self.updated = self.updated.max(now);
+        if self.executing == 0 && self.waiting == 0 || elapsed == 0.0 {
+            return;
+        }
+        let active = self.queues.iter().filter(|queue| !queue.is_idle()).count();
+        if active > 0 {
+            let requested: usize = self.queues.iter().map(|queue| queue.seats_in_use + queue.waiting_seats).sum();
+            self.virtual_time += requested.min(self.limit) as f64 / active as f64 * elapsed;
+        }
+    }
+
+    /// Drops the last queues if there are more than configured and they are empty.
+    fn drop_unused_queues(&mut self) {
+        let wanted = self.queuing.map_or(0, |queuing| queuing.queues);
+        while self.queues.len() > wanted && self.queues.last().is_some_and(Queue::is_empty) {
+            self.queues.pop();
+        }
+        if self.robin >= self.queues.len() {
+            self.robin = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

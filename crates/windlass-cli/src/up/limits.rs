@@ -1,0 +1,54 @@
+//! The limits of the API server, and the process's limit on open files.
+
+use clap::Args;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use windlass_plane::Limits;
+
+/// Options for limits.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Limits")]
+pub(super) struct LimitArgs {
+    /// Open connections; above the limit, idle connections are closed
+    #[arg(long, value_name = "N", default_value_t = Limits::default().max_connections)]
+    max_connections: usize,
+    /// Open connections per user outside system:masters
+    #[arg(long, value_name = "N", default_value_t = Limits::default().max_connections_per_client)]
+    max_connections_per_client: usize,
+    /// Concurrent streams per HTTP/2 connection
+    #[arg(long, value_name = "N", default_value_t = Limits::default().max_streams_per_connection)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    http2_max_streams_per_connection: u32,
+    /// Memory for all request bodies together, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = Limits::default().max_body_memory >> 20)]
+    max_body_memory: usize,
+    /// Reading requests served at a time; added to --max-mutating-requests-inflight and shared by priority levels
+    #[arg(long, value_name = "N", default_value_t = Limits::default().max_requests_inflight)]
+    max_requests_inflight: usize,
+    /// Mutating requests served at a time; added to --max-requests-inflight and shared by priority levels
+    #[arg(long, value_name = "N", default_value_t = Limits::default().max_mutating_requests_inflight)]
+    max_mutating_requests_inflight: usize,
+}
+
+impl LimitArgs {
+    pub(super) fn limits(&self) -> Limits {
+        Limits {
+            max_connections: self.max_connections.max(1),
+            max_connections_per_client: self.max_connections_per_client.max(1),
+            max_streams_per_connection: self.http2_max_streams_per_connection,
+            max_body_memory: self.max_body_memory.saturating_mul(1 << 20),
+            max_requests_inflight: self.max_requests_inflight,
+            max_mutating_requests_inflight: self.max_mutating_requests_inflight,
+        }
+    }
+}
+
+/// Raises the soft limit on open files to the hard limit: every connection is one.
+pub(super) fn raise_open_files() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current == maximum {
+        return;
+    }
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        tracing::warn!(%error, ?current, ?maximum, "failed to raise the limit on open files");
+    }
+}
