@@ -57,7 +57,7 @@ pub(crate) use self::{
     persist::{Deletion, PersistError, encode_for_deletion, remove_damaged},
     quota::{MANAGER, QuotaLocks},
     respond::Written,
-    unit::Units,
+    unit::{Running, Units},
 };
 use crate::{
     admission::Operation,
@@ -240,13 +240,13 @@ impl Commit {
     /// Stores the object in a task of its own.
     async fn run(self) -> Result<Written, PersistError> {
         let server = self.server.clone();
-        server.units.run(commit(self)).await
+        server.units.run(|running| commit(self, running)).await
     }
 }
 
 /// Charges quotas and stores the object; if that fails, refunds the charges. The allocation is kept until the caches have
 /// the object, and ends if it was not stored.
-async fn commit(commit: Commit) -> Result<Written, PersistError> {
+async fn commit(commit: Commit, _running: Running) -> Result<Written, PersistError> {
     let Commit { server, endpoint, namespace, subresource, object, change, existing, allocation } = commit;
     let old = existing.as_ref().map(|existing| &existing.value);
     let write = Write { subresource: &subresource, object: &object, old };
@@ -292,11 +292,11 @@ impl DeletionCommit {
     /// Marks the object as being deleted, removes it, or both, in a task of its own; returns its last state.
     pub(crate) async fn run(self) -> Result<Arc<StoredObject>, PersistError> {
         let server = self.server.clone();
-        server.units.run(commit_deletion(self)).await
+        server.units.run(|running| commit_deletion(self, running)).await
     }
 }
 
-async fn commit_deletion(deletion: DeletionCommit) -> Result<Arc<StoredObject>, PersistError> {
+async fn commit_deletion(deletion: DeletionCommit, _running: Running) -> Result<Arc<StoredObject>, PersistError> {
     let DeletionCommit { server, endpoint, key, current, deletion } = deletion;
     let revision = persist::delete(&server, &endpoint, &key, &current, &deletion).await?;
     match deletion {

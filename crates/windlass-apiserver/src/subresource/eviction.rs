@@ -22,7 +22,7 @@ use crate::{
     verbs::delete::{check_preconditions, delete_named},
     webhooks::{Options, Subject, call_webhooks},
     write::{
-        MANAGER, ManagedFieldsMode, OnConflict, Written, decode::decode_body, preconditions::match_namespace,
+        MANAGER, ManagedFieldsMode, OnConflict, Running, Written, decode::decode_body, preconditions::match_namespace,
         update_object,
     },
 };
@@ -54,7 +54,8 @@ async fn evict_to_end(call: &Call<'_>, options: DeleteOptions) -> Result<()> {
     let (server, endpoint) = (call.server.clone(), call.endpoint.clone());
     let (namespace, name) = (call.target.namespace.to_owned(), call.target.name.to_owned());
     let (user, headers) = (call.user.clone(), call.headers.clone());
-    let eviction = async move {
+    let eviction = |running: Running| async move {
+        let _running = running;
         let (namespace, name) = (&*namespace, &*name);
         let target = ResourceRequest { version: "v1", resource: "pods", namespace, name, ..ResourceRequest::default() };
         evict(&Call::internal(&server, &endpoint, target, &user, &headers), options).await

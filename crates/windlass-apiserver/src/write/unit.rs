@@ -27,8 +27,8 @@ struct Progress {
     idle: Notify,
 }
 
-/// A unit in progress.
-struct Running(Arc<Progress>);
+/// A unit in progress, which holds this until its end.
+pub(crate) struct Running(Arc<Progress>);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -45,17 +45,16 @@ impl Units {
 
     /// Runs a unit and waits for its outcome. If the returned future is dropped after it was first polled, the unit
     /// continues.
-    pub(crate) async fn run<T, E>(&self, unit: impl Future<Output = Result<T, E>> + Send + 'static) -> Result<T, E>
+    pub(crate) async fn run<F, T, E>(&self, unit: impl FnOnce(Running) -> F) -> Result<T, E>
     where
+        F: Future<Output = Result<T, E>> + Send + 'static,
         T: Send + 'static,
         E: From<ApiError> + Send + 'static,
     {
         self.progress.running.fetch_add(1, Ordering::AcqRel);
         let running = Running(self.progress.clone());
-        let task = self.runtime.spawn(async move {
-            let _running = running;
-            unit.await
-        });
+        // Spawned as it is: a future around it would copy it twice.
+        let task = self.runtime.spawn(unit(running));
         task.await.unwrap_or_else(|failure| Err(unfinished(failure.is_panic()).into()))
     }
 
