@@ -7,6 +7,7 @@
 mod compaction;
 mod lists;
 mod reopening;
+mod snapshots;
 mod watches;
 mod writes;
 
@@ -18,6 +19,7 @@ pub use self::{
     compaction::{a_watch_overtaken_by_compaction_skips_nothing, compaction_discards_history_and_nothing_else},
     lists::{a_future_revision_is_rejected, lists_are_ordered_pages_of_one_revision, lists_go_back_in_time},
     reopening::{Checkpoint, leave_a_history, the_history_is_still_there},
+    snapshots::a_snapshot_is_the_state_at_one_revision,
     watches::{
         a_wait_that_is_cancelled_loses_nothing, a_watch_delivers_only_its_prefix, a_watch_starts_anywhere_in_history,
         watches_deliver_every_event_once_and_in_order,
@@ -45,6 +47,7 @@ pub async fn check_all(store: &Arc<dyn Store>, root: &str) {
     a_watch_starts_anywhere_in_history(store, &format!("{root}/start/")).await;
     a_wait_that_is_cancelled_loses_nothing(store, &format!("{root}/cancelled/")).await;
     watches_deliver_every_event_once_and_in_order(store, &format!("{root}/events/")).await;
+    a_snapshot_is_the_state_at_one_revision(store, &format!("{root}/snapshots/")).await;
     compaction_discards_history_and_nothing_else(store, &format!("{root}/compaction/")).await;
     a_watch_overtaken_by_compaction_skips_nothing(store, &format!("{root}/overtaken/")).await;
 }

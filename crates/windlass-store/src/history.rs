@@ -2,7 +2,7 @@
 //! revision.
 //!
 //! Both backends decide compare-and-swap writes and serve lists from this index. They differ only in the data that a
-//! version carries (`T`): the value itself in the memory store; nothing in the embedded store, which looks values up by
+//! version carries (`T`): the value itself in the memory store; its size in the embedded store, which looks values up by
 //! revision.
 
 use std::{
@@ -119,6 +119,12 @@ impl<T: Clone> History<T> {
         }
     }
 
+    /// Returns the newest version of every key that exists, in no particular order.
+    pub(crate) fn newest(&self) -> impl Iterator<Item = (Revision, &Arc<str>)> {
+        let existing = self.chains.iter().filter(|(_, chain)| chain.newest.value.is_some());
+        existing.map(|(key, chain)| (chain.newest.revision, key))
+    }
+
     /// Lists the keys that exist at a revision.
     pub(crate) fn list(&self, options: &ListOptions, at: Revision) -> Listed<T> {
         let prefix = options.prefix.as_str();
@@ -143,24 +149,24 @@ impl<T: Clone> History<T> {
     }
 
     /// Removes the versions that the write of `key` at `revision` made obsolete: every older version of the key, and
-    /// the write itself if it was a deletion. Calls `removed` with each removed revision.
+    /// the write itself if it was a deletion. Calls `removed` with each removed version.
     ///
     /// Called for every write up to a revision, in order, this keeps the versions that a list at that revision or later
     /// needs.
-    pub(crate) fn remove_before(&mut self, key: &str, revision: Revision, mut removed: impl FnMut(Revision)) {
+    pub(crate) fn remove_before(&mut self, key: &str, revision: Revision, mut removed: impl FnMut(Version<T>)) {
         let Some(chain) = self.chains.get_mut(key) else { return };
         let mut end = chain.older.partition_point(|version| version.revision < revision);
         if chain.older.get(end).is_some_and(|version| version.revision == revision && version.value.is_none()) {
             end += 1;
         }
         for version in chain.older.drain(..end) {
-            removed(version.revision);
+            removed(version);
         }
         if chain.older.is_empty() {
             chain.older = Vec::new();
-            if chain.newest.revision == revision && chain.newest.value.is_none() {
-                removed(revision);
-                self.chains.remove(key);
+            let deleted = chain.newest.revision == revision && chain.newest.value.is_none();
+            if deleted && let Some(chain) = self.chains.remove(key) {
+                removed(chain.newest);
             }
         }
     }

@@ -10,14 +10,16 @@ pub mod embedded;
 mod history;
 mod log;
 pub mod memory;
+pub mod snapshot;
 
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 
+use self::snapshot::{Listed, SnapshotReader};
 pub use self::{
-    embedded::{EmbeddedOptions, EmbeddedStore},
+    embedded::{EmbeddedOptions, EmbeddedStore, Retry},
     log::Retention,
     memory::MemoryStore,
 };
@@ -150,10 +152,19 @@ pub enum Error {
         /// The newest revision.
         current: Revision,
     },
-    /// A write could not be made durable, now or earlier: writes are rejected until the store is reopened.
+    /// A write could not be made durable, now or earlier: writes are rejected until the store has recovered.
     #[error("the store rejects writes after an I/O error: {cause}")]
     Poisoned {
         /// The first error.
+        cause: String,
+    },
+    /// The store's quota is used up. Deletes are still accepted. The text is etcd's, which clients know.
+    #[error("etcdserver: mvcc: database space exceeded")]
+    NoSpace,
+    /// The store cannot be used until the program is started again.
+    #[error("the store has failed: {cause}")]
+    Failed {
+        /// Why it cannot recover.
         cause: String,
     },
     /// The underlying storage failed.
@@ -171,6 +182,19 @@ pub enum Error {
     /// The watch cannot continue (interrupted by the backend, or the store was closed); list and watch again.
     #[error("the watch was interrupted")]
     WatchInterrupted,
+}
+
+/// Sizes of a store, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Size of the file; zero if the store has none.
+    pub file: u64,
+    /// Size of all keys and values, including the history that has not been compacted yet.
+    pub in_use: u64,
+    /// Limit of `in_use`; `None` if there is none.
+    pub quota: Option<u64>,
+    /// Number of bytes by which the file can still grow, as far as the file system and the limits of the process tell.
+    pub available: Option<u64>,
 }
 
 /// A running watch.
@@ -220,4 +244,24 @@ pub trait Store: Send + Sync + 'static {
     /// Discards history: lists `at` and watches `after` a revision below `revision` may fail from now on. The newest
     /// state is never touched.
     async fn compact(&self, revision: Revision) -> Result<(), Error>;
+
+    /// Returns the newest state, to be read piece by piece while writes go on.
+    async fn snapshot(&self) -> Result<Box<dyn SnapshotReader>, Error> {
+        Ok(Box::new(Listed::new(self.list(ListOptions::default()).await?)))
+    }
+
+    /// Returns an error if the store cannot accept writes at present.
+    fn health(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Resolves, to the reason, if the store cannot be used until the program is started again.
+    async fn failed(&self) -> Error {
+        std::future::pending().await
+    }
+
+    /// Returns the sizes of the store.
+    fn usage(&self) -> Usage {
+        Usage::default()
+    }
 }

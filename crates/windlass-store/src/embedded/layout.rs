@@ -1,14 +1,17 @@
 //! The tables in the file: opening and reading them, and the format of their records.
 
-use std::{ops::RangeInclusive, path::Path, sync::Arc};
+use std::{ops::RangeInclusive, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use redb::{
     Builder, Database, DatabaseError, ReadOnlyTable, ReadTransaction, ReadableDatabase, StorageBackend,
-    TableDefinition, TableError, WriteTransaction, backends::FileBackend,
+    TableDefinition, TableError, WriteTransaction,
 };
 
-use super::fence::{Fence, Health};
+use super::{
+    fence::{Fence, Health, Locks},
+    migrate, pack,
+};
 use crate::{
     Error, Revision,
     history::{History, Version},
@@ -21,19 +24,32 @@ pub(super) const VALUES: TableDefinition<u64, &[u8]> = TableDefinition::new("val
 /// Names in the table `meta`.
 pub(super) const COMPACTED: &str = "compacted";
 pub(super) const SWEPT: &str = "swept";
-const FORMAT: &str = "format";
+pub(super) const FORMAT: &str = "format";
 
-/// The format that this version reads and writes.
-const CURRENT_FORMAT: u64 = 1;
+/// The format that this version writes. Files of earlier formats are migrated when they are opened.
+pub(super) const CURRENT_FORMAT: u64 = 2;
 
-const WRITTEN: u8 = 0;
+/// A written value, in format 1.
+const WRITTEN_UNSIZED: u8 = 0;
 const DELETED: u8 = 1;
+/// A written value, with its size.
+const WRITTEN: u8 = 2;
+
+/// Bytes that a write occupies in addition to its key and value.
+const RECORD_OVERHEAD: u64 = 32;
+
+/// Returns the number of bytes that a write occupies.
+pub(super) fn cost(key: &str, value: Option<u32>) -> u64 {
+    RECORD_OVERHEAD + key.len() as u64 + u64::from(value.unwrap_or(0))
+}
 
 /// A store as found in its file.
 pub(super) struct Opened {
     pub(super) database: Database,
     pub(super) health: Arc<Health>,
-    pub(super) history: History<()>,
+    pub(super) history: History<u32>,
+    /// Number of bytes that all writes in the history occupy.
+    pub(super) in_use: u64,
     pub(super) revision: Revision,
     pub(super) compacted: Revision,
     pub(super) swept: Revision,
@@ -47,27 +63,40 @@ pub(super) struct Snapshot {
 }
 
 /// One record of the table `log`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record<'a> {
     pub(super) key: &'a str,
-    pub(super) deleted: bool,
+    /// Size of the value; `None` if the key was deleted.
+    pub(super) value: Option<u32>,
 }
 
 impl<'a> Record<'a> {
     pub(super) fn encode(&self, buffer: &mut Vec<u8>) {
         buffer.clear();
-        buffer.push(if self.deleted { DELETED } else { WRITTEN });
+        match self.value {
+            Some(size) => {
+                buffer.push(WRITTEN);
+                buffer.extend_from_slice(&size.to_le_bytes());
+            }
+            None => buffer.push(DELETED),
+        }
         buffer.extend_from_slice(self.key.as_bytes());
     }
 
-    fn decode(revision: u64, record: &'a [u8]) -> Result<Self, Error> {
+    /// Decodes a record; in format 1 the size of a value must be found with `size_of`.
+    fn decode(revision: u64, record: &'a [u8], size_of: impl FnOnce() -> Result<u32, Error>) -> Result<Self, Error> {
         let corrupt = || Error::Storage { cause: format!("log record of revision {revision} is corrupt") };
-        let (&kind, key) = record.split_first().ok_or_else(corrupt)?;
-        let deleted = match kind {
-            WRITTEN => false,
-            DELETED => true,
+        let (&kind, rest) = record.split_first().ok_or_else(corrupt)?;
+        let (value, key) = match kind {
+            DELETED => (None, rest),
+            WRITTEN => {
+                let (size, key) = rest.split_first_chunk().ok_or_else(corrupt)?;
+                (Some(u32::from_le_bytes(*size)), key)
+            }
+            WRITTEN_UNSIZED => (Some(size_of()?), rest),
             _ => return Err(corrupt()),
         };
-        Ok(Self { key: std::str::from_utf8(key).map_err(|_| corrupt())?, deleted })
+        Ok(Self { key: std::str::from_utf8(key).map_err(|_| corrupt())?, value })
     }
 }
 
@@ -99,7 +128,8 @@ impl Snapshot {
         for record in self.log.range(revisions).map_err(storage)? {
             let (revision, record) = record.map_err(storage)?;
             let revision = revision.value();
-            if !each(Revision(revision), Record::decode(revision, record.value())?)? {
+            let size_of = || Ok(self.value(Revision(revision))?.len().try_into().unwrap_or(u32::MAX));
+            if !each(Revision(revision), Record::decode(revision, record.value(), size_of)?)? {
                 break;
             }
         }
@@ -112,54 +142,62 @@ pub(super) fn storage(error: impl Into<redb::Error>) -> Error {
     Error::Storage { cause: error.into().to_string() }
 }
 
-/// Opens or creates the file.
-pub(super) fn open_file(path: &Path) -> Result<FileBackend, Error> {
-    let failed = |error: std::io::Error| Error::Storage { cause: format!("{}: {error}", path.display()) };
-    let mut options = std::fs::OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path).map_err(failed)?;
-    // The file's directory entry must be as durable as its content.
-    #[cfg(unix)]
-    if let Some(directory) = path.parent() {
-        let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-        std::fs::File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed)?;
-    }
-    FileBackend::new(file).map_err(storage)
-}
-
 /// Opens the database, creates the tables if there are none, and reads the index.
-pub(super) fn open(backend: impl StorageBackend, cache_bytes: usize, name: &str) -> Result<Opened, Error> {
+pub(super) fn open(
+    backend: &Arc<dyn StorageBackend>,
+    locks: Locks,
+    cache_bytes: usize,
+    name: &str,
+) -> Result<Opened, Error> {
     let health = Arc::new(Health::default());
-    let mut builder = Builder::new();
-    builder.set_cache_size(cache_bytes);
-    let named = name.to_owned();
-    builder.set_repair_callback(move |_| tracing::debug!(file = named, "checking the store file after a crash"));
-    let database = builder.create_with_backend(Fence::new(backend, health.clone())).map_err(|error| match error {
-        DatabaseError::DatabaseAlreadyOpen => Error::Locked { path: name.to_owned() },
-        error => storage(error),
-    })?;
-    let meta = match read_meta(&database.begin_read().map_err(storage)?)? {
+    let mut database = open_database(Fence::new(backend.clone(), health.clone(), locks), cache_bytes, name)?;
+    let mut meta = match read_meta(&database.begin_read().map_err(storage)?)? {
         Some(meta) => meta,
         None => create_tables(&database)?,
     };
-    if meta.format != CURRENT_FORMAT {
-        let cause = format!("{name} has format {}; this version supports only format {CURRENT_FORMAT}", meta.format);
-        return Err(Error::Storage { cause });
+    migrate::to_current(&database, &mut meta.format, name)?;
+    let (history, in_use, newest) = read_index(&database)?;
+    // Only at start: a recovery must be quick.
+    if locks == Locks::Acquire
+        && let Err(error) = pack::if_worthwhile(&mut database, &**backend, in_use, name)
+    {
+        tracing::warn!(file = name, %error, "failed to return free space of the store to the file system");
+        drop(database);
+        return open(backend, Locks::Held, cache_bytes, name);
     }
+    let failed = |error: std::io::Error| Error::Storage { cause: format!("{name}: {error}") };
+    health.arm(&**backend).map_err(failed)?;
+    let (compacted, swept) = (Revision(meta.compacted), Revision(meta.swept));
+    let revision = newest.max(compacted).max(Revision::INITIAL);
     let snapshot = Snapshot::take(&database)?;
-    let mut history = History::default();
-    let mut revision = Revision(meta.compacted).max(Revision::INITIAL);
-    snapshot.log(0..=u64::MAX, |written, record| {
+    Ok(Opened { database, health, history, in_use, revision, compacted, swept, snapshot })
+}
+
+fn open_database(fence: Fence, cache_bytes: usize, name: &str) -> Result<Database, Error> {
+    let mut builder = Builder::new();
+    builder.set_cache_size(cache_bytes);
+    let (file, start) = (name.to_owned(), Instant::now());
+    builder.set_repair_callback(move |repair| {
+        let (progress, elapsed) = (format!("{:.0} %", repair.progress() * 100.0), start.elapsed());
+        tracing::info!(file, progress, ?elapsed, "checking the store file after a crash");
+    });
+    builder.create_with_backend(fence).map_err(|error| match error {
+        DatabaseError::DatabaseAlreadyOpen => Error::Locked { path: name.to_owned() },
+        error => storage(error),
+    })
+}
+
+/// Reads the index of all versions, the number of bytes that they occupy, and the newest revision.
+fn read_index(database: &Database) -> Result<(History<u32>, u64, Revision), Error> {
+    let (mut history, mut in_use, mut newest) = (History::default(), 0, Revision(0));
+    Snapshot::take(database)?.log(0..=u64::MAX, |revision, record| {
         let key = history.share(record.key);
-        history.apply(&key, Version { revision: written, value: (!record.deleted).then_some(()) });
-        revision = revision.max(written);
+        in_use += cost(&key, record.value);
+        history.apply(&key, Version { revision, value: record.value });
+        newest = revision;
         Ok(true)
     })?;
-    health.arm();
-    let (compacted, swept) = (Revision(meta.compacted), Revision(meta.swept));
-    Ok(Opened { database, health, history, revision, compacted, swept, snapshot })
+    Ok((history, in_use, newest))
 }
 
 struct Meta {

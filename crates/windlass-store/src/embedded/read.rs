@@ -30,7 +30,7 @@ impl Shared {
             let listed = state.history.list(&options, revision);
             let mut missing = Vec::new();
             let mut entries = Vec::with_capacity(listed.entries.len());
-            for (key, revision, ()) in listed.entries {
+            for (key, revision, _) in listed.entries {
                 let recent = state.recent.get(revision).and_then(|event| event.value.clone());
                 let value = recent.unwrap_or_else(|| {
                     missing.push((revision, entries.len()));
@@ -140,7 +140,7 @@ fn catch_up(snapshot: &Snapshot, prefix: &str, after: Revision, through: Revisio
     let (mut seen, mut bytes) = (0, 0);
     snapshot.log(after.next().0..=through.0, |revision, record| {
         if record.key.starts_with(prefix) {
-            let value = if record.deleted { None } else { Some(snapshot.value(revision)?) };
+            let value = record.value.map(|_| snapshot.value(revision)).transpose()?;
             bytes += value.as_ref().map_or(0, Bytes::len);
             scan.events.push(Event { key: Arc::from(record.key), revision, value });
         }

@@ -15,9 +15,10 @@ use redb::{Database, Durability, WriteTransaction};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    Shared,
+    Failure, Shared,
     fence::Health,
-    layout::{COMPACTED, LOG, META, Record, SWEPT, Snapshot, VALUES, storage},
+    layout::{COMPACTED, LOG, META, Record, SWEPT, Snapshot, VALUES, cost, storage},
+    space::Space,
 };
 use crate::{
     Error, Event, Revision,
@@ -54,19 +55,20 @@ pub(super) struct Write {
 }
 
 pub(super) struct Writer {
-    database: Database,
-    health: Arc<Health>,
-    shared: Arc<Shared>,
-    queue: mpsc::Receiver<Request>,
-    notify: watch::Sender<Revision>,
+    pub(super) database: Database,
+    pub(super) health: Arc<Health>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) queue: mpsc::Receiver<Request>,
+    pub(super) notify: watch::Sender<Revision>,
     /// Every write up to this revision has been swept.
-    swept: Revision,
+    pub(super) swept: Revision,
     /// Target revision of the sweep.
-    sweep_to: Revision,
+    pub(super) sweep_to: Revision,
     /// Compactions whose sweep is in progress.
     sweeping: Vec<(Revision, Answer<()>)>,
     last_group: usize,
     record: Vec<u8>,
+    space: Space,
 }
 
 /// Writes that share one transaction, and the responses to their writers.
@@ -78,6 +80,8 @@ struct Group {
     compacted: Option<Revision>,
     /// Versions to remove, and the revision up to which that sweeps.
     swept: Option<(Revision, Vec<Revision>)>,
+    /// Number of bytes that these versions occupy.
+    freed: u64,
 }
 
 impl Writer {
@@ -91,26 +95,45 @@ impl Writer {
     ) -> Self {
         // Continue a sweep that an earlier process did not finish.
         let sweep_to = shared.state.lock().compacted;
-        let sweeping = Vec::new();
-        Self { database, health, shared, queue, notify, swept, sweep_to, sweeping, last_group: 0, record: Vec::new() }
+        Self {
+            database,
+            health,
+            shared,
+            queue,
+            notify,
+            swept,
+            sweep_to,
+            sweeping: Vec::new(),
+            last_group: 0,
+            record: Vec::new(),
+            space: Space::default(),
+        }
     }
 
-    /// Serves requests until the store is dropped.
+    /// Serves requests until the store is dropped, then closes the file.
     pub(super) fn run(mut self) {
         let mut requests = Vec::with_capacity(GROUP);
         while self.take_requests(&mut requests) {
-            let shared = self.shared.clone();
-            if catch_unwind(AssertUnwindSafe(|| self.serve(&mut requests))).is_err() {
-                shared.poison.get_or_init(|| "the writer thread panicked".into());
+            let served = catch_unwind(AssertUnwindSafe(|| {
+                self.serve(&mut requests);
+                self.recover_if_failed();
+            }));
+            if served.is_err() {
+                self.shared.fail(Failure { cause: "the writer thread panicked".into(), permanent: true });
                 requests.clear();
                 self.sweeping.clear();
             }
+        }
+        let shared = self.shared.clone();
+        drop(self);
+        if let Err(error) = shared.backend.close() {
+            tracing::warn!(file = shared.name, %error, "failed to close the store");
         }
     }
 
     /// Waits for requests; returns false if there will be no more.
     fn take_requests(&mut self, requests: &mut Vec<Request>) -> bool {
-        let sweeping = self.swept < self.sweep_to && self.shared.poison.get().is_none();
+        let sweeping = self.swept < self.sweep_to && !self.shared.has_failed();
         if sweeping {
             self.take_waiting(requests);
             return !requests.is_empty() || !self.queue.is_closed();
@@ -126,7 +149,7 @@ impl Writer {
     }
 
     /// Takes the requests that are already in the queue.
-    fn take_waiting(&mut self, requests: &mut Vec<Request>) {
+    pub(super) fn take_waiting(&mut self, requests: &mut Vec<Request>) {
         while requests.len() < GROUP
             && let Ok(request) = self.queue.try_recv()
         {
@@ -150,7 +173,7 @@ impl Writer {
         }
     }
 
-    fn serve(&mut self, requests: &mut Vec<Request>) {
+    pub(super) fn serve(&mut self, requests: &mut Vec<Request>) {
         let mut requests = requests.drain(..).peekable();
         loop {
             let mut group = Group::default();
@@ -168,6 +191,7 @@ impl Writer {
         let mut state = self.shared.state.lock();
         let mut revision = state.revision;
         let mut bytes = 0;
+        let (mut in_use, quota) = (state.in_use, self.shared.options.quota_bytes);
         // Effects of the group on keys, before they are visible to others.
         let mut pending: HashMap<Arc<str>, Option<Revision>> = HashMap::new();
         while bytes < GROUP_BYTES {
@@ -188,10 +212,14 @@ impl Writer {
                     let key = state.history.share(&write.key);
                     let current = match pending.get(&key) {
                         Some(current) => *current,
-                        None => state.history.current(&key).map(|(_, revision, ())| revision),
+                        None => state.history.current(&key).map(|(_, revision, _)| revision),
                     };
-                    let decided = write.operation.admit(&key, current).map(|()| {
+                    let size = cost(&key, size_of(write.value.as_ref()));
+                    let admitted = write.operation.admit(&key, current);
+                    let admitted = admitted.and_then(|()| self.space.admit(write.operation, in_use + size, quota));
+                    let decided = admitted.map(|()| {
                         bytes += key.len() + write.value.as_ref().map_or(0, Bytes::len);
+                        in_use += size;
                         for value in write.operation.values(write.value) {
                             revision = revision.next();
                             pending.insert(key.clone(), value.is_some().then_some(revision));
@@ -207,7 +235,7 @@ impl Writer {
 
     /// Selects the next writes to sweep.
     fn plan_sweep(&mut self, group: &mut Group) {
-        if self.swept >= self.sweep_to || self.shared.poison.get().is_some() {
+        if self.swept >= self.sweep_to || self.shared.has_failed() {
             return;
         }
         let snapshot = self.shared.state.lock().snapshot.clone();
@@ -225,7 +253,10 @@ impl Writer {
         let mut removed = Vec::new();
         let mut state = self.shared.state.lock();
         for (revision, key) in writes {
-            state.history.remove_before(&key, revision, |revision| removed.push(revision));
+            state.history.remove_before(&key, revision, |version| {
+                removed.push(version.revision);
+                group.freed += cost(&key, version.value);
+            });
         }
         removed.sort_unstable();
         group.swept = Some((through, removed));
@@ -233,26 +264,26 @@ impl Writer {
 
     /// Makes a group durable, then visible, then responds.
     fn commit(&mut self, group: Group) {
-        if self.shared.poison.get().is_none() && group.changes_anything() {
+        if !self.shared.has_failed() && group.changes_anything() {
             match self.persist(&group) {
                 Ok(snapshot) => self.publish(&group, snapshot),
                 Err(error) => {
                     // The first cause is the error of the storage, not redb's interpretation of it.
-                    let cause = self.health.failure().map_or_else(|| error.to_string(), str::to_owned);
+                    let cause = self.health.shut(error.to_string()).cause.clone();
                     self.poison(cause);
                 }
             }
         }
         for (answer, decided) in group.answers {
             // The caller may have dropped its future.
-            let _ = answer.send(self.shared.poisoned().and(decided));
+            let _ = answer.send(self.shared.writable().and(decided));
         }
-        let poisoned = self.shared.poison.get().is_some();
-        let (done, rest) = mem::take(&mut self.sweeping).into_iter().partition(|(to, _)| poisoned || *to <= self.swept);
+        let failed = self.shared.has_failed();
+        let (done, rest) = mem::take(&mut self.sweeping).into_iter().partition(|(to, _)| failed || *to <= self.swept);
         self.sweeping = rest;
         let done: Vec<(Revision, Answer<()>)> = done;
         for (_, answer) in done {
-            let _ = answer.send(self.shared.poisoned());
+            let _ = answer.send(self.shared.writable());
         }
     }
 
@@ -278,10 +309,14 @@ impl Writer {
             }
         }
         transaction.commit().map_err(storage)?;
-        match self.health.failure() {
-            Some(failure) => Err(Error::Storage { cause: failure.to_owned() }),
-            None => Snapshot::take(&self.database),
+        if let Some(failure) = self.health.failure() {
+            return Err(Error::Storage { cause: failure.cause.clone() });
         }
+        // A write to a file that nobody will find again must not be acknowledged.
+        self.shared.check_place();
+        self.shared.writable()?;
+        self.space.look(&self.shared);
+        Snapshot::take(&self.database)
     }
 
     /// Appends events to the tables.
@@ -292,7 +327,7 @@ impl Writer {
         let mut log = transaction.open_table(LOG).map_err(storage)?;
         let mut end = log.upper_bound_mut(Bound::<u64>::Unbounded).map_err(storage)?;
         for event in events {
-            Record { key: &event.key, deleted: event.value.is_none() }.encode(&mut self.record);
+            Record { key: &event.key, value: size_of(event.value.as_ref()) }.encode(&mut self.record);
             end.insert_before(event.revision.0, self.record.as_slice()).map_err(storage)?;
         }
         end.close().map_err(storage)?;
@@ -314,11 +349,13 @@ impl Writer {
         let mut state = self.shared.state.lock();
         let former = mem::replace(&mut state.snapshot, Arc::new(snapshot));
         for event in &group.events {
-            let version = Version { revision: event.revision, value: event.value.as_ref().map(|_| ()) };
-            state.history.apply(&event.key, version);
+            let size = size_of(event.value.as_ref());
+            state.history.apply(&event.key, Version { revision: event.revision, value: size });
+            state.in_use += cost(&event.key, size);
             state.recent.push(event.clone());
             state.revision = event.revision;
         }
+        state.in_use = state.in_use.saturating_sub(group.freed);
         while state.recent.pop_excess().is_some() {}
         let revision = state.revision;
         drop(state);
@@ -330,11 +367,13 @@ impl Writer {
     }
 
     fn poison(&self, cause: String) {
-        self.shared.poison.get_or_init(|| {
-            tracing::error!(%cause, "the store rejects writes until it is reopened");
-            cause
-        });
+        self.shared.fail(Failure { cause, permanent: false });
     }
+}
+
+/// Size of a value in the table `log`.
+fn size_of(value: Option<&Bytes>) -> Option<u32> {
+    value.map(|value| u32::try_from(value.len()).unwrap_or(u32::MAX))
 }
 
 impl Group {

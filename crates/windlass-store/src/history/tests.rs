@@ -63,7 +63,7 @@ fn every_removed_version_is_reported_once() {
     let mut history = history(&[("/a", 2, true), ("/a", 3, true), ("/a", 4, false), ("/a", 5, true)]);
     let mut removed = Vec::new();
     for revision in 2..=5 {
-        history.remove_before("/a", Revision(revision), |revision| removed.push(revision.0));
+        history.remove_before("/a", Revision(revision), |version| removed.push(version.revision.0));
     }
     assert_eq!(removed, [2, 3, 4]);
     assert_eq!(history.versions(), 1);

@@ -7,8 +7,11 @@ use windlass_store::{
 };
 
 /// So little memory that nearly every watch must read the file.
-const SMALL: EmbeddedOptions =
-    EmbeddedOptions { cache_bytes: 64 << 10, recent: Retention { events: 3, bytes: 1 << 10 } };
+const SMALL: EmbeddedOptions = EmbeddedOptions {
+    cache_bytes: 64 << 10,
+    recent: Retention { events: 3, bytes: 1 << 10 },
+    ..EmbeddedOptions::DEFAULT
+};
 
 fn directory() -> tempfile::TempDir {
     tempfile::tempdir().expect("the temporary directory must be created")

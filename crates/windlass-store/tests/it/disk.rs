@@ -97,6 +97,11 @@ impl Disk {
         self.state().failed > 0
     }
 
+    /// Returns the number of failed operations so far.
+    pub(crate) fn failures(&self) -> u64 {
+        self.state().failed
+    }
+
     /// Returns the disk after power is restored: everything that was synced, and a random subset of the unsynced
     /// sectors.
     pub(crate) fn after_power_cut(&self, random: &mut Random) -> Self {

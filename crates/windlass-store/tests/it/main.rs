@@ -3,10 +3,14 @@
 mod compaction;
 mod conformance;
 mod disk;
+mod formats;
 mod io_errors;
 mod kill;
 mod ledger;
 mod model;
 mod opening;
+mod packing;
 mod power_cut;
+mod quota;
 mod random;
+mod snapshots;

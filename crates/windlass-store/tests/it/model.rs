@@ -8,8 +8,11 @@ use windlass_store::{EmbeddedOptions, EmbeddedStore, Error, ListOptions, MemoryS
 
 use crate::disk::Disk;
 
-const OPTIONS: EmbeddedOptions =
-    EmbeddedOptions { cache_bytes: 64 << 10, recent: Retention { events: 4, bytes: 1 << 20 } };
+const OPTIONS: EmbeddedOptions = EmbeddedOptions {
+    cache_bytes: 64 << 10,
+    recent: Retention { events: 4, bytes: 1 << 20 },
+    ..EmbeddedOptions::DEFAULT
+};
 
 #[derive(Debug, Clone)]
 enum Step {

@@ -72,24 +72,66 @@ fn a_file_whose_creation_was_interrupted_is_recreated() {
 }
 
 #[test]
-fn a_file_of_a_later_format_is_rejected() {
-    let directory = directory();
-    let path = directory.path().join("store");
-    drop(EmbeddedStore::open(&path).expect("the store must open"));
-    let database = redb::Database::open(&path).expect("the file must open");
-    let transaction = database.begin_write().expect("must write");
-    let meta: redb::TableDefinition<'_, &str, u64> = redb::TableDefinition::new("meta");
-    transaction.open_table(meta).expect("the table must exist").insert("format", 2).expect("must write");
-    transaction.commit().expect("must write");
-    drop(database);
-    let rejected = EmbeddedStore::open(&path).err();
-    assert!(matches!(&rejected, Some(Error::Storage { cause }) if cause.contains("has format 2")), "{rejected:?}");
-}
-
-#[test]
 fn a_missing_directory_is_named_in_the_error() {
     let directory = directory();
     let path = directory.path().join("missing").join("store");
     let rejected = EmbeddedStore::open(&path).err();
     assert!(matches!(&rejected, Some(Error::Storage { cause }) if cause.contains("missing/store")), "{rejected:?}");
+}
+
+#[tokio::test]
+async fn writes_to_a_file_that_was_removed_or_replaced_are_not_acknowledged() {
+    let directory = directory();
+    for (name, replaced) in [("removed", false), ("replaced", true)] {
+        let path = directory.path().join(name);
+        let store = EmbeddedStore::open(&path).expect("the store must open");
+        store.create("/a", Bytes::from_static(b"1")).await.expect("create must succeed");
+        store.health().expect("the store must be healthy");
+        std::fs::remove_file(&path).expect("the file must be removed");
+        if replaced {
+            drop(EmbeddedStore::open(&path).expect("another store must open"));
+        }
+        let rejected = store.create("/b", Bytes::new()).await.err();
+        let said = format!("{} was {name}", path.display());
+        assert!(matches!(&rejected, Some(Error::Failed { cause }) if cause.starts_with(&said)), "{rejected:?}");
+        assert!(matches!(store.failed().await, Error::Failed { .. }));
+        assert!(store.get("/a").await.expect("reads must continue").is_some());
+    }
+}
+
+#[test]
+fn a_file_that_was_removed_is_noticed_without_a_write() {
+    let directory = directory();
+    let path = directory.path().join("data").join("store");
+    std::fs::create_dir(directory.path().join("data")).expect("the directory must be created");
+    let store = EmbeddedStore::open(&path).expect("the store must open");
+    std::fs::rename(directory.path().join("data"), directory.path().join("moved")).expect("it must be moved");
+    assert!(matches!(store.health(), Err(Error::Failed { .. })));
+    // Moving it back is too late: others may have seen the failure.
+    std::fs::rename(directory.path().join("moved"), directory.path().join("data")).expect("it must be moved");
+    assert!(matches!(store.health(), Err(Error::Failed { .. })));
+}
+
+#[tokio::test]
+async fn sizes_are_known_after_reopening_and_shrink_with_compaction() {
+    let directory = directory();
+    let path = directory.path().join("store");
+    let store = EmbeddedStore::open(&path).expect("the store must open");
+    let empty = store.usage();
+    assert_eq!((empty.in_use, empty.quota), (0, None));
+    let mut revision = store.create("/a", Bytes::from(vec![0; 10_000])).await.expect("create must succeed");
+    let one = store.usage().in_use;
+    assert!((10_000..10_100).contains(&one), "{one}");
+    for _ in 0..4 {
+        revision = store.update("/a", revision, Bytes::from(vec![0; 10_000])).await.expect("update must succeed");
+    }
+    assert_eq!(store.usage().in_use, 5 * one);
+    drop(store);
+    let store = EmbeddedStore::open(&path).expect("the store must open");
+    assert_eq!(store.usage().in_use, 5 * one);
+    store.compact(revision).await.expect("compact must succeed");
+    let usage = store.usage();
+    assert_eq!(usage.in_use, one);
+    assert_eq!(usage.file, std::fs::metadata(&path).expect("the file must exist").len());
+    assert!(usage.available.is_some_and(|available| available > 0));
 }

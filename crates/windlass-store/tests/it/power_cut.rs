@@ -11,8 +11,11 @@ use crate::{
     random::Random,
 };
 
-const OPTIONS: EmbeddedOptions =
-    EmbeddedOptions { cache_bytes: 256 << 10, recent: Retention { events: 8, bytes: 64 << 10 } };
+const OPTIONS: EmbeddedOptions = EmbeddedOptions {
+    cache_bytes: 256 << 10,
+    recent: Retention { events: 8, bytes: 64 << 10 },
+    ..EmbeddedOptions::DEFAULT
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_writes_survive_any_power_cut() {
