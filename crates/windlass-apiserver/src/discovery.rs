@@ -49,15 +49,23 @@ pub(crate) fn paths(registry: &Registry) -> Value {
     }
     let rest = [
         "/healthz",
+        "/healthz/etcd",
+        "/healthz/log",
         "/healthz/ping",
         "/livez",
+        "/livez/etcd",
+        "/livez/log",
         "/livez/ping",
         "/metrics",
         "/openapi/v2",
         "/openapi/v3",
         "/readyz",
+        "/readyz/etcd",
+        "/readyz/etcd-readiness",
+        "/readyz/log",
         "/readyz/ping",
         "/version",
+        "/windlass/snapshot",
     ];
     paths.extend(rest.map(str::to_owned));
     json!({"paths": paths})

@@ -24,6 +24,7 @@ use crate::{
     represent,
     request_info::{RequestInfo, ResourceRequest},
     server::{BoxError, Inner},
+    snapshot,
     status::{ApiError, Result},
     subresource, tokens,
     user::User,
@@ -152,6 +153,7 @@ impl Inner {
         let registry = self.registry.load_full();
         match path.trim_end_matches('/') {
             "/version" => Ok(represent::json(StatusCode::OK, &health::version())),
+            snapshot::PATH if parts.method == Method::GET => snapshot::answer(self).await,
             "/metrics" => Ok(represent::text(StatusCode::OK, self.metrics.render(self))),
             "" => Ok(represent::json(StatusCode::OK, &discovery::paths(&registry))),
             path if path.starts_with("/openapi/") => {

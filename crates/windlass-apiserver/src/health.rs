@@ -7,8 +7,10 @@ use serde_json::{Value, json};
 
 use crate::{body::Body, query::Query, represent, server::Inner};
 
-/// The checks behind each endpoint.
-const CHECKS: [&str; 3] = ["ping", "log", "store"];
+/// The checks of all endpoints, under the names of kube-apiserver: `etcd` is the store.
+const CHECKS: &[&str] = &["ping", "log", "etcd"];
+/// The checks of `/readyz`.
+const READY_CHECKS: &[&str] = &["ping", "log", "etcd", "etcd-readiness"];
 
 /// Returns whether a path is a health endpoint, which anonymous users may read.
 pub(crate) fn is_health_path(path: &str) -> bool {
@@ -20,8 +22,9 @@ pub(crate) fn is_health_path(path: &str) -> bool {
 pub(crate) async fn answer(server: &Arc<Inner>, path: &str, query: &Query<'_>) -> Response<Body> {
     let mut parts = path.trim_matches('/').splitn(2, '/');
     let endpoint = parts.next().unwrap_or_default();
+    let checks = if endpoint == "readyz" { READY_CHECKS } else { CHECKS };
     if let Some(one) = parts.next() {
-        return match CHECKS.iter().find(|check| **check == one) {
+        return match checks.iter().find(|check| **check == one) {
             None => represent::text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
             Some(check) => match run(server, check).await {
                 Ok(()) => represent::text(StatusCode::OK, "ok".to_owned()),
@@ -34,8 +37,8 @@ pub(crate) async fn answer(server: &Arc<Inner>, path: &str, query: &Query<'_>) -
     let excluded = query.all("exclude");
     let mut lines = String::new();
     let mut healthy = true;
-    for check in CHECKS {
-        if excluded.contains(&check) {
+    for check in checks {
+        if excluded.contains(check) {
             lines += &format!("[+]{check} excluded: ok\n");
             continue;
         }
@@ -57,9 +60,10 @@ pub(crate) async fn answer(server: &Arc<Inner>, path: &str, query: &Query<'_>) -
 }
 
 async fn run(server: &Arc<Inner>, check: &str) -> Result<(), String> {
-    if check != "store" {
+    if !check.starts_with("etcd") {
         return Ok(());
     }
+    server.storage.store().health().map_err(|error| error.to_string())?;
     let fresh = tokio::time::timeout(Duration::from_secs(2), server.storage.fresh()).await;
     match fresh {
         Ok(Ok(_)) => Ok(()),

@@ -35,6 +35,7 @@ mod represent;
 mod request_info;
 mod selection;
 mod server;
+pub mod snapshot;
 pub mod status;
 mod storage;
 mod subresource;

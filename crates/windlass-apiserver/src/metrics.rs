@@ -11,6 +11,7 @@ use http::StatusCode;
 use parking_lot::Mutex;
 use windlass_builtins::resource::{Resource, Subresource};
 use windlass_schema::types::Str;
+use windlass_store::Usage;
 
 use crate::{server::Inner, verb::Verb};
 
@@ -113,6 +114,7 @@ impl Metrics {
         out += "# TYPE windlass_store_revision gauge\n";
         let _ = writeln!(out, "windlass_store_revision {}", server.storage.applied());
         render_allocations(&mut out, server);
+        render_sizes(&mut out, server.storage.store().usage());
         out
     }
 }
@@ -130,6 +132,35 @@ fn render_allocations(out: &mut String, server: &Inner) {
         let _ = writeln!(out, "# HELP kube_apiserver_{name} Number of {help}.");
         let _ = writeln!(out, "# TYPE kube_apiserver_{name} gauge");
         let _ = writeln!(out, "kube_apiserver_{name}{labels} {number}");
+    }
+}
+
+/// Appends the sizes of the store, under the names of kube-apiserver and etcd.
+fn render_sizes(out: &mut String, usage: Usage) {
+    let sizes = [
+        (
+            "apiserver_storage_size_bytes",
+            "{storage_cluster_id=\"etcd-0\"}",
+            "Size of the store's file in bytes.",
+            Some(usage.file),
+        ),
+        (
+            "etcd_mvcc_db_total_size_in_use_in_bytes",
+            "",
+            "Size of all keys and values with their history.",
+            Some(usage.in_use),
+        ),
+        ("etcd_server_quota_backend_bytes", "", "Quota of the store; 0 if there is none.", usage.quota.or(Some(0))),
+        (
+            "windlass_store_available_bytes",
+            "",
+            "Number of bytes by which the store's file can still grow.",
+            usage.available,
+        ),
+    ];
+    for (name, labels, help, size) in sizes {
+        let Some(size) = size else { continue };
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge\n{name}{labels} {size}");
     }
 }
 

@@ -244,7 +244,11 @@ impl std::error::Error for ApiError {}
 
 impl From<windlass_store::Error> for ApiError {
     fn from(error: windlass_store::Error) -> Self {
-        Self::internal(error.to_string())
+        match error {
+            // Clients know etcd's message.
+            windlass_store::Error::NoSpace => Self::unexpected(error.to_string()),
+            error => Self::internal(error.to_string()),
+        }
     }
 }
 

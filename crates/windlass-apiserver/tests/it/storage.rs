@@ -7,7 +7,9 @@ use std::sync::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use windlass_store::{Entry, Error, ListOptions, Page, Revision, Store, Watch, memory::MemoryStore};
+use windlass_store::{
+    Entry, Error, ListOptions, Page, Revision, Store, Usage, Watch, memory::MemoryStore, snapshot::Decoder,
+};
 
 use crate::client::{CONFIG_MAPS, Client, config_map, names};
 
@@ -55,6 +57,12 @@ impl Store for Full {
     async fn compact(&self, revision: Revision) -> Result<(), Error> {
         self.inner.compact(revision).await
     }
+    fn health(&self) -> Result<(), Error> {
+        self.check()
+    }
+    fn usage(&self) -> Usage {
+        Usage { file: 4096, in_use: 1000, quota: Some(2000), available: Some(77) }
+    }
 }
 
 #[tokio::test]
@@ -72,6 +80,76 @@ async fn a_full_disk_fails_writes_with_a_status_and_leaves_reads_alone() {
         assert!(answer.message().contains("no space left on device"), "{}", answer.message());
     }
     assert_eq!(client.get(&format!("{CONFIG_MAPS}/a")).await.expect(200)["data"]["a"], "1");
+}
+
+#[tokio::test]
+async fn health_endpoints_fail_while_the_store_cannot_write_and_recover_with_it() {
+    let store = Arc::new(Full { inner: MemoryStore::new(), full: AtomicBool::new(false) });
+    let client = Client::over(store.clone()).await;
+    let text = async |path: &str| {
+        let answer = client.get(path).await;
+        (answer.code, String::from_utf8(answer.raw.to_vec()).unwrap())
+    };
+    let ready = "[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]etcd-readiness ok\nreadyz check passed\n";
+    let live = "[+]ping ok\n[+]log ok\n[+]etcd ok\nlivez check passed\n";
+    assert_eq!(text("/readyz?verbose").await, (200, ready.to_owned()));
+    assert_eq!(text("/livez?verbose").await, (200, live.to_owned()));
+    assert_eq!(text("/healthz/etcd").await, (200, "ok".to_owned()));
+    assert_eq!(text("/healthz/etcd-readiness").await.0, 404);
+
+    store.full.store(true, Ordering::Relaxed);
+    let failed = "[+]ping ok\n[+]log ok\n[-]etcd failed: reason withheld\n";
+    assert_eq!(text("/healthz").await, (500, format!("{failed}healthz check failed\n")));
+    assert_eq!(text("/livez?verbose").await, (500, format!("{failed}livez check failed\n")));
+    let failed = format!("{failed}[-]etcd-readiness failed: reason withheld\n");
+    assert_eq!(text("/readyz").await, (500, format!("{failed}readyz check failed\n")));
+    assert_eq!(text("/livez?exclude=etcd").await, (200, "ok".to_owned()));
+    let (code, why) = text("/readyz/etcd-readiness").await;
+    assert!(code == 500 && why.contains("no space left on device"), "{code} {why}");
+
+    store.full.store(false, Ordering::Relaxed);
+    assert_eq!(text("/readyz?verbose").await, (200, ready.to_owned()));
+}
+
+#[tokio::test]
+async fn metrics_have_the_sizes_of_the_store() {
+    let store = Arc::new(Full { inner: MemoryStore::new(), full: AtomicBool::new(false) });
+    let metrics = Client::over(store).await.get("/metrics").await;
+    let metrics = String::from_utf8(metrics.raw.to_vec()).unwrap();
+    for line in [
+        "apiserver_storage_size_bytes{storage_cluster_id=\"etcd-0\"} 4096\n",
+        "etcd_mvcc_db_total_size_in_use_in_bytes 1000\n",
+        "etcd_server_quota_backend_bytes 2000\n",
+        "windlass_store_available_bytes 77\n",
+    ] {
+        assert!(metrics.contains(line), "{line} is missing from {metrics}");
+    }
+}
+
+#[tokio::test]
+async fn a_used_quota_is_reported_in_the_words_of_etcd() {
+    let status = windlass_apiserver::status::ApiError::from(Error::NoSpace).to_status();
+    assert_eq!((&status["code"], &status["reason"]), (&500.into(), &serde_json::Value::Null));
+    assert_eq!(status["message"], "etcdserver: mvcc: database space exceeded");
+}
+
+#[tokio::test]
+async fn the_administrator_can_save_a_snapshot() {
+    let client = Client::new().await;
+    for name in ["a", "b"] {
+        client.post(CONFIG_MAPS, &config_map(name)).await.expect(201);
+    }
+    let answer = client.get("/windlass/snapshot").await;
+    assert_eq!((answer.code, answer.headers["content-type"].to_str().unwrap()), (200, "application/octet-stream"));
+    let mut decoder = Decoder::new(&answer.raw[..]).unwrap();
+    let mut keys = Vec::new();
+    while let Some(entry) = decoder.next_entry().unwrap() {
+        keys.push(entry.key.to_string());
+    }
+    assert!(keys.contains(&"/core/configmaps/default/b".to_owned()), "{keys:?}");
+    let denied = client.ask_as("eve", "/windlass/snapshot").await;
+    assert_eq!(denied.code, 403);
+    assert_eq!(denied.message(), "forbidden: User \"eve\" cannot get path \"/windlass/snapshot\"");
 }
 
 #[tokio::test]
