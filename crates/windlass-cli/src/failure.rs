@@ -6,6 +6,9 @@ use windlass_builtins::upgrade::UpgradeError;
 use windlass_plane::PlaneError;
 use windlass_scaffold::ScaffoldError;
 
+/// Exit code if the data of a running control plane was lost or can no longer be written.
+const STORAGE_FAILURE: u8 = 3;
+
 /// An error with a hint, for cases where the error itself cannot know what the user should do.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
@@ -38,7 +41,10 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if let Some(hint) = hint(error) {
         eprintln!("hint: {hint}");
     }
-    ExitCode::FAILURE
+    match error.downcast_ref::<PlaneError>() {
+        Some(error) if error.is_storage_failure() => ExitCode::from(STORAGE_FAILURE),
+        _ => ExitCode::FAILURE,
+    }
 }
 
 /// Returns the hint of the first cause that has one.

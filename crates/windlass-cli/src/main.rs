@@ -1,7 +1,7 @@
 //! The `windlass` command.
 //!
 //! Data goes to standard output, everything else to standard error. Exit codes: 0 success, 1 failure, 2 usage error,
-//! 130 aborted by a second signal.
+//! 3 the data of a running control plane was lost or can no longer be written, 130 aborted by a second signal.
 
 // The one crate whose business is to print.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -54,6 +54,7 @@ mod run;
 mod running;
 mod shell;
 mod signals;
+mod snapshot;
 mod status;
 mod threads;
 mod undeploy;
@@ -95,6 +96,7 @@ enum Command {
     Up(up::UpArgs),
     Down(down::DownArgs),
     Status(status::StatusArgs),
+    Snapshot(snapshot::SnapshotArgs),
     KubectlEnv(kubectl_env::KubectlEnvArgs),
     Doctor(doctor::DoctorArgs),
     Crd(crd::CrdArgs),
@@ -132,6 +134,7 @@ fn main() -> ExitCode {
         Command::Up(args) => up::run(args),
         Command::Down(args) => down::run(args),
         Command::Status(args) => status::run(args),
+        Command::Snapshot(args) => snapshot::run(args),
         Command::KubectlEnv(args) => kubectl_env::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Crd(args) => crd::run(args),

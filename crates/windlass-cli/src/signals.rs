@@ -11,12 +11,18 @@ const ABORTED: i32 = 130;
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    // Without a handler it would end the process when a file reaches its maximum size: the write must fail instead.
+    _file_size_limit: Signal,
 }
 
 impl Signals {
     /// Must be called within a runtime.
     pub(crate) fn catch() -> io::Result<Self> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            _file_size_limit: signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
+        })
     }
 
     /// Waits for a signal.

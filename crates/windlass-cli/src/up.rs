@@ -31,6 +31,9 @@ use crate::{
 ///
 /// Creates certificates and a kubeconfig in the data directory, prints the variable to export, and serves until Ctrl-C
 /// or SIGTERM; with --background, until `windlass down`. The next start resumes with the same data.
+///
+/// Exits with code 3 if the data directory is deleted or replaced while it is in use, or if its disk fails. If the disk is
+/// full, writes fail and the health endpoints report it, until there is space again.
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
     /// Run in the background: return once the control plane is serving; `windlass down` stops it
@@ -53,6 +56,9 @@ pub(crate) struct UpArgs {
     /// Storage of objects
     #[arg(long, value_enum, default_value_t = StoreArg::Embedded)]
     store: StoreArg,
+    /// Maximum size of all objects and their history, in bytes, with the embedded store; 0 for no limit
+    #[arg(long, value_name = "BYTES", default_value_t = 8 << 30)]
+    quota_backend_bytes: u64,
     /// Additional DNS name or IP address for the serving certificate; may be repeated
     #[arg(long, value_name = "NAME")]
     tls_san: Vec<String>,
@@ -125,6 +131,7 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
             StoreArg::Memory => StoreKind::Memory,
             StoreArg::Embedded => StoreKind::Embedded,
         },
+        quota_bytes: (args.quota_backend_bytes > 0).then_some(args.quota_backend_bytes),
         extra_names: args.tls_san,
         old_definitions: !args.no_v1beta1_crds,
         controllers,

@@ -26,6 +26,7 @@ mod lock;
 mod loops;
 mod pki;
 mod plane;
+pub mod snapshot;
 
 pub use kubeconfig::kubeconfig;
 pub use lock::{DataDirLock, Holder, LockError};

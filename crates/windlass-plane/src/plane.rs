@@ -11,12 +11,21 @@ use std::{
 
 use tokio::{net::TcpListener, sync::oneshot};
 use windlass_apiserver::{Limits, Server, tokens::TokenKey};
-use windlass_store::{Store, embedded::EmbeddedStore, memory::MemoryStore};
+use windlass_store::{EmbeddedOptions, EmbeddedStore, MemoryStore, Store};
 
 use crate::{
     DataDirLock, LockError, LoopOptions, Loops, NodeOptions, Pki, PkiError, Processes, Runtime, Selection, files,
     kubeconfig::kubeconfig,
 };
+
+/// Name of the store's file.
+pub(crate) const STORE: &str = "store.redb";
+
+/// How often the data directory is checked.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
+
+/// How often the data directory is created, if it is being deleted at the same time.
+const CREATE_AT_MOST: usize = 10;
 
 /// How long the tasks of a stopped plane may take to end.
 const CLOSING: Duration = Duration::from_secs(1);
@@ -42,6 +51,8 @@ pub struct PlaneOptions {
     pub port: u16,
     /// Where objects are stored.
     pub store: StoreKind,
+    /// Maximum size of all objects and their history in the embedded store, in bytes; none by default.
+    pub quota_bytes: Option<u64>,
     /// DNS names and IP addresses that the serving certificate covers in addition to the default ones.
     pub extra_names: Vec<String>,
     /// Whether CustomResourceDefinitions of `apiextensions.k8s.io/v1beta1` are accepted.
@@ -64,6 +75,7 @@ impl PlaneOptions {
             address: Ipv4Addr::LOCALHOST.into(),
             port: 0,
             store: StoreKind::default(),
+            quota_bytes: None,
             extra_names: Vec::new(),
             old_definitions: true,
             controllers: Selection::all(),
@@ -126,6 +138,15 @@ pub enum PlaneError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// The data directory was deleted, moved or replaced while the plane was running.
+    #[error("data directory {} was deleted or replaced while it was in use", path.display())]
+    DataDirLost {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The store failed while the plane was running, and cannot recover.
+    #[error("the control plane cannot continue")]
+    StoreFailed(#[source] windlass_store::Error),
     /// A control loop ended unexpectedly.
     #[error("a control loop stopped: {0}")]
     Loop(String),
@@ -135,6 +156,11 @@ pub enum PlaneError {
 }
 
 impl PlaneError {
+    /// Returns whether the data of a running plane was lost or can no longer be written.
+    pub fn is_storage_failure(&self) -> bool {
+        matches!(self, Self::DataDirLost { .. } | Self::StoreFailed(_))
+    }
+
     /// Returns advice on how to resolve the error, if there is any.
     pub fn hint(&self) -> Option<String> {
         use io::ErrorKind::{AddrInUse, AddrNotAvailable, PermissionDenied};
@@ -158,8 +184,13 @@ impl PlaneError {
                 windlass_store::Error::Locked { .. } => {
                     "stop the other process, or choose another data directory".into()
                 }
-                _ => format!("move {} away to start with an empty store", path.display()),
+                _ => format!(
+                    "restore a snapshot into another data directory, or move {} away to start with an empty store",
+                    path.display()
+                ),
             }),
+            Self::DataDirLost { .. } => Some("start it again; stop it before its data is deleted or moved".into()),
+            Self::StoreFailed(_) => Some("check the disk, then start it again: acknowledged writes are kept".into()),
             Self::Server(_) | Self::Loop(_) | Self::Serve(_) => None,
         }
     }
@@ -168,6 +199,8 @@ impl PlaneError {
 /// A control plane that is fully set up and listening; [`run`](Plane::run) serves requests.
 pub struct Plane {
     server: Server,
+    store: Arc<dyn Store>,
+    data_dir: PathBuf,
     listener: TcpListener,
     tls: Arc<rustls::ServerConfig>,
     pki: Pki,
@@ -177,7 +210,7 @@ pub struct Plane {
     processes: Option<Processes>,
     drain: Duration,
     // The last field, so that the directory is unlocked after everything that uses it is dropped.
-    _lock: DataDirLock,
+    lock: DataDirLock,
 }
 
 impl Plane {
@@ -185,8 +218,7 @@ impl Plane {
     /// the directory. When this returns, clients can connect: their requests wait for [`run`](Plane::run).
     pub async fn start(options: PlaneOptions) -> Result<Self, PlaneError> {
         let directory = &options.data_dir;
-        files::create_directory(directory).map_err(|source| PlaneError::DataDir { path: directory.clone(), source })?;
-        let lock = DataDirLock::acquire(directory)?;
+        let lock = lock_directory(directory)?;
 
         // First, because it is the step most likely to fail and the cheapest to check.
         let address = SocketAddr::new(options.address, options.port);
@@ -195,7 +227,7 @@ impl Plane {
         let url = url(listener.local_addr().map_err(listening)?);
 
         // The disk is busy opening the store while this thread issues certificates.
-        let store = open_store(options.store, directory);
+        let store = open_store(options.store, directory, options.quota_bytes);
         let mut names = options.extra_names.clone();
         if !options.address.is_unspecified() {
             names.push(options.address.to_string());
@@ -204,8 +236,10 @@ impl Plane {
         let tls = Arc::new(pki.server_config()?);
         let store = store.await?;
         let key = token_key(directory.join("pki").join("sa.key"))?;
-        let mut builder =
-            Server::builder(store).old_definitions(options.old_definitions).token_key(key).limits(options.limits);
+        let mut builder = Server::builder(store.clone())
+            .old_definitions(options.old_definitions)
+            .token_key(key)
+            .limits(options.limits);
         let processes = match &options.nodes.runtime {
             Runtime::Processes(processes) => Some(processes.clone()),
             Runtime::Simulated => None,
@@ -232,6 +266,8 @@ impl Plane {
             .map_err(|source| PlaneError::Kubeconfig { path: kubeconfig_path.clone(), source })?;
         Ok(Self {
             server,
+            store,
+            data_dir: directory.clone(),
             listener,
             tls,
             pki,
@@ -240,7 +276,7 @@ impl Plane {
             loops,
             processes,
             drain: options.drain,
-            _lock: lock,
+            lock,
         })
     }
 
@@ -272,11 +308,12 @@ impl Plane {
             let _ = stopped.await;
         };
         let mut serving = Box::pin(self.server.serve(self.listener, self.tls, stopped));
-        tokio::select! {
+        let outcome = tokio::select! {
             result = &mut serving => return result.map_err(PlaneError::Serve),
             why = self.loops.failed() => return Err(PlaneError::Loop(why)),
-            () = shutdown => {}
-        }
+            error = data_lost(&*self.store, &self.lock, self.data_dir) => Err(error),
+            () = shutdown => Ok(()),
+        };
         // Loops stop while the server still answers their requests.
         let _ = tokio::time::timeout(self.drain, self.loops.stop()).await;
         if let Some(processes) = self.processes {
@@ -284,15 +321,50 @@ impl Plane {
         }
         drop(stop);
         match tokio::time::timeout(self.drain, &mut serving).await {
-            Ok(result) => result.map_err(PlaneError::Serve),
+            Ok(result) => result.map_err(PlaneError::Serve)?,
             Err(_) => {
                 tracing::warn!("closed connections with requests still in flight at the shutdown deadline");
                 drop(serving);
                 // Writes that have begun complete without their requests.
                 let _ = tokio::time::timeout(CLOSING, self.server.finish_writes()).await;
-                Ok(())
             }
         }
+        outcome
+    }
+}
+
+/// Creates and locks the data directory.
+pub(crate) fn lock_directory(directory: &Path) -> Result<DataDirLock, PlaneError> {
+    let mut attempts = 0;
+    loop {
+        files::create_directory(directory)
+            .map_err(|source| PlaneError::DataDir { path: directory.to_owned(), source })?;
+        attempts += 1;
+        match DataDirLock::acquire(directory) {
+            // It was deleted in the meantime.
+            Err(LockError::File { source, .. })
+                if source.kind() == io::ErrorKind::NotFound && attempts < CREATE_AT_MOST => {}
+            result => return Ok(result?),
+        }
+    }
+}
+
+/// Resolves when the data directory has been lost, or the store has failed for good.
+async fn data_lost(store: &dyn Store, lock: &DataDirLock, path: PathBuf) -> PlaneError {
+    let watching = async {
+        while !lock.lost() {
+            tokio::time::sleep(CHECK_EVERY).await;
+            // Notices that the file of the store was removed, even if nothing is written.
+            let _ = store.health();
+        }
+    };
+    tokio::select! {
+        biased;
+        () = watching => PlaneError::DataDirLost { path },
+        error = store.failed() => match lock.lost() {
+            true => PlaneError::DataDirLost { path },
+            false => PlaneError::StoreFailed(error),
+        },
     }
 }
 
@@ -312,14 +384,19 @@ fn token_key(path: PathBuf) -> Result<TokenKey, PlaneError> {
 }
 
 /// Starts to open the store at once; the returned future resolves to the result.
-fn open_store(kind: StoreKind, directory: &Path) -> impl Future<Output = Result<Arc<dyn Store>, PlaneError>> + use<> {
-    let path = directory.join("store.redb");
+fn open_store(
+    kind: StoreKind,
+    directory: &Path,
+    quota_bytes: Option<u64>,
+) -> impl Future<Output = Result<Arc<dyn Store>, PlaneError>> + use<> {
+    let path = directory.join(STORE);
     let file = path.clone();
+    let options = EmbeddedOptions { quota_bytes, ..EmbeddedOptions::DEFAULT };
     // After a crash the whole file is read, which would block the threads that serve.
     let opening = tokio::task::spawn_blocking(move || -> Result<Arc<dyn Store>, windlass_store::Error> {
         match kind {
             StoreKind::Memory => Ok(Arc::new(MemoryStore::new())),
-            StoreKind::Embedded => Ok(Arc::new(open_when_free(&file)?)),
+            StoreKind::Embedded => Ok(Arc::new(open_when_free(&file, options)?)),
         }
     });
     async move {
@@ -330,10 +407,10 @@ fn open_store(kind: StoreKind, directory: &Path) -> impl Future<Output = Result<
 
 /// Opens the file, which may still be in use for a moment: the previous plane releases the directory's lock when it
 /// stops, and the file when the last of its tasks has ended.
-fn open_when_free(file: &Path) -> Result<EmbeddedStore, windlass_store::Error> {
+pub(crate) fn open_when_free(file: &Path, options: EmbeddedOptions) -> Result<EmbeddedStore, windlass_store::Error> {
     let deadline = Instant::now() + CLOSING;
     loop {
-        match EmbeddedStore::open(file) {
+        match EmbeddedStore::open_file(file, options) {
             Err(windlass_store::Error::Locked { .. }) if Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(2));
             }

@@ -1,0 +1,81 @@
+//! `windlass snapshot`: backups of the objects of a control plane.
+
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use crate::output;
+
+mod file;
+mod restore;
+mod save;
+mod verify;
+
+/// How often progress is printed.
+const PROGRESS: Duration = Duration::from_secs(2);
+
+/// Save, restore and verify the objects of a control plane
+///
+/// A snapshot has all objects at one revision. It contains Secrets, but not the certificates and keys of the data
+/// directory.
+#[derive(Debug, Args)]
+pub(crate) struct SnapshotArgs {
+    #[command(subcommand)]
+    command: SnapshotCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum SnapshotCommand {
+    Save(save::SaveArgs),
+    Restore(restore::RestoreArgs),
+    Verify(verify::VerifyArgs),
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: SnapshotArgs) -> anyhow::Result<()> {
+    match args.command {
+        SnapshotCommand::Save(args) => save::run(&args),
+        SnapshotCommand::Restore(args) => restore::run(&args),
+        SnapshotCommand::Verify(args) => verify::run(&args),
+    }
+}
+
+/// What a snapshot contains.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Contents {
+    /// Revision of the objects.
+    revision: u64,
+    /// Number of objects.
+    objects: u64,
+    /// Size of the file.
+    bytes: u64,
+}
+
+/// Prints progress now and then, and the speed at the end.
+struct Meter {
+    what: &'static str,
+    start: Instant,
+    told: Instant,
+}
+
+impl Meter {
+    fn new(what: &'static str) -> Self {
+        let start = Instant::now();
+        Self { what, start, told: start }
+    }
+
+    fn at(&mut self, bytes: u64) {
+        if self.told.elapsed() >= PROGRESS {
+            self.told = Instant::now();
+            eprintln!("{}: {} ({} s)", self.what, output::bytes(bytes), self.start.elapsed().as_secs());
+        }
+    }
+
+    /// Returns `12 MB in 0.3 s, 40 MB/s`.
+    fn done(&self, bytes: u64) -> String {
+        let seconds = self.start.elapsed().as_secs_f64();
+        let speed = (bytes as f64 / seconds.max(0.001)) as u64;
+        format!("{} in {seconds:.1} s, {}/s", output::bytes(bytes), output::bytes(speed))
+    }
+}
