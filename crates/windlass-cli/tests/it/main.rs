@@ -16,3 +16,4 @@ mod process;
 mod run;
 mod scaffold;
 mod serving;
+mod storage;

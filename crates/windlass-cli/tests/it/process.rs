@@ -114,6 +114,19 @@ impl Up {
         Client::try_from(config).unwrap()
     }
 
+    /// Waits until it exits by itself. Returns the status and the log.
+    pub(crate) fn ended(mut self) -> (ExitStatus, String) {
+        let start = Instant::now();
+        let exit = loop {
+            if let Some(exit) = self.child.try_wait().unwrap() {
+                break exit;
+            }
+            assert!(start.elapsed() < PATIENCE, "still running");
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        (exit, fs::read_to_string(self.data_dir.with_extension("log")).unwrap())
+    }
+
     /// Sends a signal and waits for the exit. Returns the status, the time it took, and the output.
     pub(crate) fn stop(mut self, signal: &str) -> (ExitStatus, Duration, String) {
         let start = Instant::now();
