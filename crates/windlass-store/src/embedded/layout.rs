@@ -119,6 +119,21 @@ impl Snapshot {
         Ok(Bytes::copy_from_slice(value.value()))
     }
 
+    /// Passes the values from a revision on to `each`, in order, until it returns false.
+    pub(super) fn values(
+        &self,
+        from: Revision,
+        mut each: impl FnMut(Revision, &[u8]) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        for value in self.values.range(from.0..).map_err(storage)? {
+            let (revision, value) = value.map_err(storage)?;
+            if !each(Revision(revision.value()), value.value())? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Passes the records of some revisions to `each`, in order, until it returns false.
     pub(super) fn log(
         &self,

@@ -8,6 +8,8 @@ use std::{
     vec,
 };
 
+use bytes::Bytes;
+
 use super::{Shared, layout::Snapshot};
 use crate::{Entry, Error, Revision, snapshot::SnapshotReader};
 
@@ -52,15 +54,23 @@ impl SnapshotReader for EmbeddedSnapshot {
         let interrupted = || Error::Storage { cause: "the store failed while a snapshot was read".to_owned() };
         let pin = self.pin.upgrade().ok_or_else(interrupted)?;
         let (mut entries, mut read) = (Vec::new(), 0);
-        for (revision, key) in self.keys.by_ref() {
-            let value = pin.value(revision)?;
-            read += key.len() + value.len();
-            entries.push(Entry { key, value, revision });
-            if read >= bytes {
-                break;
+        let Some((first, _)) = self.keys.as_slice().first() else { return Ok(entries) };
+        pin.values(*first, |revision, value| {
+            match self.keys.as_slice().first() {
+                // A version that is no longer the newest of its key.
+                Some((next, _)) if revision < *next => return Ok(true),
+                Some((next, _)) if revision == *next => {}
+                _ => return Ok(false),
             }
+            let Some((revision, key)) = self.keys.next() else { return Ok(false) };
+            read += key.len() + value.len();
+            entries.push(Entry { key, value: Bytes::copy_from_slice(value), revision });
+            Ok(read < bytes)
+        })?;
+        match entries.is_empty() {
+            true => Err(Error::Storage { cause: "a value is missing from the file".to_owned() }),
+            false => Ok(entries),
         }
-        Ok(entries)
     }
 }
 
