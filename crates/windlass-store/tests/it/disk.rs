@@ -97,6 +97,11 @@ impl Disk {
         self.state().failed > 0
     }
 
+    /// Returns whether the power has failed.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.state().dead
+    }
+
     /// Returns the number of failed operations so far.
     pub(crate) fn failures(&self) -> u64 {
         self.state().failed
