@@ -43,6 +43,7 @@ pub(crate) fn run(args: SnapshotArgs) -> anyhow::Result<()> {
 
 /// What a snapshot contains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Contents {
     /// Revision of the objects.
     revision: u64,
@@ -50,6 +51,18 @@ struct Contents {
     objects: u64,
     /// Size of the file.
     bytes: u64,
+    /// Objects that cannot be parsed. The store had them, too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    damaged_objects: Vec<String>,
+}
+
+impl Contents {
+    /// Prints a warning for every object that cannot be parsed.
+    fn warn(&self) {
+        for object in &self.damaged_objects {
+            eprintln!("warning: object {object} cannot be parsed");
+        }
+    }
 }
 
 /// Prints progress now and then, and the speed at the end.

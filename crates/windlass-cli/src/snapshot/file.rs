@@ -74,17 +74,18 @@ pub(super) fn open(path: &Path) -> anyhow::Result<BufReader<File>> {
     Ok(BufReader::with_capacity(1 << 20, file))
 }
 
-/// Reads a whole snapshot: checks its framing and checksums, and that every object can be parsed.
+/// Reads a whole snapshot: checks its framing and checksums, and finds objects that cannot be parsed.
 pub(super) fn read(path: &Path, meter: &mut Meter) -> anyhow::Result<Contents> {
     let mut decoder = Decoder::new(open(path)?).map_err(|error| damaged(path, &error))?;
+    let mut damaged_objects = Vec::new();
     while let Some(entry) = decoder.next_entry().map_err(|error| damaged(path, &error))? {
-        if let Err(error) = json::parse(&entry.value) {
-            let message = format!("{} cannot be used: object {} cannot be parsed: {error}", path.display(), entry.key);
-            return Err(ErrorWithHint { message, hint: ANOTHER.into() }.into());
+        if json::parse(&entry.value).is_err() {
+            damaged_objects.push(entry.key.to_string());
         }
         meter.at(decoder.position());
     }
-    Ok(Contents { revision: decoder.revision().0, objects: decoder.records(), bytes: decoder.position() })
+    let (revision, objects, bytes) = (decoder.revision().0, decoder.records(), decoder.position());
+    Ok(Contents { revision, objects, bytes, damaged_objects })
 }
 
 const ANOTHER: &str = "use another snapshot, or save a new one with `windlass snapshot save`";

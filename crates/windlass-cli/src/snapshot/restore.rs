@@ -30,6 +30,7 @@ pub(super) fn run(args: &RestoreArgs) -> anyhow::Result<()> {
     let folder = args.data_dir.resolve()?;
     // Checks all of it before anything is created.
     let contents = file::read(&args.file, &mut Meter::new("checked"))?;
+    contents.warn();
     let mut meter = Meter::new("restored");
     let source = file::open(&args.file)?;
     let restored = snapshot::restore(&folder, source, args.bump_revision, &mut |bytes| meter.at(bytes));

@@ -59,6 +59,7 @@ pub(super) fn run(args: &SaveArgs) -> anyhow::Result<()> {
     }
     let speed = meter.done(output.written());
     let contents = output.complete()?;
+    contents.warn();
     let file = args.file.display();
     eprintln!("saved {} objects at revision {} to {file} ({speed})", contents.objects, contents.revision);
     Ok(())

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{Meter, file};
-use crate::output::{self, Format};
+use crate::{
+    failure::ErrorWithHint,
+    output::{self, Format},
+};
 
 /// Check that a snapshot is complete and undamaged
 ///
@@ -30,6 +33,14 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<()> {
         format!("revision     {}\nobjects      {}\nsize         {size}\n", contents.revision, contents.objects)
     };
     output::print(&args.output.text(&contents, table)?)?;
+    contents.warn();
+    if !contents.damaged_objects.is_empty() {
+        return Err(ErrorWithHint {
+            message: format!("{} has objects that cannot be parsed", args.file.display()),
+            hint: "restore it, delete these objects, and save another snapshot".into(),
+        }
+        .into());
+    }
     eprintln!("{} is intact ({speed})", args.file.display());
     Ok(())
 }
