@@ -7,6 +7,7 @@
 use std::{
     collections::VecDeque,
     ops::Bound,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, OnceLock},
 };
 
@@ -15,6 +16,7 @@ use imbl::OrdMap;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
+use tracing::error;
 use windlass_store::{Entry, Event, Revision};
 
 use super::{
@@ -259,7 +261,10 @@ impl ResourceCache {
         if let Some(observer) = self.observer.get() {
             let keys =
                 events.map(|events| events.iter().map(|event| &event.key[self.prefix.len()..]).collect::<Vec<_>>());
-            observer(self, keys.as_deref());
+            // The caches must go on, whatever an observer does with an object.
+            if catch_unwind(AssertUnwindSafe(|| observer(self, keys.as_deref()))).is_err() {
+                error!(prefix = &*self.prefix, "failed to derive state from a changed object");
+            }
         }
         self.changed.notify_waiters();
     }

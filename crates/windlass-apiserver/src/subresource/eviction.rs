@@ -57,7 +57,14 @@ async fn evict_to_end(call: &Call<'_>, options: DeleteOptions) -> Result<()> {
     let eviction = |running: Running| async move {
         let _running = running;
         let (namespace, name) = (&*namespace, &*name);
-        let target = ResourceRequest { version: "v1", resource: "pods", namespace, name, ..ResourceRequest::default() };
+        let target = ResourceRequest {
+            version: "v1",
+            resource: "pods",
+            subresource: "eviction",
+            namespace,
+            name,
+            ..ResourceRequest::default()
+        };
         evict(&Call::internal(&server, &endpoint, target, &user, &headers), options).await
     };
     call.server.units.run(eviction).await

@@ -454,8 +454,12 @@ fn number_of(ip: &str) -> Option<u32> {
     }
 }
 
-/// Returns all node ports of a service, including the one for health checks.
+/// Returns all node ports of a service, including the one for health checks. Services of other types have none: those
+/// that a change of type leaves behind are removed before the service is stored.
 fn ports_of(service: &Value) -> Vec<u32> {
+    if !has_node_ports(service) {
+        return Vec::new();
+    }
     let health = Some(number(service, "/spec/healthCheckNodePort")).filter(|_| needs_health_check(service));
     node_ports(service).chain(health).filter(|port| *port != 0).filter_map(|port| u32::try_from(port).ok()).collect()
 }
