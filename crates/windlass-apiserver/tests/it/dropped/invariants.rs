@@ -121,7 +121,7 @@ async fn definitions_are_served_if_they_are_stored(client: &Client, attempts: us
     }
 }
 
-/// No pod waits for a removal that nobody will do, and no budget has paid for a pod that stays.
+/// No pod is marked as deleted without a removal to follow, and no budget has been charged for a pod that stays.
 async fn no_deletion_stopped_halfway(client: &Client) {
     let pods = list(client, "/api/v1/pods").await;
     let is_terminating = |pod: &Value| pod["metadata"]["deletionTimestamp"].is_string();
