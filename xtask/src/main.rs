@@ -5,13 +5,14 @@
 mod builtins;
 mod cargo;
 mod e2e;
+mod fuzz;
 mod peers;
 mod scaffold;
 mod tidy;
 
 use anyhow::bail;
 
-const USAGE: &str = "usage: cargo xtask builtins [--check | --openapi | --vectors [DIR...]] | e2e [FLAGS] | peers | scaffold [FLAGS] | tidy";
+const USAGE: &str = "usage: cargo xtask builtins [--check | --openapi | --vectors [DIR...]] | e2e [FLAGS] | fuzz [FLAGS] | peers | scaffold [FLAGS] | tidy";
 
 fn main() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -19,6 +20,7 @@ fn main() -> anyhow::Result<()> {
     match args.split_first() {
         Some((&"builtins", rest)) => builtins::run(rest),
         Some((&"e2e", rest)) => e2e::run(rest),
+        Some((&"fuzz", rest)) => fuzz::run(rest),
         Some((&"peers", rest)) => peers::run(rest),
         Some((&"scaffold", rest)) => scaffold::run(rest),
         Some((&"tidy", rest)) => tidy::run(rest),

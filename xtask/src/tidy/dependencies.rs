@@ -82,6 +82,8 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("windlass-bench-sdk", &["windlass", "windlass-bench"]),
     // Its tests may know everything.
     ("windlass-book", &[]),
+    // Calls the parsers of everything that receives bytes from clients.
+    ("windlass-fuzz", &["windlass-schema", "windlass-cel", "windlass-merge", "windlass-builtins"]),
     ("xtask", &["windlass-schema", "windlass-builtins", "windlass-book"]),
 ];
 
