@@ -6,8 +6,8 @@
 //! [`DataDirLock::holder`] takes a shared lock for an instant, so [`DataDirLock::acquire`] retries for a moment before it
 //! fails.
 //!
-//! A lock is worth something only while its file is at its path: whoever deletes the directory deletes the file too, and
-//! the next server would lock another one. So a file that was deleted before it was locked is opened again, and
+//! A lock is valid only while its file is at its path: a command that deletes the directory deletes the file too, and the
+//! next server would lock another one. So a file that was deleted before it was locked is opened again, and
 //! [`DataDirLock::lost`] tells a running server that its directory has been deleted or replaced.
 
 use std::{
