@@ -80,8 +80,9 @@ fn unescape(text: &str) -> Option<Cow<'_, str>> {
         match bytes[at] {
             b'+' => out.push(b' '),
             b'%' => {
-                let hex = text.get(at + 1..at + 3)?;
-                out.push(u8::from_str_radix(hex, 16).ok()?);
+                // Two digits, not one with a sign.
+                let digit = |offset| bytes.get(at + offset).and_then(|byte| char::from(*byte).to_digit(16));
+                out.push((digit(1)? << 4 | digit(2)?) as u8);
                 at += 2;
             }
             byte => out.push(byte),
@@ -113,6 +114,14 @@ mod tests {
         assert!(query.flag("c") && query.flag("v") && !query.flag("w") && !query.flag("none"));
         let error = query.integer("limit").unwrap_err();
         assert_eq!(error.message, "strconv.ParseInt: parsing \"two\": invalid syntax");
+    }
+
+    #[test]
+    fn an_escape_has_two_digits() {
+        for pair in ["a=%+1", "a=%-1", "a=%1", "a=%", "a=%1g", "%+1=a"] {
+            assert_eq!(Query::parse(Some(pair)).0, [], "{pair}");
+        }
+        assert_eq!(Query::parse(Some("a=%4a%4A")).text("a"), "JJ");
     }
 
     proptest! {
