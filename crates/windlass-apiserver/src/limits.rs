@@ -14,8 +14,8 @@ pub struct Limits {
     /// Bytes of all request bodies in memory. One user outside `system:masters` can hold a quarter of them; the last
     /// eighth is reserved for `system:masters`.
     pub max_body_memory: usize,
-    /// Requests that are served at a time, together with `max_mutating_requests_inflight`: the seats that priority levels
-    /// share.
+    /// Requests that are served at a time, together with `max_mutating_requests_inflight`. These are the seats that
+    /// priority levels share.
     pub max_requests_inflight: usize,
     /// See `max_requests_inflight`. The two are added, as in kube-apiserver with API Priority and Fairness.
     pub max_mutating_requests_inflight: usize,

@@ -82,8 +82,8 @@ pub(super) fn flow_schemas() -> Vec<Value> {
 }
 
 fn object(kind: &str, name: &str, spec: Value) -> Value {
-    let annotations = json!({AUTO_UPDATE: "true"});
-    json!({"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name, "annotations": annotations}, "spec": spec})
+    let metadata = json!({"name": name, "annotations": {AUTO_UPDATE: "true"}});
+    json!({"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec})
 }
 
 fn limited(name: &str, shares: u32, lendable: u32, response: Value) -> Value {
