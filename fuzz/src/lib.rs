@@ -23,8 +23,11 @@ pub use protobuf::protobuf;
 pub use scalars::{paths, scalars};
 pub use selectors::selectors;
 
+/// Runs one input, and panics if it violates an invariant.
+pub type Target = fn(&[u8]);
+
 /// All targets by name.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+pub const TARGETS: &[(&str, Target)] = &[
     ("apply", apply),
     ("cel", cel),
     ("definition", definition),

@@ -202,8 +202,8 @@ mod tests {
 
     /// Number of descriptors of this process for a file.
     fn open_files(path: &Path) -> usize {
-        let path = fs::canonicalize(path).unwrap();
-        let descriptors = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let path = fs::canonicalize(path).expect("the file must exist");
+        let descriptors = fs::read_dir("/proc/self/fd").expect("Linux lists descriptors").flatten();
         descriptors.filter(|entry| fs::read_link(entry.path()).is_ok_and(|target| target == path)).count()
     }
 

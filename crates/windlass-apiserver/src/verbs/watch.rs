@@ -164,11 +164,11 @@ impl Watcher {
             changed.as_mut().enable();
             // Read before the log: if the log then has no more events, everything up to this revision has been sent.
             let applied = self.server.storage.applied();
-            let lines = match self.from_log().await {
+            let lines = match self.next_from_log().await {
                 Ok(None) => {
                     let (server, deadline) = (self.server.clone(), self.deadline);
                     tokio::select! {
-                        lines = self.from_history() => lines,
+                        lines = self.next_from_history() => lines,
                         () = tokio::time::sleep_until(deadline) => return None,
                         () = server.stopping() => return None,
                         () = retired(&endpoint) => return None,
@@ -231,7 +231,7 @@ impl Watcher {
 
     /// Returns the next events of the log as lines, with the revision of the last one; `None` if some are no longer
     /// kept.
-    async fn from_log(&mut self) -> Result<Option<(Revision, Bytes)>> {
+    async fn next_from_log(&mut self) -> Result<Option<(Revision, Bytes)>> {
         let cache = &self.endpoint.cache;
         let as_stored = self.endpoint.served_as_stored_after() == Revision(0);
         if self.format.is_plain_json() && as_stored && self.selection.is_everything() && !self.converts {
@@ -243,7 +243,7 @@ impl Watcher {
     }
 
     /// Waits for the next events in the store's history; returns `None` if some were compacted.
-    async fn from_history(&mut self) -> Result<Option<(Revision, Bytes)>> {
+    async fn next_from_history(&mut self) -> Result<Option<(Revision, Bytes)>> {
         let server = self.server.clone();
         let mut history = match self.history.take() {
             Some(history) => history,

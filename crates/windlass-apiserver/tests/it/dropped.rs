@@ -91,7 +91,6 @@ async fn cut_everywhere(case: &Case, cut: Cut) {
     invariants::create_quota(&client).await;
     client.post("/api/v1/namespaces", &json!({"metadata": {"name": "collection"}})).await.expect(201);
     for attempt in 0..MOST {
-        println!("{}, {cut:?}, attempt {attempt}", case.name);
         let mut asks = (case.requests)(attempt);
         let last = asks.pop().unwrap();
         for ask in asks {
