@@ -259,7 +259,11 @@ impl Inner {
         if call.is_definition() && call.subresource.is_none() {
             let revision = match written {
                 Some(revision) => revision,
-                None => self.storage.fresh().await?,
+                None => {
+                    self.storage.fresh().await?;
+                    // Not the newest revision of all: the task only handles changes of CRDs.
+                    call.endpoint.cache.snapshot().revision
+                }
             };
             self.definitions.reached(revision).await;
         } else if webhooks::is_configuration(call.endpoint) || flow_control::is_configuration(call.endpoint) {

@@ -46,6 +46,15 @@ fn size() -> Value {
 }
 
 #[tokio::test]
+async fn a_dry_run_of_a_definition_is_answered_after_other_writes() {
+    let client = Client::new().await;
+    client.post("/api/v1/namespaces", &json!({"metadata": {"name": "newer"}})).await.expect(201);
+    let definition = definition(&json!([version("v1", true, &size())]));
+    client.post(&format!("{DEFINITIONS}?dryRun=All"), &definition).await.expect(201);
+    assert_eq!(client.get(&widgets("v1")).await.code, 404);
+}
+
+#[tokio::test]
 async fn a_definition_is_effective_when_its_write_is_acknowledged() {
     let client = Client::new().await;
     assert_eq!(client.get(&widgets("v1")).await.code, 404);
