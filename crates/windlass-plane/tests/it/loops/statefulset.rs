@@ -63,9 +63,14 @@ async fn set_phase(cluster: &TestCluster, name: &str, phase: &str) {
     cluster.api::<Pod>().patch_status(name, &PatchParams::default(), &Patch::Strategic(status)).await.unwrap();
 }
 
+/// Waits for these pods.
+async fn expect_shown(cluster: &TestCluster, expected: &str) {
+    eventually(&format!("there are {expected}"), async || (shown(cluster).await == expected).then_some(())).await;
+}
+
 /// Waits for these pods and makes all of them ready.
 async fn expect_pods(cluster: &TestCluster, expected: &str) {
-    eventually(&format!("there are {expected}"), async || (shown(cluster).await == expected).then_some(())).await;
+    expect_shown(cluster, expected).await;
     for pod in pods(cluster).await {
         if pod.status.and_then(|status| status.phase).as_deref() != Some("Running") {
             set_phase(cluster, &pod.metadata.name.unwrap(), "Running").await;
@@ -267,8 +272,10 @@ async fn a_restarted_loop_continues_a_rollout_and_then_writes_nothing() {
     let loops = Loops::start(server, &options);
     create(&plane, json!({ "replicas": 3 })).await;
     expect_pods(&plane, "db-0=one").await;
-    expect_pods(&plane, "db-0=one db-1=one").await;
+    // The second pod is ready only when the loop has stopped, which would create the third one.
+    expect_shown(&plane, "db-0=one db-1=one").await;
     loops.stop().await;
+    expect_pods(&plane, "db-0=one db-1=one").await;
     patch(&plane, json!({ "template": template("two") })).await;
     let loops = Loops::start(server, &options);
     expect_pods(&plane, "db-0=one db-1=one db-2=two").await;
