@@ -5,73 +5,195 @@ mod permission;
 
 pub use permission::Permission;
 
-use crate::{request_info::ResourceRequest, status::ApiError, user::User, verb::Verb};
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use crate::{query::Query, request_info::ResourceRequest, status::ApiError, user::User, verb::Verb};
 
 /// A request, as authorizers see it.
+#[derive(Debug, Clone)]
 pub struct Attributes<'a> {
-    /// The user that sent the request.
+    /// The user that sent the request, or whom it impersonates.
     pub user: &'a User,
     /// The requested action.
     pub action: Action<'a>,
 }
 
 /// The action that a request performs.
+#[derive(Debug, Clone)]
 pub enum Action<'a> {
     /// A request for a resource, or for one of its objects.
-    Resource {
-        /// The verb.
-        verb: Verb,
-        /// The API group; empty for the core group.
-        group: &'a str,
-        /// The plural name.
-        resource: &'a str,
-        /// The subresource; empty for the object itself.
-        subresource: &'a str,
-        /// The namespace; empty at cluster scope.
-        namespace: &'a str,
-        /// The name; empty for collections.
-        name: &'a str,
-    },
+    Resource(ResourceAction<'a>),
     /// A request for a path that is not a resource's.
     Path {
         /// The HTTP method in lower case.
-        method: &'a str,
+        verb: &'a str,
         /// The path.
         path: &'a str,
     },
 }
 
+/// A request for a resource, or for one of its objects.
+#[derive(Debug, Clone, Default)]
+pub struct ResourceAction<'a> {
+    /// The verb: one of [`Verb`], or another one that roles can grant, such as `bind` and `impersonate`.
+    pub verb: &'a str,
+    /// The API group; empty for the core group.
+    pub group: &'a str,
+    /// The version of the API group; `*` if it is unknown. Roles do not depend on it.
+    pub version: &'a str,
+    /// The plural name.
+    pub resource: &'a str,
+    /// The subresource; empty for the object itself.
+    pub subresource: &'a str,
+    /// The namespace; empty at cluster scope.
+    pub namespace: &'a str,
+    /// The name, from the path or from a field selector for `metadata.name`; empty for collections.
+    pub name: &'a str,
+    /// The field selector of a list, watch or deletion of a collection, as in its query.
+    pub field_selector: &'a str,
+    /// The label selector of a list, watch or deletion of a collection, as in its query.
+    pub label_selector: &'a str,
+}
+
 /// The decision of an authorizer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
+pub struct Decision {
+    /// Whether the request is allowed.
+    pub verdict: Verdict,
+    /// Why; part of the 403 message unless it is empty.
+    pub reason: Arc<str>,
+    /// An error that kept the authorizer from evaluating the whole request; reported by access reviews.
+    pub error: Option<String>,
+}
+
+/// Whether a request is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
     /// The request is allowed.
     Allow,
-    /// The request is denied, regardless of other authorizers. The client sees the reason unless it is empty.
-    Deny(String),
-    /// The authorizer does not know the request; it is denied unless another authorizer allows it. The client sees the
-    /// reason unless it is empty.
-    NoOpinion(String),
+    /// The request is denied, regardless of other authorizers.
+    Deny,
+    /// The authorizer does not know the request; it is denied unless another authorizer allows it.
+    NoOpinion,
+}
+
+impl Decision {
+    /// Allows a request.
+    pub fn allow(reason: impl Into<Arc<str>>) -> Self {
+        Self { verdict: Verdict::Allow, reason: reason.into(), error: None }
+    }
+
+    /// Denies a request, regardless of other authorizers.
+    pub fn deny(reason: impl Into<Arc<str>>) -> Self {
+        Self { verdict: Verdict::Deny, reason: reason.into(), error: None }
+    }
+
+    /// Leaves the decision to other authorizers.
+    pub fn no_opinion(reason: impl Into<Arc<str>>) -> Self {
+        Self { verdict: Verdict::NoOpinion, reason: reason.into(), error: None }
+    }
+
+    /// Returns whether the request is allowed.
+    pub fn is_allowed(&self) -> bool {
+        self.verdict == Verdict::Allow
+    }
+}
+
+/// A decision, or a future that makes it: most authorizers decide at once, and only webhooks take time.
+pub enum Authorization<'a> {
+    /// The decision.
+    Decided(Decision),
+    /// A future that makes the decision.
+    Pending(BoxFuture<'a, Decision>),
+}
+
+impl Authorization<'_> {
+    /// Waits for the decision.
+    pub async fn decide(self) -> Decision {
+        match self {
+            Self::Decided(decision) => decision,
+            Self::Pending(future) => future.await,
+        }
+    }
+}
+
+impl From<Decision> for Authorization<'_> {
+    fn from(decision: Decision) -> Self {
+        Self::Decided(decision)
+    }
 }
 
 /// Decides who may do what.
 ///
 /// A `Vec` of authorizers is one too: the first that has an opinion decides.
 pub trait Authorizer: Send + Sync {
-    /// Decides whether a request is allowed. Called once for every request, before its body is read.
-    fn authorize(&self, request: &Attributes<'_>) -> Decision;
+    /// Decides whether a request is allowed. Called for every request, before its body is read.
+    fn authorize<'a>(&'a self, request: &'a Attributes<'a>) -> Authorization<'a>;
 }
 
 impl Authorizer for Vec<Box<dyn Authorizer>> {
-    fn authorize(&self, request: &Attributes<'_>) -> Decision {
-        let mut reasons = Vec::new();
-        for authorizer in self {
+    fn authorize<'a>(&'a self, request: &'a Attributes<'a>) -> Authorization<'a> {
+        let mut opinions = Opinions::default();
+        let mut rest = self.iter();
+        while let Some(authorizer) = rest.next() {
             match authorizer.authorize(request) {
-                Decision::NoOpinion(reason) if reason.is_empty() => {}
-                Decision::NoOpinion(reason) => reasons.push(reason),
-                decision => return decision,
+                Authorization::Decided(decision) => {
+                    if let Some(decision) = opinions.add(decision) {
+                        return decision.into();
+                    }
+                }
+                Authorization::Pending(first) => {
+                    return Authorization::Pending(Box::pin(async move {
+                        if let Some(decision) = opinions.add(first.await) {
+                            return decision;
+                        }
+                        for authorizer in rest {
+                            if let Some(decision) = opinions.add(authorizer.authorize(request).decide().await) {
+                                return decision;
+                            }
+                        }
+                        opinions.none()
+                    }));
+                }
             }
         }
-        Decision::NoOpinion(reasons.join("\n"))
+        opinions.none().into()
+    }
+}
+
+/// What the authorizers asked so far have said.
+#[derive(Default)]
+struct Opinions {
+    reasons: Vec<Arc<str>>,
+    errors: Vec<String>,
+}
+
+impl Opinions {
+    /// Adds a decision; returns the final one if it is an opinion.
+    fn add(&mut self, mut decision: Decision) -> Option<Decision> {
+        self.errors.extend(decision.error.take());
+        if decision.verdict != Verdict::NoOpinion {
+            return Some(Decision { error: self.error(), ..decision });
+        }
+        if !decision.reason.is_empty() {
+            self.reasons.push(decision.reason);
+        }
+        None
+    }
+
+    fn none(&mut self) -> Decision {
+        Decision { error: self.error(), ..Decision::no_opinion(self.reasons.join("\n")) }
+    }
+
+    /// Returns the errors as one, in the form of Go's aggregates.
+    fn error(&mut self) -> Option<String> {
+        match &mut self.errors[..] {
+            [] => None,
+            [one] => Some(std::mem::take(one)),
+            several => Some(format!("[{}]", several.join(", "))),
+        }
     }
 }
 
@@ -88,34 +210,42 @@ impl MastersOnly {
             return false;
         }
         match &request.action {
-            Action::Path { method, path } => {
+            Action::Path { verb, path } => {
                 let first = path.trim_matches('/').split('/').next().unwrap_or_default();
-                *method == "get" && matches!(first, "api" | "apis" | "openapi" | "version")
+                *verb == "get" && matches!(first, "api" | "apis" | "openapi" | "version")
             }
-            Action::Resource { verb, group, resource, .. } => {
+            Action::Resource(action) => {
                 let self_reviews = ["selfsubjectreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews"];
-                *verb == Verb::Create && group.ends_with(".k8s.io") && self_reviews.contains(resource)
+                let create = action.verb == Verb::Create.as_str();
+                create && action.group.ends_with(".k8s.io") && self_reviews.contains(&action.resource)
             }
         }
     }
 }
 
 impl Authorizer for MastersOnly {
-    fn authorize(&self, request: &Attributes<'_>) -> Decision {
-        if self.allows(request) { Decision::Allow } else { Decision::NoOpinion(String::new()) }
+    fn authorize<'a>(&'a self, request: &'a Attributes<'a>) -> Authorization<'a> {
+        if self.allows(request) { Decision::allow("") } else { Decision::no_opinion("") }.into()
     }
 }
 
 impl<'a> Action<'a> {
-    pub(crate) fn of(verb: Verb, target: &ResourceRequest<'a>) -> Self {
-        Self::Resource {
-            verb,
+    pub(crate) fn of(verb: Verb, target: &ResourceRequest<'a>, query: &'a Query<'a>) -> Self {
+        let selects = matches!(verb, Verb::List | Verb::Watch | Verb::DeleteCollection) && !target.old_watch;
+        let selector = |name| if selects { query.text(name) } else { "" };
+        let field_selector = selector("fieldSelector");
+        let selected = if verb == Verb::DeleteCollection { None } else { permission::selected_name(field_selector) };
+        Self::Resource(ResourceAction {
+            verb: verb.as_str(),
             group: target.group,
+            version: target.version,
             resource: target.resource,
             subresource: target.subresource,
-            namespace: if target.resource == "namespaces" { "" } else { target.namespace },
-            name: target.name,
-        }
+            namespace: target.namespace,
+            name: if target.name.is_empty() { selected.unwrap_or_default() } else { target.name },
+            field_selector,
+            label_selector: selector("labelSelector"),
+        })
     }
 }
 
@@ -124,11 +254,11 @@ pub(crate) fn forbidden(request: &Attributes<'_>, reason: &str) -> ApiError {
     let user = &request.user.name;
     let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     match &request.action {
-        Action::Path { method, path } => {
-            let message = format!("forbidden: User \"{user}\" cannot {method} path \"{path}\"{reason}");
+        Action::Path { verb, path } => {
+            let message = format!("forbidden: User \"{user}\" cannot {verb} path \"{path}\"{reason}");
             ApiError::new(http::StatusCode::FORBIDDEN, "Forbidden", message).with_details(serde_json::Map::new())
         }
-        Action::Resource { verb, group, resource, subresource, namespace, name } => {
+        Action::Resource(ResourceAction { verb, group, resource, subresource, namespace, name, .. }) => {
             let what =
                 if subresource.is_empty() { (*resource).to_owned() } else { format!("{resource}/{subresource}") };
             let scope = match *namespace {

@@ -9,7 +9,7 @@ use windlass_builtins::resource::Resource;
 use windlass_store::Revision;
 
 use crate::{
-    authorization::{self, Action, Attributes, Decision},
+    authorization::{self, Action, Attributes},
     blocking,
     body::Body,
     call::{Answer, Call, Warnings},
@@ -93,7 +93,7 @@ impl Inner {
                 if health::is_health_path(path) {
                     return self.path(parts, path).await;
                 }
-                self.authorize(&Attributes { user: &user, action: Action::Path { method: &method, path } })?;
+                self.authorize(&Attributes { user: &user, action: Action::Path { verb: &method, path } }).await?;
                 let _seat = self.flow_control.enter(flow, &digest, Width::One, TIMEOUT / 4).await?;
                 self.path(parts, path).await
             }
@@ -103,7 +103,7 @@ impl Inner {
                 if verb == Verb::Watch || !target.is_long_running() {
                     *flow = Some(self.flow_control.classify(&Digest::of(&user, verb, &target)));
                 }
-                self.authorize(&Attributes { user: &user, action: Action::of(verb, &target) })?;
+                self.authorize(&Attributes { user: &user, action: Action::of(verb, &target, &query) }).await?;
                 let timeout = timeout(&query)?;
                 let request = ParsedRequest { user: &user, target, query, verb, flow: flow.as_ref(), timeout };
                 let work = self.resource(parts, request, body, served);
@@ -130,11 +130,9 @@ impl Inner {
         }
     }
 
-    fn authorize(&self, request: &Attributes<'_>) -> Result<()> {
-        match self.authorizer.authorize(request) {
-            Decision::Allow => Ok(()),
-            Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(authorization::forbidden(request, &reason)),
-        }
+    async fn authorize(&self, request: &Attributes<'_>) -> Result<()> {
+        let decision = self.authorizer.authorize(request).decide().await;
+        if decision.is_allowed() { Ok(()) } else { Err(authorization::forbidden(request, &decision.reason)) }
     }
 
     /// Answers requests for paths that are not a resource's.

@@ -65,7 +65,7 @@ impl Permission {
 }
 
 /// Returns the name that a field selector selects, which counts like one in the path.
-fn selected_name(selector: &str) -> Option<&str> {
+pub(super) fn selected_name(selector: &str) -> Option<&str> {
     selector.split(',').find_map(|term| {
         let (field, name) = term.split_once('=')?;
         let name = name.strip_prefix('=').unwrap_or(name);

@@ -13,7 +13,7 @@ use tower::ServiceExt as _;
 use windlass_apiserver::{
     Limits, Server,
     admission::{Admission, Attributes},
-    authorization::{self, Authorizer, Decision},
+    authorization::{self, Authorization, Authorizer, Decision},
     body::Body,
     status::Result,
     user::User,
@@ -256,8 +256,8 @@ async fn default_objects_are_restored_after_a_minute() {
 struct Everything;
 
 impl Authorizer for Everything {
-    fn authorize(&self, _: &authorization::Attributes<'_>) -> Decision {
-        Decision::Allow
+    fn authorize<'a>(&'a self, _: &'a authorization::Attributes<'a>) -> Authorization<'a> {
+        Decision::allow("").into()
     }
 }
 

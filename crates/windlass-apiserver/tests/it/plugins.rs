@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use kube::core::GroupVersionResource;
 use serde_json::{Value, json};
 use windlass_apiserver::{
-    Server, Verb,
+    Server,
     admission::{Admission, Attributes, Operation},
-    authorization::{self, Action, Authorizer, Decision, MastersOnly},
+    authorization::{self, Action, Authorization, Authorizer, Decision, MastersOnly},
     status::{ApiError, Result},
 };
 use windlass_store::memory::MemoryStore;
@@ -60,14 +60,13 @@ async fn an_admission_plugin_reads_objects() {
 struct NoDeletions;
 
 impl Authorizer for NoDeletions {
-    fn authorize(&self, request: &authorization::Attributes<'_>) -> Decision {
-        match request.action {
-            Action::Resource { verb: Verb::Delete | Verb::DeleteCollection, .. } => {
-                Decision::Deny("deletions are frozen".to_owned())
-            }
-            Action::Resource { .. } => Decision::NoOpinion("not a deletion".to_owned()),
-            Action::Path { .. } => Decision::NoOpinion(String::new()),
+    fn authorize<'a>(&'a self, request: &'a authorization::Attributes<'a>) -> Authorization<'a> {
+        match &request.action {
+            Action::Resource(action) if action.verb.starts_with("delete") => Decision::deny("deletions are frozen"),
+            Action::Resource(_) => Decision::no_opinion("not a deletion"),
+            Action::Path { .. } => Decision::no_opinion(""),
         }
+        .into()
     }
 }
 
