@@ -8,7 +8,7 @@ use std::{future::Future, pin::Pin};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use serde_json::Value;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::mpsc,
@@ -84,18 +84,19 @@ pub struct Process {
 /// Connects clients to the pods of nodes.
 ///
 /// The server calls it only for pods that are assigned to a node, and for containers that the pod has. Errors are
-/// returned to the client unchanged.
+/// returned to the client unchanged. Pods are JSON values: a typed pod would add a copy of the serde code of all pod
+/// types to the server.
 #[async_trait]
 pub trait PodConnections: Send + Sync {
     /// Returns the log of a container that has started at least once.
-    async fn log(&self, pod: &Pod, container: &str, options: LogOptions) -> Result<Chunks>;
+    async fn log(&self, pod: &Value, container: &str, options: LogOptions) -> Result<Chunks>;
 
     /// Runs a command beside a running container.
-    async fn exec(&self, pod: &Pod, container: &str, command: Vec<String>, streams: Streams) -> Result<Process>;
+    async fn exec(&self, pod: &Value, container: &str, command: Vec<String>, streams: Streams) -> Result<Process>;
 
     /// Connects to the main process of a running container.
-    async fn attach(&self, pod: &Pod, container: &str, streams: Streams) -> Result<Process>;
+    async fn attach(&self, pod: &Value, container: &str, streams: Streams) -> Result<Process>;
 
     /// Connects to a port of the pod.
-    async fn port_forward(&self, pod: &Pod, port: u16) -> Result<Connection>;
+    async fn port_forward(&self, pod: &Value, port: u16) -> Result<Connection>;
 }

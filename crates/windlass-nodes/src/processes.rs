@@ -150,8 +150,9 @@ impl Processes {
         self.inner.pods.lock().tasks.abort_all();
     }
 
-    fn run_of(&self, pod: &Pod) -> Option<Arc<Run>> {
-        self.inner.pods.lock().runs.get(pod.metadata.uid.as_deref()?).cloned()
+    /// Returns the running pod with this UID.
+    fn run_of(&self, uid: &str) -> Option<Arc<Run>> {
+        self.inner.pods.lock().runs.get(uid).cloned()
     }
 
     async fn advance(&self, pod: Arc<Pod>, kubelet: &Kubelet) -> Result<Next> {
@@ -160,7 +161,7 @@ impl Processes {
         let deleting = pod.metadata.deletion_timestamp.is_some();
         self.inner.pods.lock().uids.insert(ObjectKey::of(pod.as_ref()), uid.clone());
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
-        let run = match self.run_of(&pod) {
+        let run = match self.run_of(&uid) {
             Some(run) => run,
             None if deleting => {
                 kubelet.remove(&pod).await?;

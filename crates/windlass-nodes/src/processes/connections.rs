@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use k8s_openapi::api::core::v1::Pod;
+use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream},
     net::TcpStream,
@@ -32,8 +32,8 @@ const SIZES: usize = 8;
 const WAITING: usize = 64 << 10;
 
 impl Processes {
-    fn log(&self, pod: &Pod, container: &str, options: LogOptions) -> Result<Chunks> {
-        let run = self.run_of(pod);
+    fn log(&self, pod: &Value, container: &str, options: LogOptions) -> Result<Chunks> {
+        let run = self.run_of(uid(pod));
         let (path, progress) = match &run {
             Some(run) => {
                 let seen = run.seen(container).ok_or_else(|| not_found(container))?;
@@ -51,7 +51,7 @@ impl Processes {
         Ok(logs::read(path, options, progress))
     }
 
-    async fn exec(&self, pod: &Pod, container: &str, command: Vec<String>, streams: Streams) -> Result<Process> {
+    async fn exec(&self, pod: &Value, container: &str, command: Vec<String>, streams: Streams) -> Result<Process> {
         let instance = self.running(pod, container)?;
         let words = command.iter().map(|word| instance.mounts.rewrite(word)).collect();
         let mut plan = ProcessSpec { words, ..instance.plan.clone() };
@@ -69,8 +69,8 @@ impl Processes {
         process.map_err(|error| ApiError::internal(format!("error executing command in container: {error}")))
     }
 
-    async fn port_forward(&self, pod: &Pod, port: u16) -> Result<Connection> {
-        let run = self.run_of(pod).filter(|run| !run.is_over());
+    async fn port_forward(&self, pod: &Value, port: u16) -> Result<Connection> {
+        let run = self.run_of(uid(pod)).filter(|run| !run.is_over());
         let address = run.and_then(|run| run.addresses.pod);
         let address = address.ok_or_else(|| ApiError::bad_request("the pod is not running"))?;
         let connected = TcpStream::connect((address, port)).await;
@@ -94,40 +94,43 @@ impl ProcessConnections {
 
 #[async_trait]
 impl PodConnections for ProcessConnections {
-    async fn log(&self, pod: &Pod, container: &str, options: LogOptions) -> Result<Chunks> {
+    async fn log(&self, pod: &Value, container: &str, options: LogOptions) -> Result<Chunks> {
         self.processes()?.log(pod, container, options)
     }
 
-    async fn exec(&self, pod: &Pod, container: &str, command: Vec<String>, streams: Streams) -> Result<Process> {
+    async fn exec(&self, pod: &Value, container: &str, command: Vec<String>, streams: Streams) -> Result<Process> {
         self.processes()?.exec(pod, container, command, streams).await
     }
 
-    async fn attach(&self, pod: &Pod, container: &str, streams: Streams) -> Result<Process> {
+    async fn attach(&self, pod: &Value, container: &str, streams: Streams) -> Result<Process> {
         Ok(attach(self.processes()?.running(pod, container)?, streams))
     }
 
-    async fn port_forward(&self, pod: &Pod, port: u16) -> Result<Connection> {
+    async fn port_forward(&self, pod: &Value, port: u16) -> Result<Connection> {
         self.processes()?.port_forward(pod, port).await
     }
 }
 
 impl Processes {
-    fn running(&self, pod: &Pod, container: &str) -> Result<Arc<Instance>> {
-        let run = self.run_of(pod).ok_or_else(|| not_found(container))?;
+    fn running(&self, pod: &Value, container: &str) -> Result<Arc<Instance>> {
+        let run = self.run_of(uid(pod)).ok_or_else(|| not_found(container))?;
         let instance = run.instance(container).filter(|instance| instance.ended.borrow().is_none());
         instance.ok_or_else(|| not_found(container))
     }
 
     /// The log of a pod that an earlier plane ran.
-    fn old_log(&self, pod: &Pod, container: &str, previous: bool) -> PathBuf {
-        let status = pod.status.iter();
-        let statuses =
-            status.flat_map(|status| status.container_statuses.iter().chain(&status.init_container_statuses).flatten());
-        let restarts =
-            statuses.into_iter().find(|status| status.name == container).map_or(0, |status| status.restart_count);
-        let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-        log_path(&self.inner.shared.directory.join("pods").join(uid), container, restarts - i32::from(previous))
+    fn old_log(&self, pod: &Value, container: &str, previous: bool) -> PathBuf {
+        let statuses = ["containerStatuses", "initContainerStatuses"].into_iter();
+        let mut statuses = statuses.filter_map(|field| pod["status"][field].as_array()).flatten();
+        let restarts = statuses.find(|status| status["name"] == container).map(|status| &status["restartCount"]);
+        let restarts = restarts.and_then(Value::as_i64).and_then(|count| i32::try_from(count).ok()).unwrap_or(0);
+        let directory = self.inner.shared.directory.join("pods").join(uid(pod));
+        log_path(&directory, container, restarts.saturating_sub(i32::from(previous)))
     }
+}
+
+fn uid(pod: &Value) -> &str {
+    pod["metadata"]["uid"].as_str().unwrap_or_default()
 }
 
 fn not_found(container: &str) -> ApiError {

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::{io::AsyncWriteExt as _, sync::mpsc, task::JoinSet};
 
 use super::{Target, channels::Outgoing, next_piece, pieces::Piece, spdy::session::Stream};
-use crate::status::ApiError;
+use crate::{meta, status::ApiError};
 
 /// The number of connections that may wait for their second stream.
 const HALVES_MAX: usize = 1024;
@@ -85,7 +85,7 @@ async fn forward(
     let connection = match connected {
         Ok(connection) => connection,
         Err(failure) => {
-            let uid = target.pod.metadata.uid.as_deref().unwrap_or_default();
+            let uid = meta::text(&target.pod, "uid");
             let message = format!("error forwarding port {port} to pod {uid}, uid : {}", failure.message);
             let _ = outgoing.send(Outgoing::Data(error, message.into())).await;
             let _ = outgoing.send(Outgoing::Close(error)).await;

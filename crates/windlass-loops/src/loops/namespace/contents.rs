@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use futures_util::future::{join_all, try_join_all};
-use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client,
     api::{DeleteParams, DynamicObject, ListParams},
@@ -139,8 +138,9 @@ async fn try_delete_all(
         return Ok(());
     }
     if resource.group.is_empty() && resource.plural == "pods" {
-        let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-        rest.estimate = longest_grace(&pods.list(&everything).await?.items);
+        let request = Request::new(api.resource_url()).list(&everything).map_err(kube::Error::BuildRequest)?;
+        let pods: FoundPods = client.request(request).await?;
+        rest.estimate = longest_grace(&pods.items);
         if age >= rest.estimate {
             rest.estimate = 0;
         }
@@ -189,6 +189,30 @@ struct FoundMetadata {
     finalizers: Option<Vec<String>>,
 }
 
+/// A list of pods, with the parts that decide how long they take to end.
+#[derive(Deserialize)]
+struct FoundPods {
+    items: Vec<FoundPod>,
+}
+
+#[derive(Deserialize)]
+struct FoundPod {
+    spec: FoundPodSpec,
+    #[serde(default)]
+    status: FoundPodStatus,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FoundPodSpec {
+    termination_grace_period_seconds: Option<i64>,
+}
+
+#[derive(Deserialize, Default)]
+struct FoundPodStatus {
+    phase: Option<String>,
+}
+
 /// A response whose contents are not needed.
 #[derive(Deserialize)]
 struct Skipped {}
@@ -207,12 +231,9 @@ async fn delete_one(api: &Api<DynamicObject>, name: &str, params: &DeleteParams)
 }
 
 /// The longest grace period of the pods that still run.
-fn longest_grace(pods: &[Pod]) -> i64 {
-    let runs = |pod: &&Pod| {
-        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-        !matches!(phase, Some("Succeeded" | "Failed"))
-    };
-    let grace = |pod: &Pod| pod.spec.as_ref()?.termination_grace_period_seconds;
+fn longest_grace(pods: &[FoundPod]) -> i64 {
+    let runs = |pod: &&FoundPod| !matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"));
+    let grace = |pod: &FoundPod| pod.spec.termination_grace_period_seconds;
     pods.iter().filter(runs).filter_map(grace).fold(0, i64::max)
 }
 
