@@ -28,6 +28,7 @@ mod old_definitions;
 mod openapi;
 mod options;
 pub mod pod_connections;
+pub mod public_key;
 mod query;
 mod registry;
 mod repair;

@@ -100,7 +100,8 @@ enum StoreArg {
 pub(crate) enum RuntimeArg {
     /// Nothing: pods are simulated by stages
     Simulated,
-    /// Processes of this machine, without a container engine or root
+    /// Processes of this machine, without a container engine or root. Not isolated: pods can read and change all files of
+    /// your user, including the keys of the control plane. Run only pods that you trust
     Process,
 }
 

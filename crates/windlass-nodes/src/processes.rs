@@ -1,6 +1,7 @@
 //! Pods as processes: containers run as processes of this machine.
 //!
-//! There is no container engine, and no root privileges are needed. A pod has a directory, its own loopback address and
+//! There is no container engine, and no root privileges are needed. There is no isolation either: containers run as the
+//! user of the plane, and can read and change everything that this user can. A pod has a directory, its own loopback address and
 //! a process group per container:
 //!
 //! | | |
@@ -28,6 +29,7 @@ mod probes;
 mod root;
 mod sources;
 mod status;
+mod tokens;
 mod volumes;
 
 use std::{
@@ -36,6 +38,7 @@ use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
     io,
     net::{Ipv4Addr, SocketAddr},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::{
         Arc, Once, OnceLock,
@@ -193,7 +196,7 @@ impl Processes {
         let shared = &self.inner.shared;
         let address = if on_host { Ipv4Addr::LOCALHOST } else { pods.address(uid, &shared.directory) };
         let run = Run::new(pod, uid, address, Ipv4Addr::LOCALHOST, kubelet.context().client(), shared.clone());
-        if let Err(error) = fs::create_dir_all(&run.directory) {
+        if let Err(error) = create_directory(&run.directory) {
             tracing::warn!(%error, directory = %run.directory.display(), "failed to create the directory of a pod");
         }
         pods.runs.insert(uid.to_owned(), run.clone());
@@ -244,6 +247,7 @@ impl Processes {
 
 impl PodRuntime for Processes {
     fn attach(&self, wake: Trigger) {
+        close_to_others(&self.inner.shared.directory);
         // Processes left behind by an earlier plane.
         let pods = fs::read_dir(self.inner.shared.directory.join("pods")).into_iter().flatten();
         for pod in pods.filter_map(io::Result::ok) {
@@ -305,6 +309,33 @@ impl PartialEq for Processes {
 }
 
 impl Eq for Processes {}
+
+/// Creates a directory and its parents, accessible to the owner only.
+fn create_directory(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Creates an empty file, accessible to the owner only, or empties an existing one.
+fn create_file(path: &Path) -> io::Result<fs::File> {
+    fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+/// Removes the permissions of other users from the directory of all pods, if it exists.
+fn close_to_others(directory: &Path) {
+    let Ok(mode) = fs::metadata(directory).map(|found| found.permissions().mode() & 0o7777) else { return };
+    if mode & 0o077 == 0 {
+        return;
+    }
+    let directory_name = directory.display();
+    match fs::set_permissions(directory, fs::Permissions::from_mode(mode & !0o077)) {
+        Ok(()) => {
+            tracing::warn!(directory = %directory_name, "the directory of pods was accessible to other users; removed their permissions");
+        }
+        Err(error) => {
+            tracing::warn!(directory = %directory_name, %error, "the directory of pods is accessible to other users");
+        }
+    }
+}
 
 /// The path of a container's log within its pod's directory.
 fn log_path(pod: &Path, container: &str, restarts: i32) -> PathBuf {

@@ -17,6 +17,7 @@
 //! |---|---|
 //! | `kubeconfig` | the administrator's kubeconfig, with embedded certificates |
 //! | `pki/{ca,server,admin}.{crt,key}` | see [`Pki`] |
+//! | `pki/sa.key` | the signing key of service account tokens |
 //! | `store.redb` | the objects, with [`StoreKind::Embedded`] |
 //! | `lock` | see [`DataDirLock`] |
 
@@ -26,12 +27,14 @@ mod lock;
 mod loops;
 mod pki;
 mod plane;
+mod renewal;
 pub mod snapshot;
+mod token_key;
 
 pub use kubeconfig::kubeconfig;
 pub use lock::{DataDirLock, Holder, LockError};
 pub use loops::{LoopOptions, Loops};
-pub use pki::{Pki, PkiError};
+pub use pki::{Pki, PkiError, authority_expires};
 pub use plane::{Plane, PlaneError, PlaneOptions, StoreKind};
 pub use windlass_apiserver::{Limits, authorization::Permission};
 pub use windlass_loops::{CertificateAndKey, Selection, UnknownLoop};

@@ -4,23 +4,33 @@
 //! PKCS #8), so that other tools can issue more client certificates from the authority. Valid certificates are reused;
 //! a certificate that is missing, about to expire or does not cover the server's names is reissued. A file that is
 //! damaged or was not written by Windlass is never overwritten: loading fails and names the file.
+//!
+//! An empty file, as a crash may leave behind, is reissued if nothing is lost: a serving or client certificate always, the
+//! authority's certificate from its key, and the authority itself only if nothing was issued from it yet.
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
-use rustls::{ServerConfig, server::WebPkiClientVerifier};
+use rustls::{ServerConfig, pki_types::UnixTime, server::WebPkiClientVerifier, time_provider::TimeProvider};
+use windlass::webhook::CertResolver;
 
-use crate::{CertificateAndKey, files};
+use crate::{
+    CertificateAndKey,
+    files::{self, Contents},
+};
 
 mod check;
 mod issue;
+mod stored;
 
-/// Minimum remaining validity of a certificate when the server starts; otherwise it is reissued.
-const RENEW_BEFORE: Duration = Duration::from_hours(30 * 24);
+use self::stored::{PairFiles, Verdict};
+
+/// Minimum remaining validity of a certificate; otherwise it is reissued.
+pub(crate) const RENEW_BEFORE: Duration = Duration::from_hours(30 * 24);
 
 /// An error while loading or issuing the certificates.
 #[derive(Debug, thiserror::Error)]
@@ -78,9 +88,10 @@ impl PkiError {
             Self::Invalid { path, .. } => {
                 let directory = path.parent().unwrap_or(path).display();
                 match path.file_stem().and_then(|name| name.to_str()) {
-                    Some("ca") | None => {
-                        Some(format!("restore the file, or remove {directory} to recreate all certificates"))
-                    }
+                    Some("ca") | None => Some(format!(
+                        "restore the file, or remove {directory}/ca.crt and {directory}/ca.key to recreate all certificates: \
+                         clients then need the new kubeconfig"
+                    )),
                     Some(name) => {
                         Some(format!("remove {directory}/{name}.crt and {directory}/{name}.key to recreate them"))
                     }
@@ -97,12 +108,22 @@ pub struct Pki {
     ca: CertificateAndKey,
     server: CertificateAndKey,
     admin: CertificateAndKey,
+    expiry: AuthorityExpiry,
+}
+
+/// When the authority expires, and who replaces it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AuthorityExpiry {
+    /// Since the Unix epoch.
+    pub(crate) not_after: Duration,
+    /// Whether Windlass created it, and replaces it when it starts.
+    pub(crate) is_ours: bool,
 }
 
 impl Pki {
     /// Returns a new certificate authority without storing it.
     pub fn new_authority() -> Result<CertificateAndKey, PkiError> {
-        issue::authority(Duration::try_from(windlass_clock::now().as_duration()).unwrap_or_default())
+        issue::authority(now())
     }
 
     /// Loads the certificates in a directory, and issues those that are missing or due for renewal.
@@ -110,16 +131,15 @@ impl Pki {
     /// The serving certificate covers the names of an API server in a cluster, the loopback addresses, and `names`:
     /// DNS names or IP addresses.
     pub fn load_or_create(directory: &Path, names: &[String]) -> Result<Self, PkiError> {
-        Self::load_or_create_at(directory, names, SystemTime::now())
+        Self::load_or_create_at(directory, names, now())
     }
 
-    fn load_or_create_at(directory: &Path, names: &[String], now: SystemTime) -> Result<Self, PkiError> {
+    pub(crate) fn load_or_create_at(directory: &Path, names: &[String], now: Duration) -> Result<Self, PkiError> {
         let names = issue::server_names(names)?;
-        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         files::create_directory(directory).map_err(|source| PkiError::Write { path: directory.to_owned(), source })?;
 
         let ca_files = PairFiles::new(directory, "ca");
-        let ca = match ca_files.load_authority(now)? {
+        let ca = match ca_files.load_authority(directory, now)? {
             Some(ca) => ca,
             None => {
                 // Certificates of the old authority are useless under the new one. They are removed first, so that a
@@ -134,15 +154,39 @@ impl Pki {
         };
 
         let issuer = check::Authority::new(&ca_files, &ca)?;
-        let server = PairFiles::new(directory, "server").load_or_issue(
-            |files, pair| issuer.check_server(files, pair, &names, now + RENEW_BEFORE),
-            || issue::server(&issuer, &names, now),
-        )?;
-        let admin = PairFiles::new(directory, "admin").load_or_issue(
-            |files, pair| issuer.check_client(files, pair, now + RENEW_BEFORE),
-            || issue::admin(&issuer, now),
-        )?;
-        Ok(Self { ca, server, admin })
+        let server = load_server(directory, &issuer, &names, now)?;
+        let admin = load_admin(directory, &issuer, now)?;
+        let expiry = check::expiry(&ca_files, &ca)?;
+        Ok(Self { ca, server, admin, expiry })
+    }
+
+    /// Reissues the serving and the client certificate if they are due, and loads those that someone has replaced in the
+    /// directory. The authority stays the same. Returns the problems; the certificates in question stay as they are.
+    pub(crate) fn renew(&mut self, directory: &Path, names: &[String], now: Duration) -> Vec<PkiError> {
+        let mut problems = Vec::new();
+        let renewed = self.renew_all(directory, names, now, &mut problems);
+        problems.extend(renewed.err());
+        problems
+    }
+
+    fn renew_all(
+        &mut self,
+        directory: &Path,
+        names: &[String],
+        now: Duration,
+        problems: &mut Vec<PkiError>,
+    ) -> Result<(), PkiError> {
+        let names = issue::server_names(names)?;
+        let ca_files = PairFiles::new(directory, "ca");
+        // Somebody replaces all certificates: those of the new authority must not be touched.
+        ca_files.check_unchanged(&self.ca)?;
+        let issuer = check::Authority::new(&ca_files, &self.ca)?;
+        match load_server(directory, &issuer, &names, now) {
+            Ok(server) => self.server = server,
+            Err(problem) => problems.push(problem),
+        }
+        self.admin = load_admin(directory, &issuer, now)?;
+        Ok(())
     }
 
     /// The authority that issued the other two certificates and verifies clients.
@@ -160,9 +204,28 @@ impl Pki {
         &self.admin
     }
 
+    /// When the authority expires.
+    pub(crate) fn authority_expiry(&self) -> AuthorityExpiry {
+        self.expiry
+    }
+
     /// Returns the TLS configuration of the server: HTTP/2 and HTTP/1.1, with optional client certificates, which must
     /// be issued by the authority.
     pub fn server_config(&self) -> Result<ServerConfig, PkiError> {
+        let certificate = CertResolver::new();
+        self.serve_with(&certificate)?;
+        self.server_config_of(&certificate)
+    }
+
+    /// Presents the serving certificate to new connections.
+    pub(crate) fn serve_with(&self, resolver: &CertResolver) -> Result<(), PkiError> {
+        resolver
+            .set_pem(self.server.certificate.as_bytes(), self.server.key.as_bytes())
+            .map_err(|error| PkiError::Tls(rustls::Error::General(error.to_string())))
+    }
+
+    /// Returns the TLS configuration of a server whose certificate may change.
+    pub(crate) fn server_config_of(&self, certificate: &CertResolver) -> Result<ServerConfig, PkiError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(
             Arc::new(check::roots(&self.ca.certificate)?),
@@ -171,125 +234,56 @@ impl Pki {
         .allow_unauthenticated()
         .build()
         .map_err(|error| PkiError::Tls(rustls::Error::General(error.to_string())))?;
-        let mut config = ServerConfig::builder_with_provider(provider)
+        let mut config = ServerConfig::builder_with_details(provider, Arc::new(Clock))
             .with_safe_default_protocol_versions()
             .map_err(PkiError::Tls)?
             .with_client_cert_verifier(verifier)
-            .with_single_cert(check::certificates(&self.server.certificate)?, check::key(&self.server.key)?)
-            .map_err(PkiError::Tls)?;
+            .with_cert_resolver(Arc::new(certificate.clone()));
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(config)
     }
 }
 
-/// Whether a stored certificate can be used.
-enum Verdict {
-    /// Use it.
-    Good,
-    /// Reissue it, for this reason.
-    Due(&'static str),
+/// Returns when the authority in a directory expires; `None` if there is none that can be read.
+pub fn authority_expires(directory: &Path) -> Option<jiff::Timestamp> {
+    let files = PairFiles::new(directory, "ca");
+    let Ok(Contents::Text(certificate)) = files::read(&files.certificate) else { return None };
+    let expiry = check::expiry(&files, &CertificateAndKey { certificate, key: String::new() }).ok()?;
+    jiff::Timestamp::from_second(expiry.not_after.as_secs().try_into().ok()?).ok()
 }
 
-/// Paths of a certificate and its key.
-struct PairFiles {
-    certificate: PathBuf,
-    key: PathBuf,
+/// The current time since the Unix epoch.
+pub(crate) fn now() -> Duration {
+    Duration::try_from(windlass_clock::now().as_duration()).unwrap_or_default()
 }
 
-impl PairFiles {
-    fn new(directory: &Path, name: &str) -> Self {
-        Self { certificate: directory.join(format!("{name}.crt")), key: directory.join(format!("{name}.key")) }
-    }
+/// The time by which client certificates are verified.
+#[derive(Debug)]
+struct Clock;
 
-    /// Loads the authority. Returns `None` if a new one has to be created.
-    fn load_authority(&self, now: Duration) -> Result<Option<CertificateAndKey>, PkiError> {
-        let (certificate, key) = self.read()?;
-        match (certificate, key) {
-            (None, None) => Ok(None),
-            (Some(_), None) => Err(PkiError::Invalid {
-                path: self.key.clone(),
-                problem: "is missing, but its certificate exists".into(),
-            }),
-            (None, Some(key)) => {
-                // Clients that trust this key keep trusting it.
-                let ca = issue::authority_of_key(check::signing_key(&self.key, &key)?, now)?;
-                self.write(&ca)?;
-                Ok(Some(ca))
-            }
-            (Some(certificate), Some(key)) => {
-                let pair = CertificateAndKey { certificate, key };
-                match check::authority(self, &pair, now)? {
-                    Verdict::Good => Ok(Some(pair)),
-                    Verdict::Due(reason) => {
-                        tracing::warn!(file = %self.certificate.display(), reason, "replacing the certificate authority");
-                        Ok(None)
-                    }
-                }
-            }
-        }
+impl TimeProvider for Clock {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(now()))
     }
+}
 
-    /// Returns the stored pair if it is valid; otherwise issues and stores a new one.
-    fn load_or_issue(
-        &self,
-        check: impl FnOnce(&Self, &CertificateAndKey) -> Result<Verdict, PkiError>,
-        issue: impl FnOnce() -> Result<CertificateAndKey, PkiError>,
-    ) -> Result<CertificateAndKey, PkiError> {
-        if let (Some(certificate), Some(key)) = self.read()? {
-            let pair = CertificateAndKey { certificate, key };
-            match check(self, &pair)? {
-                Verdict::Good => return Ok(pair),
-                Verdict::Due(reason) => {
-                    tracing::info!(file = %self.certificate.display(), reason, "reissuing the certificate");
-                }
-            }
-        }
-        let pair = issue()?;
-        self.write(&pair)?;
-        Ok(pair)
-    }
+fn load_server(
+    directory: &Path,
+    issuer: &check::Authority,
+    names: &[issue::CoveredName],
+    now: Duration,
+) -> Result<CertificateAndKey, PkiError> {
+    PairFiles::new(directory, "server").load_or_issue(
+        |files, pair| issuer.check_server(files, pair, names, issuer.limit(now + RENEW_BEFORE)),
+        || issue::server(issuer, names, now),
+    )
+}
 
-    fn read(&self) -> Result<(Option<String>, Option<String>), PkiError> {
-        let read = |path: &Path| {
-            files::read(path).map_err(|source| match source.kind() {
-                io::ErrorKind::InvalidData => PkiError::Invalid { path: path.to_owned(), problem: "is not PEM".into() },
-                _ => PkiError::Read { path: path.to_owned(), source },
-            })
-        };
-        let (certificate, key) = (read(&self.certificate)?, read(&self.key)?);
-        if key.is_some() {
-            match files::close_to_others(&self.key) {
-                Ok(false) => {}
-                Ok(true) => {
-                    tracing::warn!(file = %self.key.display(), "the private key was accessible to others; restricted its permissions")
-                }
-                Err(source) => return Err(PkiError::Write { path: self.key.clone(), source }),
-            }
-        }
-        Ok((certificate, key))
-    }
-
-    /// Writes the key first: a certificate without its key would look like a lost key.
-    fn write(&self, pair: &CertificateAndKey) -> Result<(), PkiError> {
-        for (path, text, mode) in
-            [(&self.key, &pair.key, files::SECRET), (&self.certificate, &pair.certificate, files::PUBLIC)]
-        {
-            files::replace(path, text, mode).map_err(|source| PkiError::Write { path: path.clone(), source })?;
-        }
-        Ok(())
-    }
-
-    fn remove(&self) -> Result<(), PkiError> {
-        for path in [&self.certificate, &self.key] {
-            match fs::remove_file(path) {
-                Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                    return Err(PkiError::Write { path: path.clone(), source });
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
+fn load_admin(directory: &Path, issuer: &check::Authority, now: Duration) -> Result<CertificateAndKey, PkiError> {
+    PairFiles::new(directory, "admin").load_or_issue(
+        |files, pair| issuer.check_client(files, pair, issuer.limit(now + RENEW_BEFORE)),
+        || issue::admin(issuer, now),
+    )
 }
 
 #[cfg(test)]

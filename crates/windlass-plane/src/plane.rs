@@ -10,12 +10,12 @@ use std::{
 };
 
 use tokio::{net::TcpListener, sync::oneshot};
-use windlass_apiserver::{Limits, Server, tokens::TokenKey};
+use windlass_apiserver::{Limits, Server};
 use windlass_store::{EmbeddedOptions, EmbeddedStore, MemoryStore, Store};
 
 use crate::{
     DataDirLock, LockError, LoopOptions, Loops, NodeOptions, Pki, PkiError, Processes, Runtime, Selection, files,
-    kubeconfig::kubeconfig,
+    renewal::Renewal, token_key,
 };
 
 /// Name of the store's file.
@@ -26,6 +26,10 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// How often the data directory is created, if it is being deleted at the same time.
 const CREATE_AT_MOST: usize = 10;
+
+/// The warning of planes that run pods as processes.
+const PROCESSES_ARE_NOT_ISOLATED: &str = "pods run as processes of this user and are not isolated: they can read and change \
+     all of its files, including the keys of this control plane. Run only pods that you trust";
 
 /// How long the tasks of a stopped plane may take to end.
 const CLOSING: Duration = Duration::from_secs(1);
@@ -123,12 +127,20 @@ pub enum PlaneError {
     #[error("failed to start the API server")]
     Server(#[source] Box<dyn StdError + Send + Sync>),
     /// The signing key of service account tokens could not be read or stored.
-    #[error("failed to store the token signing key {}", path.display())]
+    #[error("failed to read or write the token signing key {}", path.display())]
     TokenKey {
         /// The key's file.
         path: PathBuf,
         /// The error of the operating system.
         source: io::Error,
+    },
+    /// The signing key of service account tokens is damaged, empty or of an unknown type.
+    #[error("{} {problem}", path.display())]
+    TokenKeyInvalid {
+        /// The key's file.
+        path: PathBuf,
+        /// The problem, worded to follow the path of the file.
+        problem: String,
     },
     /// The kubeconfig could not be written.
     #[error("failed to write {}", path.display())]
@@ -174,6 +186,11 @@ impl PlaneError {
                 None => "stop the other plane, or choose another data directory".into(),
             }),
             Self::Pki(error) => error.hint(),
+            Self::TokenKeyInvalid { .. } => Some(
+                "restore the file, or use an RSA key of 2048, 3072 or 4096 bits or a key of the curve P-256 or P-384; if you \
+                 remove the file, a new key is created, and tokens issued before become invalid"
+                    .into(),
+            ),
             Self::Listen { source, .. } => match source.kind() {
                 AddrInUse => Some("the port is in use: choose another one, or 0 for any free port".into()),
                 AddrNotAvailable => Some("this machine does not have that address".into()),
@@ -203,7 +220,7 @@ pub struct Plane {
     data_dir: PathBuf,
     listener: TcpListener,
     tls: Arc<rustls::ServerConfig>,
-    pki: Pki,
+    renewal: Renewal,
     url: String,
     kubeconfig_path: PathBuf,
     loops: Loops,
@@ -226,16 +243,20 @@ impl Plane {
         let listener = TcpListener::bind(address).await.map_err(listening)?;
         let url = url(listener.local_addr().map_err(listening)?);
 
+        // No token can have been issued for a service account of a new store.
+        let is_new = options.store == StoreKind::Memory || !directory.join(STORE).exists();
         // The disk is busy opening the store while this thread issues certificates.
         let store = open_store(options.store, directory, options.quota_bytes);
         let mut names = options.extra_names.clone();
         if !options.address.is_unspecified() {
             names.push(options.address.to_string());
         }
-        let pki = Pki::load_or_create(&directory.join("pki"), &names)?;
-        let tls = Arc::new(pki.server_config()?);
+        let pki_directory = directory.join("pki");
+        let pki = Pki::load_or_create(&pki_directory, &names)?;
+        let mut renewal = Renewal::new(pki, &pki_directory, names)?;
+        let tls = renewal.server_config()?;
         let store = store.await?;
-        let key = token_key(directory.join("pki").join("sa.key"))?;
+        let key = token_key::load_or_create(&pki_directory.join("sa.key"), is_new)?;
         let mut builder = Server::builder(store.clone())
             .old_definitions(options.old_definitions)
             .token_key(key)
@@ -245,6 +266,7 @@ impl Plane {
             Runtime::Simulated => None,
         };
         if let Some(processes) = &processes {
+            tracing::warn!("{PROCESSES_ARE_NOT_ISOLATED}");
             processes.set_api_server(reached_at(listener.local_addr().map_err(listening)?));
             // Programs find the server through their service account, if the loops that provide it run.
             let given = ["serviceaccount-controller", "root-ca-certificate-publisher-controller"];
@@ -257,12 +279,13 @@ impl Plane {
         let loops = LoopOptions {
             controllers: options.controllers,
             nodes: options.nodes,
-            root_ca: Some(pki.ca().certificate.as_str().into()),
-            authority: Some(pki.ca().clone()),
+            root_ca: Some(renewal.pki().ca().certificate.as_str().into()),
+            authority: Some(renewal.pki().ca().clone()),
         };
         let loops = Loops::start(&server, &loops);
         let kubeconfig_path = directory.join("kubeconfig");
-        files::replace(&kubeconfig_path, &kubeconfig(&pki, &url), files::SECRET)
+        renewal
+            .write_kubeconfig(&kubeconfig_path, &url)
             .map_err(|source| PlaneError::Kubeconfig { path: kubeconfig_path.clone(), source })?;
         Ok(Self {
             server,
@@ -270,7 +293,7 @@ impl Plane {
             data_dir: directory.clone(),
             listener,
             tls,
-            pki,
+            renewal,
             url,
             kubeconfig_path,
             loops,
@@ -290,9 +313,9 @@ impl Plane {
         &self.kubeconfig_path
     }
 
-    /// The certificates.
+    /// The certificates. They are renewed while the plane runs.
     pub fn pki(&self) -> &Pki {
-        &self.pki
+        self.renewal.pki()
     }
 
     /// The API server, for in-process requests.
@@ -312,6 +335,7 @@ impl Plane {
             result = &mut serving => return result.map_err(PlaneError::Serve),
             why = self.loops.failed() => return Err(PlaneError::Loop(why)),
             error = data_lost(&*self.store, &self.lock, self.data_dir) => Err(error),
+            never = self.renewal.run() => match never {},
             () = shutdown => Ok(()),
         };
         // Loops stop while the server still answers their requests.
@@ -333,8 +357,23 @@ impl Plane {
     }
 }
 
-/// Creates and locks the data directory.
+/// Creates and locks the data directory, and closes it to other users.
 pub(crate) fn lock_directory(directory: &Path) -> Result<DataDirLock, PlaneError> {
+    let lock = create_and_lock(directory)?;
+    match files::close_directory(directory) {
+        Ok(None) => {}
+        Ok(Some(mode)) => {
+            let mode = format!("{mode:04o}");
+            tracing::warn!(directory = %directory.display(), mode, "the data directory was accessible to other users; removed their permissions");
+        }
+        Err(error) => {
+            tracing::warn!(directory = %directory.display(), %error, "the data directory is accessible to other users, and its mode cannot be changed");
+        }
+    }
+    Ok(lock)
+}
+
+fn create_and_lock(directory: &Path) -> Result<DataDirLock, PlaneError> {
     let mut attempts = 0;
     loop {
         files::create_directory(directory)
@@ -366,21 +405,6 @@ async fn data_lost(store: &dyn Store, lock: &DataDirLock, path: PathBuf) -> Plan
             false => PlaneError::StoreFailed(error),
         },
     }
-}
-
-/// Returns the signing key of service account tokens: the stored one if it exists, so that tokens stay valid after a
-/// restart.
-fn token_key(path: PathBuf) -> Result<TokenKey, PlaneError> {
-    let kept = |source| PlaneError::TokenKey { path: path.clone(), source };
-    if let Some(text) = files::read(&path).map_err(kept)? {
-        match TokenKey::from_pem(&text) {
-            Ok(key) => return Ok(key),
-            Err(error) => tracing::warn!(%error, path = %path.display(), "replacing an invalid token signing key"),
-        }
-    }
-    let key = TokenKey::generate();
-    files::replace(&path, &key.to_pem(), files::SECRET).map_err(kept)?;
-    Ok(key)
 }
 
 /// Starts to open the store at once; the returned future resolves to the result.

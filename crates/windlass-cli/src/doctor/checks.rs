@@ -70,7 +70,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     findings.extend(disk(machine));
     findings.extend(inotify(machine));
     findings.push(port(machine));
-    findings.push(data(folder));
+    findings.push(data(folder, machine.now));
     findings.extend(clock(machine, cluster));
     findings.push(reached(cluster));
     findings.extend(project.iter().flat_map(of_project));
@@ -174,7 +174,10 @@ fn port(machine: &Machine) -> Finding {
     }
 }
 
-fn data(folder: &Folder) -> Finding {
+/// Remaining validity of a certificate authority that is reported, in seconds.
+const CA_EXPIRES_SOON: i64 = 30 * 24 * 3600;
+
+fn data(folder: &Folder, now: i64) -> Finding {
     let path = folder.path.display();
     if let Some(why) = &folder.problem {
         return problem("data", format!("{path}: {why}"), "choose a writable data directory");
@@ -183,6 +186,13 @@ fn data(folder: &Folder) -> Finding {
         let names: Vec<String> = folder.open_secrets.iter().map(|file| crate::shell::word(file)).collect();
         let names = names.join(" ");
         return problem("data", format!("other users can read {names}"), format!("chmod 600 {names}"));
+    }
+    if let Some(left) = folder.authority_expires.map(|end| end - now).filter(|left| *left < CA_EXPIRES_SOON) {
+        let message = match left {
+            ..0 => format!("the certificate authority in {path} has expired"),
+            _ => format!("the certificate authority in {path} expires in {} days", left / (24 * 3600)),
+        };
+        return warning("data", message, "restart windlass; all clients then need the new kubeconfig");
     }
     match (folder.mode, &folder.serves) {
         (None, _) => ok("data", format!("{path} will be created")),

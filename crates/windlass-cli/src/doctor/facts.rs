@@ -65,6 +65,8 @@ pub(super) struct Folder {
     pub(super) problem: Option<String>,
     /// Files with private keys that other users can read.
     pub(super) open_secrets: Vec<PathBuf>,
+    /// Unix time in seconds at which the certificate authority expires.
+    pub(super) authority_expires: Option<i64>,
     /// URL of the plane that is serving from it.
     pub(super) serves: Option<String>,
 }

@@ -119,6 +119,7 @@ fn data(folder: &Path, running: Option<&Running>) -> Folder {
         mode: metadata.map(|metadata| metadata.permissions().mode()),
         problem,
         open_secrets: secrets(folder).into_iter().filter(|file| is_open(file)).collect(),
+        authority_expires: windlass_plane::authority_expires(&folder.join("pki")).map(|time| time.as_second()),
         serves: running.map(|running| running.url.clone()),
     }
 }

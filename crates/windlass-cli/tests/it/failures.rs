@@ -170,3 +170,15 @@ fn version_and_completions_go_to_standard_output() {
         assert!(String::from_utf8(completion.stdout).unwrap().contains("ready-file"), "{shell}");
     }
 }
+
+#[test]
+fn a_token_key_that_cannot_be_used_is_reported_with_a_hint_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pki/sa.key");
+    fs::create_dir(folder.path().join("pki")).unwrap();
+    fs::write(&path, "hello").unwrap();
+    let said = failure(&["up", "--port", "0", "--data-dir", folder.path().to_str().unwrap()], 1);
+    let problem = "contains no private key in PEM (PKCS #8, PKCS #1 or SEC 1)";
+    assert!(said.starts_with(&format!("error: {} {problem}\nhint: restore the file", path.display())), "{said}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "hello");
+}

@@ -12,7 +12,7 @@ use rustls::pki_types::pem::PemObject as _;
 use serde_json::json;
 use tokio::net::TcpStream;
 
-use crate::process::Up;
+use crate::process::{Up, output, windlass};
 
 /// Far more than a connection or a response takes on any machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -187,4 +187,19 @@ async fn without_nodes_and_controllers_objects_do_not_change() {
     assert!(nodes.list(&ListParams::default()).await.unwrap().items.is_empty());
     let accounts: Api<ServiceAccount> = Api::default_namespaced(up.admin().await);
     assert!(accounts.list(&ListParams::default()).await.unwrap().items.is_empty());
+}
+
+#[test]
+fn help_and_log_say_that_pods_as_processes_are_not_isolated() {
+    let help = output(windlass().args(["up", "--help"]));
+    let help = String::from_utf8(help.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("Not isolated: pods can read and change all files of your user"), "{help}");
+    let folder = tempfile::tempdir().unwrap();
+    for (runtime, warns) in [("process", true), ("simulated", false)] {
+        let data_dir = folder.path().join(runtime);
+        let up = Up::start(&data_dir, &["--store", "memory", "--runtime", runtime]);
+        up.stop("TERM");
+        let log = std::fs::read_to_string(data_dir.with_extension("log")).unwrap();
+        assert_eq!(log.contains("are not isolated"), warns, "{log}");
+    }
 }

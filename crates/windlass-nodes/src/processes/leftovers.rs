@@ -11,6 +11,8 @@ use std::{
 
 use rustix::process::{Pid, Signal};
 
+use super::create_directory;
+
 /// Fields of `/proc/PID/stat`.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
@@ -21,7 +23,7 @@ struct Stat {
 
 /// Writes the record of a group.
 pub(super) fn record(directory: &Path, leader: Pid) -> io::Result<PathBuf> {
-    fs::create_dir_all(directory)?;
+    create_directory(directory)?;
     let path = directory.join(leader.as_raw_nonzero().to_string());
     let started = stat(leader.as_raw_nonzero().get()).map_or(0, |stat| stat.started);
     fs::write(&path, started.to_string())?;

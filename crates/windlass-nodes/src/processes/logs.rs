@@ -21,6 +21,8 @@ use tokio::{
 };
 use windlass_apiserver::{body::Chunks, pod_connections::LogOptions};
 
+use super::{create_directory, create_file};
+
 /// Size at which a log is rotated.
 const ROTATE_AT: u64 = 10 << 20;
 /// Longest line that is kept in one piece.
@@ -62,10 +64,10 @@ impl Log {
 
     fn rotating(path: &Path, rotate_at: u64) -> io::Result<Arc<Self>> {
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
+            create_directory(parent)?;
         }
         let _ = fs::remove_file(older(path));
-        let file = Mutex::new(File::create(path)?);
+        let file = Mutex::new(create_file(path)?);
         Ok(Arc::new(Self { path: path.to_owned(), file, progress: watch::Sender::default(), rotate_at }))
     }
 
@@ -80,7 +82,7 @@ impl Log {
         let rotates = written > self.rotate_at;
         if rotates {
             fs::rename(&self.path, older(&self.path))?;
-            *file = File::create(&self.path)?;
+            *file = create_file(&self.path)?;
         }
         file.write_all(&line)?;
         let written = if rotates { 0 } else { written } + line.len() as u64;

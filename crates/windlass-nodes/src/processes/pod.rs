@@ -29,10 +29,11 @@ use super::{
     launch::Spawner,
     sources::Sources,
     status::{self, ContainerRecord, Role, RunState, Snapshot},
+    tokens::Tokens,
     volumes,
 };
 
-/// How often files of config maps and secrets are refreshed.
+/// How often files of config maps, secrets and tokens are refreshed.
 const REFRESH: Duration = Duration::from_secs(5);
 /// Default grace period.
 const GRACE: i64 = 30;
@@ -74,6 +75,7 @@ pub(super) struct Run {
     pub(super) addresses: PodAddresses,
     pub(super) client: Client,
     pub(super) shared: Arc<Shared>,
+    tokens: Tokens,
     state: Mutex<State>,
     stop: watch::Sender<Option<Stop>>,
     stop_sidecars: watch::Sender<Option<Stop>>,
@@ -111,6 +113,7 @@ impl Run {
             addresses: PodAddresses { pod: Some(address), host: Some(host) },
             client,
             shared,
+            tokens: Tokens::default(),
             state: Mutex::new(State { snapshot, events: Vec::new(), instances: HashMap::new() }),
             stop: watch::Sender::new(None),
             stop_sidecars: watch::Sender::new(None),
@@ -195,7 +198,8 @@ impl Run {
 
     /// Fetches the objects that it refers to.
     pub(super) async fn sources(&self) -> Result<Sources, String> {
-        Sources::fetch(&self.client, &self.pod, self.addresses).await.map_err(|error| error.to_string())
+        let sources = Sources::fetch(&self.client, &self.pod, self.addresses, &self.tokens);
+        sources.await.map_err(|error| error.to_string())
     }
 
     pub(super) fn claims(&self) -> PathBuf {

@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::{
     NamespaceResourceScope,
-    api::{
-        authentication::v1::{TokenRequest, TokenRequestSpec},
-        core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount},
-    },
+    api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccountTokenProjection},
 };
 use kube::{
-    Api, Client, Resource,
-    api::{GetParams, ListParams, ObjectList, PostParams, Request},
+    Client, Resource,
+    api::{GetParams, ListParams, ObjectList, Request},
 };
 use serde::de::DeserializeOwned;
 
-use super::downward::PodAddresses;
+use super::{
+    downward::PodAddresses,
+    tokens::{TokenSpec, Tokens},
+};
 
 /// Default lifetime of a token.
 const TOKEN_SECONDS: i64 = 3600;
@@ -27,8 +27,7 @@ pub(super) struct Sources {
     pub(super) secrets: BTreeMap<String, Secret>,
     pub(super) claims: BTreeMap<String, PersistentVolumeClaim>,
     pub(super) services: Vec<Service>,
-    /// Tokens by audience.
-    pub(super) tokens: BTreeMap<String, String>,
+    pub(super) tokens: BTreeMap<TokenSpec, String>,
     pub(super) addresses: PodAddresses,
 }
 
@@ -38,7 +37,7 @@ struct References {
     config_maps: BTreeSet<String>,
     secrets: BTreeSet<String>,
     claims: BTreeSet<String>,
-    audiences: BTreeSet<(String, i64)>,
+    tokens: BTreeSet<TokenSpec>,
 }
 
 impl Sources {
@@ -59,13 +58,18 @@ impl Sources {
     }
 
     /// Fetches the objects that a pod refers to. Missing objects are left out.
-    pub(super) async fn fetch(client: &Client, pod: &Pod, addresses: PodAddresses) -> Result<Self, kube::Error> {
+    pub(super) async fn fetch(
+        client: &Client,
+        pod: &Pod,
+        addresses: PodAddresses,
+        current: &Tokens,
+    ) -> Result<Self, kube::Error> {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let names = references(pod);
         let mut tokens = BTreeMap::new();
-        for (audience, seconds) in names.audiences {
-            if let Some(token) = token(client, pod, &audience, seconds).await {
-                tokens.insert(audience, token);
+        for spec in names.tokens {
+            if let Some(token) = current.get(client, pod, &spec).await {
+                tokens.insert(spec, token);
             }
         }
         Ok(Self {
@@ -76,25 +80,6 @@ impl Sources {
             tokens,
             addresses,
         })
-    }
-}
-
-/// Requests a token for the pod's service account. Servers may not support tokens, and most programs need none.
-async fn token(client: &Client, pod: &Pod, audience: &str, seconds: i64) -> Option<String> {
-    let namespace = pod.metadata.namespace.as_deref()?;
-    let account = pod.spec.as_ref()?.service_account_name.as_deref().filter(|name| !name.is_empty())?;
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
-    let audiences = Some((!audience.is_empty()).then(|| audience.to_owned()).into_iter().collect());
-    let request = TokenRequest {
-        spec: Some(TokenRequestSpec { audiences, expiration_seconds: Some(seconds), ..TokenRequestSpec::default() }),
-        ..TokenRequest::default()
-    };
-    match accounts.create_token_request(account, &PostParams::default(), &request).await {
-        Ok(answer) => answer.status?.token,
-        Err(error) => {
-            tracing::debug!(%error, account, "failed to request a token for a pod");
-            None
-        }
     }
 }
 
@@ -136,6 +121,11 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, kube::Error> {
     serde_json::from_slice(text.as_bytes()).map_err(kube::Error::SerdeError)
 }
 
+/// The token that a volume requests.
+pub(super) fn token_spec(token: &ServiceAccountTokenProjection) -> TokenSpec {
+    (token.audience.clone().unwrap_or_default(), token.expiration_seconds.unwrap_or(TOKEN_SECONDS))
+}
+
 fn references(pod: &Pod) -> References {
     let mut names = References::default();
     let Some(spec) = &pod.spec else { return names };
@@ -156,9 +146,7 @@ fn references(pod: &Pod) -> References {
         for source in volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten()) {
             names.config_maps.extend(source.config_map.as_ref().map(|source| source.name.clone()));
             names.secrets.extend(source.secret.as_ref().map(|source| source.name.clone()));
-            names.audiences.extend(source.service_account_token.as_ref().map(|token| {
-                (token.audience.clone().unwrap_or_default(), token.expiration_seconds.unwrap_or(TOKEN_SECONDS))
-            }));
+            names.tokens.extend(source.service_account_token.as_ref().map(token_spec));
         }
     }
     names
@@ -186,6 +174,6 @@ mod tests {
         assert_eq!(names.config_maps, BTreeSet::from(["b".to_owned(), "c".to_owned()]));
         assert_eq!(names.secrets, BTreeSet::from(["a".to_owned(), "e".to_owned()]));
         assert_eq!(names.claims, BTreeSet::from(["d".to_owned()]));
-        assert_eq!(names.audiences, BTreeSet::from([(String::new(), 3600)]));
+        assert_eq!(names.tokens, BTreeSet::from([(String::new(), 3600)]));
     }
 }

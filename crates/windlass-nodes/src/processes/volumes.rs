@@ -9,13 +9,15 @@
 //!   a character that is not part of a path, and followed by the end or a slash ([`Mounts::rewrite`]);
 //! - files that a program reads are not changed: a path in a config map stays.
 //!
+//! All directories have mode 0700. Files with contents from the server have mode 0600, unless the pod asks for another one.
 //! Files of config maps, secrets, projected volumes and the downward API are symlinks through a directory link that is
 //! replaced atomically, as the kubelet does: a program sees all of the old or all of the new.
 
 use std::{
     collections::BTreeMap,
     fs, io,
-    os::unix::fs::{PermissionsExt as _, symlink},
+    io::Write as _,
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink},
     path::{Component, Path, PathBuf},
 };
 
@@ -23,12 +25,18 @@ use k8s_openapi::api::core::v1::{
     ConfigMapVolumeSource, Container, DownwardAPIVolumeFile, KeyToPath, Pod, SecretVolumeSource, Volume,
 };
 
-use super::{downward, environment::Environment, environment::expand, sources::Sources};
+use super::{
+    create_directory, downward,
+    environment::{Environment, expand},
+    sources::{Sources, token_spec},
+};
 
 /// The link that all files of a projected volume go through.
 const DATA: &str = "..data";
-/// Default mode of files.
-const MODE: i32 = 0o644;
+/// Default mode of files: all pods run as the same user.
+const MODE: i32 = 0o600;
+/// The mode that the API server fills in if a pod has none.
+const API_DEFAULT: i32 = 0o644;
 
 /// Files with contents from the server: path, bytes and mode.
 pub(super) type Files = BTreeMap<PathBuf, (Vec<u8>, i32)>;
@@ -153,10 +161,10 @@ fn one(pod: &Pod, volume: &Volume, sources: &Sources, directory: &Path, claims: 
         let name = &source.claim_name;
         let claim = sources.claims.get(name).ok_or_else(|| format!("persistentvolumeclaim {name:?} not found"))?;
         let directory = claims.join(claim.metadata.uid.as_deref().unwrap_or(name));
-        fs::create_dir_all(&directory).map_err(failed)?;
+        create_directory(&directory).map_err(failed)?;
         return Ok(directory);
     }
-    fs::create_dir_all(directory).map_err(failed)?;
+    create_directory(directory).map_err(failed)?;
     if let Some(files) = files(pod, volume, sources)? {
         project(directory, &files).map_err(failed)?;
     } else if volume.empty_dir.is_none() && volume.ephemeral.is_none() {
@@ -199,8 +207,7 @@ fn files(pod: &Pod, volume: &Volume, sources: &Sources) -> Result<Option<Files>,
                 downward_api(&mut files, pod, sources, source.items.as_deref(), mode)?;
             }
             if let Some(source) = &source.service_account_token {
-                let audience = source.audience.as_deref().unwrap_or_default();
-                if let Some(token) = sources.tokens.get(audience) {
+                if let Some(token) = sources.tokens.get(&token_spec(source)) {
                     put(&mut files, &source.path, token.clone().into_bytes(), mode)?;
                 }
             }
@@ -233,7 +240,7 @@ fn secret(files: &mut Files, sources: &Sources, source: &SecretVolumeSource, mod
 /// All keys as files, or the selected ones at their paths.
 fn keys(
     files: &mut Files,
-    mut data: BTreeMap<String, Vec<u8>>,
+    data: BTreeMap<String, Vec<u8>>,
     items: Option<&[KeyToPath]>,
     optional: Option<bool>,
     mode: Option<i32>,
@@ -242,8 +249,8 @@ fn keys(
         return data.into_iter().try_for_each(|(key, bytes)| put(files, &key, bytes, mode));
     };
     for item in items {
-        match data.remove(&item.key) {
-            Some(bytes) => put(files, &item.path, bytes, item.mode.or(mode))?,
+        match data.get(&item.key) {
+            Some(bytes) => put(files, &item.path, bytes.clone(), item.mode.or(mode))?,
             None if optional == Some(true) => {}
             None => return Err("references non-existent config key: ".to_owned() + &item.key),
         }
@@ -278,7 +285,8 @@ fn downward_api(
 
 fn put(files: &mut Files, path: &str, bytes: Vec<u8>, mode: Option<i32>) -> Result<(), String> {
     let path = inside(Path::new(""), path).ok_or_else(|| format!("path {path:?} leads outside the volume"))?;
-    files.insert(path, (bytes, mode.unwrap_or(MODE)));
+    let mode = mode.filter(|mode| *mode != API_DEFAULT).unwrap_or(MODE);
+    files.insert(path, (bytes, mode));
     Ok(())
 }
 
@@ -294,12 +302,12 @@ pub(super) fn project(directory: &Path, files: &Files) -> io::Result<()> {
     for (path, (bytes, mode)) in files {
         let file = fresh.join(path);
         if let Some(parent) = file.parent() {
-            fs::create_dir_all(parent)?;
+            create_directory(parent)?;
         }
-        fs::write(&file, bytes)?;
+        fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file)?.write_all(bytes)?;
         fs::set_permissions(&file, fs::Permissions::from_mode(*mode as u32 & 0o777))?;
     }
-    fs::create_dir_all(&fresh)?;
+    create_directory(&fresh)?;
     let link = directory.join("..data_tmp");
     let _ = fs::remove_file(&link);
     symlink(&stamp, &link)?;
@@ -324,14 +332,18 @@ pub(super) fn project(directory: &Path, files: &Files) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether a directory contains exactly these files.
+/// Returns whether a directory contains exactly these files with their modes.
 fn shows(directory: &Path, files: &Files) -> bool {
     fn count(directory: &Path) -> usize {
         let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
         entries.map(|entry| if entry.path().is_dir() { count(&entry.path()) } else { 1 }).sum()
     }
-    count(directory) == files.len()
-        && files.iter().all(|(path, (bytes, _))| fs::read(directory.join(path)).is_ok_and(|have| have == *bytes))
+    let is_shown = |(path, (bytes, mode)): (&PathBuf, &(Vec<u8>, i32))| {
+        let path = directory.join(path);
+        let has_mode = |file: fs::Metadata| file.permissions().mode() & 0o777 == *mode as u32 & 0o777;
+        fs::metadata(&path).is_ok_and(has_mode) && fs::read(path).is_ok_and(|have| have == *bytes)
+    };
+    count(directory) == files.len() && files.iter().all(is_shown)
 }
 
 #[cfg(test)]

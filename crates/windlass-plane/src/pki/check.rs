@@ -15,7 +15,7 @@ use rustls::{
 use crate::CertificateAndKey;
 
 use super::{
-    PairFiles, PkiError, RENEW_BEFORE, Verdict,
+    AuthorityExpiry, PairFiles, PkiError, RENEW_BEFORE, Verdict,
     issue::{AUTHORITY_NAME, CoveredName},
 };
 
@@ -131,6 +131,23 @@ pub(super) fn authority(files: &PairFiles, pair: &CertificateAndKey, now: Durati
     }
 }
 
+/// Returns when an authority expires.
+pub(super) fn expiry(files: &PairFiles, pair: &CertificateAndKey) -> Result<AuthorityExpiry, PkiError> {
+    let certificate = certificate(&files.certificate, &pair.certificate)?;
+    let Properties { not_after, is_ours, .. } = properties(&files.certificate, &certificate)?;
+    Ok(AuthorityExpiry { not_after, is_ours })
+}
+
+/// Returns whether a certificate names Windlass's own authority as its issuer.
+pub(super) fn names_our_authority(pem: &str) -> bool {
+    let Ok(certificate) = CertificateDer::from_pem_slice(pem.as_bytes()) else { return false };
+    x509_parser::parse_x509_certificate(&certificate).is_ok_and(|(_, parsed)| is_our_name(parsed.issuer()))
+}
+
+fn is_our_name(name: &x509_parser::x509::X509Name<'_>) -> bool {
+    name.iter_common_name().any(|name| name.as_str().is_ok_and(|name| name == AUTHORITY_NAME))
+}
+
 /// Parses a key that can sign certificates.
 pub(super) fn signing_key(path: &Path, pem: &str) -> Result<KeyPair, PkiError> {
     KeyPair::from_pem(pem).map_err(|error| invalid(path, format!("is not a private key in PKCS #8 PEM: {error}")))
@@ -153,6 +170,7 @@ pub(super) fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Pk
 }
 
 /// Parses a key that has been checked before.
+#[cfg(test)]
 pub(super) fn key(pem: &str) -> Result<PrivateKeyDer<'static>, PkiError> {
     PrivateKeyDer::from_pem_slice(pem.as_bytes())
         .map_err(|error| PkiError::Tls(rustls::Error::General(error.to_string())))
@@ -168,9 +186,7 @@ fn properties(path: &Path, certificate: &CertificateDer<'_>) -> Result<Propertie
     let (_, parsed) = x509_parser::parse_x509_certificate(certificate)
         .map_err(|error| invalid(path, format!("is not a certificate: {error}")))?;
     let not_after = Duration::from_secs(parsed.validity().not_after.timestamp().try_into().unwrap_or(0));
-    let is_ours =
-        parsed.subject().iter_common_name().any(|name| name.as_str().is_ok_and(|name| name == AUTHORITY_NAME));
-    Ok(Properties { not_after, is_authority: parsed.is_ca(), is_ours })
+    Ok(Properties { not_after, is_authority: parsed.is_ca(), is_ours: is_our_name(parsed.subject()) })
 }
 
 fn certificate(path: &Path, pem: &str) -> Result<CertificateDer<'static>, PkiError> {

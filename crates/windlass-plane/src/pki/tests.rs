@@ -1,4 +1,4 @@
-use std::{net::IpAddr, os::unix::fs::PermissionsExt as _, process::Command, sync::Arc};
+use std::{net::IpAddr, os::unix::fs::PermissionsExt as _, process::Command, sync::Arc, time::SystemTime};
 
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection, pki_types::ServerName};
 
@@ -20,6 +20,10 @@ fn contents(folder: &Path) -> Vec<String> {
 /// Names of the files that differ.
 fn changed(before: &[String], after: &[String]) -> Vec<&'static str> {
     FILES.iter().enumerate().filter(|(index, _)| before[*index] != after[*index]).map(|(_, name)| *name).collect()
+}
+
+fn since_epoch() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap()
 }
 
 fn load(folder: &Path) -> Result<Pki, PkiError> {
@@ -154,7 +158,7 @@ fn a_new_address_gets_a_new_serving_certificate_and_nothing_else() {
 #[test]
 fn a_certificate_about_to_expire_is_reissued() {
     let (_parent, folder) = folder();
-    let start = SystemTime::now();
+    let start = since_epoch();
     Pki::load_or_create_at(&folder, &[], start).unwrap();
     let first = contents(&folder);
     Pki::load_or_create_at(&folder, &[], start + 334 * DAY).unwrap();
@@ -169,7 +173,7 @@ fn a_certificate_about_to_expire_is_reissued() {
 #[test]
 fn no_certificate_outlives_the_authority() {
     let (_parent, folder) = folder();
-    let start = SystemTime::now();
+    let start = since_epoch();
     Pki::load_or_create_at(&folder, &[], start).unwrap();
     let pki = Pki::load_or_create_at(&folder, &[], start + 3600 * DAY).unwrap();
     let end = |pem: &str| {
@@ -187,6 +191,9 @@ fn a_damaged_or_foreign_file_is_named_and_left_alone() {
     let cases = [
         ("ca.crt", "hello".to_owned(), "ca.crt is not a certificate in PEM"),
         ("ca.key", "hello".to_owned(), "ca.key is not a private key in PEM"),
+        ("ca.key", "\n".to_owned(), "ca.key is not a private key in PEM"),
+        ("server.key", "hello".to_owned(), "server.key is not a private key in PEM"),
+        ("admin.crt", " ".to_owned(), "admin.crt is not a certificate in PEM"),
         ("ca.key", foreign("ca.key"), "ca.key does not belong to"),
         ("ca.crt", foreign("ca.crt"), "ca.key does not belong to"),
         (
@@ -231,22 +238,23 @@ fn a_damaged_or_foreign_file_is_named_and_left_alone() {
 }
 
 #[test]
-fn missing_or_empty_files_are_recreated() {
-    let cases: [(&[&str], &[&str]); 5] = [
-        (&["server.crt"], &["server.crt", "server.key"]),
-        (&["admin.key"], &["admin.crt", "admin.key"]),
-        (&["ca.crt"], &["ca.crt"]),
-        (&["ca.crt", "ca.key"], &FILES),
-        (&FILES, &FILES),
+fn files_that_can_be_reissued_without_loss_are_recreated() {
+    let cases: [(&[&str], &[&str], &[bool]); 6] = [
+        (&["server.crt"], &["server.crt", "server.key"], &[false, true]),
+        (&["admin.key"], &["admin.crt", "admin.key"], &[false, true]),
+        (&["admin.key", "admin.crt"], &["admin.crt", "admin.key"], &[false, true]),
+        (&["ca.crt"], &["ca.crt"], &[false, true]),
+        (&["ca.crt", "ca.key"], &FILES, &[false]),
+        (&FILES, &FILES, &[false, true]),
     ];
-    for (lost, expected) in cases {
-        for empty in [false, true] {
+    for (lost, expected, ways) in cases {
+        for empty in ways {
             let (_parent, folder) = folder();
-            let start = SystemTime::now();
+            let start = since_epoch();
             Pki::load_or_create_at(&folder, &[], start - DAY).unwrap();
             let before = contents(&folder);
             for name in lost {
-                if empty {
+                if *empty {
                     fs::write(folder.join(name), "").unwrap()
                 } else {
                     fs::remove_file(folder.join(name)).unwrap()
@@ -257,12 +265,63 @@ fn missing_or_empty_files_are_recreated() {
             assert_eq!(handshake(&pki, &pki, "localhost", Some(pki.admin())).unwrap(), 1, "lost {lost:?}");
         }
     }
+}
 
-    let (_parent, folder) = folder();
-    load(&folder).unwrap();
-    fs::remove_file(folder.join("ca.key")).unwrap();
-    let error = load(&folder).unwrap_err().to_string();
-    assert!(error.ends_with("ca.key is missing, but its certificate exists"), "{error}");
+#[test]
+fn an_authority_that_is_lost_or_empty_is_not_replaced_if_it_has_issued_anything() {
+    let cases: [(&[&str], &[&str], &str); 4] = [
+        (&["ca.key"], &[], "ca.key is missing, but its certificate exists"),
+        (&[], &["ca.key"], "ca.key is empty"),
+        (&[], &["ca.key", "ca.crt"], "ca.key is empty"),
+        (&["ca.key"], &["ca.crt"], "ca.crt is empty"),
+    ];
+    for (missing, empty, expected) in cases {
+        let (_parent, folder) = folder();
+        load(&folder).unwrap();
+        let before = fs::read_to_string(folder.join("server.crt")).unwrap();
+        missing.iter().for_each(|name| fs::remove_file(folder.join(name)).unwrap());
+        empty.iter().for_each(|name| fs::write(folder.join(name), "").unwrap());
+        let error = load(&folder).unwrap_err();
+        assert!(error.to_string().ends_with(expected), "{error}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("new kubeconfig")), "{:?}", error.hint());
+        assert_eq!(fs::read_to_string(folder.join("server.crt")).unwrap(), before);
+        assert!(empty.iter().all(|name| fs::read(folder.join(name)).unwrap().is_empty()));
+    }
+    // Only a certificate of the user, or only the kubeconfig, is left.
+    for issued in ["jane.crt", "../kubeconfig"] {
+        let (_parent, folder) = folder();
+        fs::create_dir_all(&folder).unwrap();
+        for name in ["ca.crt", "ca.key", "server.crt", "sa.key"] {
+            fs::write(folder.join(name), "").unwrap();
+        }
+        fs::write(folder.join(issued), "something").unwrap();
+        let error = load(&folder).unwrap_err().to_string();
+        assert!(error.ends_with("ca.key is empty"), "{error}");
+        fs::remove_file(folder.join(issued)).unwrap();
+        load(&folder).unwrap();
+    }
+}
+
+#[test]
+fn the_certificate_of_a_foreign_authority_is_not_recreated_from_its_key() {
+    for empty in [false, true] {
+        let (_parent, folder) = folder();
+        fs::create_dir_all(&folder).unwrap();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let now = since_epoch();
+        let params =
+            windlass_tls::ca_params("their-ca", rcgen::BasicConstraints::Unconstrained, now, now + 400 * DAY).unwrap();
+        fs::write(folder.join("ca.crt"), params.self_signed(&key).unwrap().pem()).unwrap();
+        fs::write(folder.join("ca.key"), key.serialize_pem()).unwrap();
+        let pki = load(&folder).unwrap();
+        assert_eq!(handshake(&pki, &pki, "localhost", Some(pki.admin())).unwrap(), 1);
+        fs::remove_file(folder.join("ca.crt")).unwrap();
+        if empty {
+            fs::write(folder.join("ca.crt"), "").unwrap();
+        }
+        let error = load(&folder).unwrap_err().to_string();
+        assert!(error.ends_with(if empty { "ca.crt is empty" } else { "ca.crt is missing" }), "{error}");
+    }
 }
 
 #[test]

@@ -122,6 +122,17 @@ fn private_keys_must_not_be_readable_by_others() {
 }
 
 #[test]
+fn an_authority_that_is_about_to_expire_is_a_warning() {
+    use Level::Warning;
+    const DAY: i64 = 24 * 3600;
+    let in_time =
+        |seconds: i64| move |facts: &mut Facts| facts.folder.authority_expires = Some(facts.machine.now + seconds);
+    assert_eq!(findings(in_time(30 * DAY)), []);
+    check(in_time(30 * DAY - 1), "data", Warning, "expires in 29 days");
+    check(in_time(-1), "data", Warning, "has expired");
+}
+
+#[test]
 fn a_cluster_that_does_not_respond_is_a_warning() {
     use Level::Warning;
     check(|facts| facts.cluster.answer = Some(Err("refused".into())), "cluster", Warning, "does not respond: refused");

@@ -1,11 +1,12 @@
 //! Preparing a container before it is started.
 
-use std::{fs, io, path::PathBuf, sync::Arc};
+use std::{io, path::PathBuf, sync::Arc};
 
 use k8s_openapi::api::core::v1::Container;
 
 use super::{Mounts, ProcessSpec, Run};
 use crate::processes::{
+    create_directory, create_file,
     environment::{Environment, EnvironmentSources, environment, expand},
     images::{self, ImageError},
     root::{self, Root},
@@ -114,9 +115,9 @@ impl Run {
     /// Creates an empty termination message file.
     fn last_message(&self, container: &Container) -> io::Result<PathBuf> {
         let directory = self.directory.join("termination");
-        fs::create_dir_all(&directory)?;
+        create_directory(&directory)?;
         let file = directory.join(&container.name);
-        fs::write(&file, b"")?;
+        create_file(&file)?;
         Ok(file)
     }
 }

@@ -77,6 +77,59 @@ fn the_volumes_of_a_pod_are_directories_with_their_contents() {
 }
 
 #[test]
+fn other_users_cannot_read_volumes() {
+    let directory = tempfile::tempdir().unwrap();
+    // The API server fills in 420, which is 0644.
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "p"},
+        "spec": {"containers": [], "volumes": [
+            {"name": "empty", "emptyDir": {}},
+            {"name": "claimed", "persistentVolumeClaim": {"claimName": "c"}},
+            {"name": "usual", "secret": {"secretName": "s", "defaultMode": 0o644, "items": [
+                {"key": "password", "path": "deep/password"}, {"key": "password", "path": "tool", "mode": 0o555}]}},
+            {"name": "own", "projected": {"defaultMode": 0o440, "sources": [{"secret": {"name": "s"}}]}},
+            {"name": "map", "configMap": {"name": "m", "defaultMode": 0o644}},
+        ]},
+    }))
+    .unwrap();
+    let mut sources = Sources::default();
+    sources.secrets.insert("s".into(), serde_json::from_value(json!({"data": {"password": "aHVudGVy"}})).unwrap());
+    sources.config_maps.insert("m".into(), serde_json::from_value(json!({"data": {"k": "v"}})).unwrap());
+    sources.claims.insert("c".into(), serde_json::from_value(json!({"metadata": {"uid": "u"}})).unwrap());
+    let (volumes, claims) = (directory.path().join("pods/volumes"), directory.path().join("claims"));
+    let prepared = prepare(&pod, &sources, &volumes, &claims).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    for path in [
+        &directory.path().join("pods"),
+        &volumes,
+        &claims,
+        &prepared["empty"],
+        &prepared["claimed"],
+        &prepared["usual"],
+        &prepared["usual"].join(DATA),
+        &prepared["usual"].join("deep"),
+        &prepared["own"].join(DATA),
+        &prepared["map"].join(DATA),
+    ] {
+        assert_eq!(mode(path), 0o700, "{}", path.display());
+    }
+    for (path, expected) in [
+        (prepared["usual"].join("deep/password"), 0o600),
+        (prepared["usual"].join("tool"), 0o555),
+        (prepared["own"].join("password"), 0o440),
+        (prepared["map"].join("k"), 0o600),
+    ] {
+        assert_eq!(mode(&path), expected, "{}", path.display());
+    }
+
+    // Files of an earlier version are replaced.
+    let file = prepared["map"].join("k");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    prepare(&pod, &sources, &volumes, &claims).unwrap();
+    assert_eq!(mode(&file), 0o600);
+}
+
+#[test]
 fn paths_that_lead_outside_a_volume_are_rejected() {
     for path in ["../x", "/x", "a/../../x"] {
         assert!(put(&mut Files::new(), path, Vec::new(), None).is_err(), "{path}");

@@ -3,11 +3,12 @@
 use std::{path::Path, time::Duration};
 
 use futures_util::{AsyncBufReadExt as _, TryStreamExt as _};
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod, ServiceAccount};
 use kube::{
-    Api, Client,
+    Api, Client, Config,
     api::{AttachParams, DeleteParams, LogParams, Patch, PatchParams, PostParams},
 };
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -20,6 +21,9 @@ use windlass_testing::eventually;
 /// A plane that runs pods as processes, served over TLS.
 struct Machine {
     client: Client,
+    url: String,
+    /// The certificate of the authority, in PEM.
+    authority: String,
     stop: Option<oneshot::Sender<()>>,
     running: JoinHandle<Result<(), PlaneError>>,
 }
@@ -39,11 +43,12 @@ impl Machine {
         });
         let plane = plane.await.unwrap();
         let client = crate::client(&plane).await;
+        let (url, authority) = (plane.url().to_owned(), plane.pki().ca().certificate.clone());
         let (stop, stopped) = oneshot::channel::<()>();
         let running = tokio::spawn(plane.run(async {
             let _ = stopped.await;
         }));
-        Self { client, stop: Some(stop), running }
+        Self { client, url, authority, stop: Some(stop), running }
     }
 
     async fn stop(mut self) {
@@ -389,5 +394,43 @@ async fn a_restarted_plane_restarts_its_pods() {
         .await;
     assert_eq!(first["podIP"], second["podIP"]);
     assert_eq!(machine.log("done").await, "done\n");
+    machine.stop().await;
+}
+
+/// Sends a request with a bearer token, and returns the status code.
+async fn status_with(url: &str, authority: &str, token: &str) -> http::StatusCode {
+    let mut config = Config::new(url.parse().unwrap());
+    config.root_cert =
+        Some(CertificateDer::pem_slice_iter(authority.as_bytes()).map(|one| one.unwrap().to_vec()).collect());
+    config.auth_info.token = Some(token.to_owned().into());
+    let client = Client::try_from(config).unwrap();
+    let request = http::Request::get("/api").body(kube::client::Body::empty()).unwrap();
+    client.send(request).await.unwrap().status()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_token_of_a_pod_is_valid_as_long_as_the_pod_exists() {
+    let folder = tempfile::tempdir().unwrap();
+    let machine = Machine::start(folder.path()).await;
+    let accounts: Api<ServiceAccount> = Api::namespaced(machine.client.clone(), "default");
+    let account = serde_json::from_value(json!({"metadata": {"name": "bot"}})).unwrap();
+    accounts.create(&PostParams::default(), &account).await.unwrap();
+    let token = json!({"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}});
+    let spec = json!({
+        "serviceAccountName": "bot",
+        "volumes": [{"name": "identity", "projected": {"sources": [token]}}],
+    });
+    let container = json!({
+        "command": ["sh", "-c", SLEEP],
+        "volumeMounts": [{"name": "identity", "mountPath": "/var/run/identity"}],
+    });
+    machine.create(pod("p", container, spec)).await;
+    machine.phase("p", "Running").await;
+    let (first, _) = machine.exec("p", &["cat", "/var/run/identity/token"], None).await;
+    let ask = async || status_with(&machine.url, &machine.authority, &first).await;
+    assert_eq!(ask().await, http::StatusCode::OK);
+    machine.pods().delete("p", &DeleteParams::default().grace_period(0)).await.unwrap();
+    eventually("the pod is gone", async || machine.pods().get_opt("p").await.unwrap().is_none().then_some(())).await;
+    assert_eq!(ask().await, http::StatusCode::UNAUTHORIZED);
     machine.stop().await;
 }
