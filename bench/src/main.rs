@@ -3,6 +3,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool")]
 
+mod access;
 mod client;
 mod definition;
 mod definitions;
@@ -51,6 +52,7 @@ struct Cli {
 enum Task {
     /// Start kube-apiserver with etcd, write a kubeconfig, and wait for Ctrl-C
     Pair(PairArgs),
+    Access(access::AccessArgs),
     Definitions(definitions::DefinitionsArgs),
     Soak(soak::SoakArgs),
     Kills(kills::KillsArgs),
@@ -89,6 +91,7 @@ async fn main() -> anyhow::Result<()> {
         match cli.command {
             Some(Task::Floor(args)) => floor::serve(args).await,
             Some(Task::Pair(args)) => pair(args).await,
+            Some(Task::Access(args)) => access::run(args).await,
             Some(Task::Definitions(args)) => definitions::run(args).await,
             Some(Task::Soak(args)) => soak::run(args).await,
             Some(Task::Kills(args)) => kills::run(args).await,

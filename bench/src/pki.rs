@@ -66,10 +66,29 @@ impl Pki {
 
     /// Returns the TLS configuration of a client that speaks HTTP/2 as the administrator.
     pub(crate) fn client_config(&self) -> anyhow::Result<Arc<ClientConfig>> {
+        self.client_config_with(self.certificates("admin.crt")?, self.key("admin.key")?)
+    }
+
+    /// Issues a certificate for a user without groups, and returns the TLS configuration of its client.
+    pub(crate) fn client_config_of(&self, user: &str) -> anyhow::Result<Arc<ClientConfig>> {
+        let ca = KeyPair::from_pem(&String::from_utf8(self.read("ca.key")?)?)?;
+        let issuer = Issuer::from_ca_cert_pem(&String::from_utf8(self.read("ca.crt")?)?, ca)?;
+        let mut params = named(user, None);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &issuer)?.der().clone();
+        self.client_config_with(vec![certificate], PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes())?)
+    }
+
+    fn client_config_with(
+        &self,
+        certificates: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+    ) -> anyhow::Result<Arc<ClientConfig>> {
         let mut config = ClientConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()?
             .with_root_certificates(self.roots()?)
-            .with_client_auth_cert(self.certificates("admin.crt")?, self.key("admin.key")?)?;
+            .with_client_auth_cert(certificates, key)?;
         config.alpn_protocols = vec![b"h2".to_vec()];
         Ok(Arc::new(config))
     }

@@ -7,12 +7,13 @@ mod cargo;
 mod e2e;
 mod fuzz;
 mod peers;
+mod policy;
 mod scaffold;
 mod tidy;
 
 use anyhow::bail;
 
-const USAGE: &str = "usage: cargo xtask builtins [--check | --openapi | --vectors [DIR...]] | e2e [FLAGS] | fuzz [FLAGS] | peers | scaffold [FLAGS] | tidy";
+const USAGE: &str = "usage: cargo xtask builtins [--check | --openapi | --vectors [DIR...]] | e2e [FLAGS] | fuzz [FLAGS] | peers | policy [FLAGS] | scaffold [FLAGS] | tidy";
 
 fn main() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -22,6 +23,7 @@ fn main() -> anyhow::Result<()> {
         Some((&"e2e", rest)) => e2e::run(rest),
         Some((&"fuzz", rest)) => fuzz::run(rest),
         Some((&"peers", rest)) => peers::run(rest),
+        Some((&"policy", rest)) => policy::run(rest),
         Some((&"scaffold", rest)) => scaffold::run(rest),
         Some((&"tidy", rest)) => tidy::run(rest),
         _ => bail!("{USAGE}"),

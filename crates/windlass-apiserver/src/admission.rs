@@ -12,10 +12,12 @@ mod limit_ranger;
 mod namespace_lifecycle;
 mod objects;
 mod pod_defaults;
+mod role_escalation;
 mod service_accounts;
 mod storage_protection;
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 use windlass_builtins::resource::Resource;
 
@@ -23,7 +25,8 @@ pub use self::objects::Objects;
 pub(crate) use self::{
     certificate_subject::CertificateSubject, claim_resize::ClaimResize, default_ingress_class::DefaultIngressClass,
     default_storage_class::DefaultStorageClass, limit_ranger::LimitRanger, namespace_lifecycle::NamespaceLifecycle,
-    pod_defaults::PodDefaults, service_accounts::ServiceAccounts, storage_protection::StorageProtection,
+    pod_defaults::PodDefaults, role_escalation::RoleEscalation, service_accounts::ServiceAccounts,
+    storage_protection::StorageProtection,
 };
 use crate::{
     call::Call,
@@ -71,6 +74,8 @@ pub struct Attributes<'a> {
     pub namespace: &'a str,
     /// The name; may be empty on create.
     pub name: &'a str,
+    /// The name in the path; empty if the object is created in its collection.
+    pub requested_name: &'a str,
     /// The user that sent the request.
     pub user: &'a User,
     /// Whether this is a dry run, which stores nothing.
@@ -90,6 +95,7 @@ impl<'a> Attributes<'a> {
             subresource: call.target.subresource,
             namespace: call.target.namespace,
             name,
+            requested_name: call.target.name,
             user: call.user,
             dry_run: subject.is_dry_run(),
             old,
@@ -131,6 +137,16 @@ pub trait Admission: Send + Sync {
     /// Changes the object, or rejects the write.
     async fn mutate(&self, _write: &Attributes<'_>, _object: &mut Value) -> Result<()> {
         Ok(())
+    }
+
+    /// Checks whether the user may write this object, after plugins and webhooks have changed it and before it is
+    /// validated; not called for deletions. Returns `None` if the plugin is not concerned.
+    fn check_permission<'a>(
+        &'a self,
+        _write: &'a Attributes<'a>,
+        _object: &'a Value,
+    ) -> Option<BoxFuture<'a, Result<()>>> {
+        None
     }
 
     /// Rejects the write, or accepts it. For a deletion `object` is the object to be deleted.

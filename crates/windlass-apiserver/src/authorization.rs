@@ -2,12 +2,18 @@
 
 pub(crate) mod impersonation;
 mod permission;
+pub(crate) mod rbac;
+mod rules;
 
-pub use permission::Permission;
+pub use self::{
+    permission::Permission,
+    rules::{PolicyRule, UserRules},
+};
 
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use windlass_schema::go_format::quote;
 
 use crate::{query::Query, request_info::ResourceRequest, status::ApiError, user::User, verb::Verb};
 
@@ -131,6 +137,12 @@ impl From<Decision> for Authorization<'_> {
 pub trait Authorizer: Send + Sync {
     /// Decides whether a request is allowed. Called for every request, before its body is read.
     fn authorize<'a>(&'a self, request: &'a Attributes<'a>) -> Authorization<'a>;
+
+    /// Returns the rules of a user in a namespace, for a SelfSubjectRulesReview. An authorizer that cannot list them
+    /// says so ([`UserRules::unsupported`]).
+    fn rules_for(&self, _user: &User, _namespace: &str) -> UserRules {
+        UserRules::unsupported("custom")
+    }
 }
 
 impl Authorizer for Vec<Box<dyn Authorizer>> {
@@ -160,6 +172,19 @@ impl Authorizer for Vec<Box<dyn Authorizer>> {
             }
         }
         opinions.none().into()
+    }
+
+    fn rules_for(&self, user: &User, namespace: &str) -> UserRules {
+        let mut all = UserRules::default();
+        let mut errors = Vec::new();
+        for authorizer in self {
+            let UserRules { rules, is_incomplete, error } = authorizer.rules_for(user, namespace);
+            all.rules.extend(rules);
+            all.is_incomplete |= is_incomplete;
+            errors.extend(error);
+        }
+        all.error = (!errors.is_empty()).then(|| rbac::aggregate(errors.into_iter()));
+        all
     }
 }
 
@@ -197,35 +222,16 @@ impl Opinions {
     }
 }
 
-/// The rules until there are roles: members of the group `system:masters` may do everything; all other authenticated
-/// users may read discovery, the OpenAPI documents and the version, and may ask who they are and what they may do.
+/// Allows everything to members of the group `system:masters`, and has no opinion about others.
 pub struct MastersOnly;
-
-impl MastersOnly {
-    fn allows(&self, request: &Attributes<'_>) -> bool {
-        if request.user.groups.iter().any(|group| group == "system:masters") {
-            return true;
-        }
-        if request.user.is_anonymous() {
-            return false;
-        }
-        match &request.action {
-            Action::Path { verb, path } => {
-                let first = path.trim_matches('/').split('/').next().unwrap_or_default();
-                *verb == "get" && matches!(first, "api" | "apis" | "openapi" | "version")
-            }
-            Action::Resource(action) => {
-                let self_reviews = ["selfsubjectreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews"];
-                let create = action.verb == Verb::Create.as_str();
-                create && action.group.ends_with(".k8s.io") && self_reviews.contains(&action.resource)
-            }
-        }
-    }
-}
 
 impl Authorizer for MastersOnly {
     fn authorize<'a>(&'a self, request: &'a Attributes<'a>) -> Authorization<'a> {
-        if self.allows(request) { Decision::allow("") } else { Decision::no_opinion("") }.into()
+        if request.user.is_master() { Decision::allow("") } else { Decision::no_opinion("") }.into()
+    }
+
+    fn rules_for(&self, _: &User, _: &str) -> UserRules {
+        UserRules::default()
     }
 }
 
@@ -249,25 +255,31 @@ impl<'a> Action<'a> {
     }
 }
 
-/// 403 in the words of kube-apiserver, with the reason of the authorizer.
+/// 403 in the words of kube-apiserver, with the reason of the authorizer. What users choose must not look like HTML.
 pub(crate) fn forbidden(request: &Attributes<'_>, reason: &str) -> ApiError {
-    let user = &request.user.name;
-    let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-    match &request.action {
-        Action::Path { verb, path } => {
-            let message = format!("forbidden: User \"{user}\" cannot {verb} path \"{path}\"{reason}");
-            ApiError::new(http::StatusCode::FORBIDDEN, "Forbidden", message).with_details(serde_json::Map::new())
-        }
-        Action::Resource(ResourceAction { verb, group, resource, subresource, namespace, name, .. }) => {
-            let what =
-                if subresource.is_empty() { (*resource).to_owned() } else { format!("{resource}/{subresource}") };
+    let user = quote(&request.user.name);
+    let message = match &request.action {
+        Action::Path { verb, path } => format!("User {user} cannot {verb} path {}", quote(path)),
+        Action::Resource(ResourceAction { verb, group, resource, subresource, namespace, .. }) => {
+            let slash = if subresource.is_empty() { "" } else { "/" };
+            let what = quote(&format!("{resource}{slash}{subresource}"));
             let scope = match *namespace {
                 "" => "at the cluster scope".to_owned(),
-                namespace => format!("in the namespace \"{namespace}\""),
+                namespace => format!("in the namespace {}", quote(namespace)),
             };
-            let why =
-                format!("User \"{user}\" cannot {verb} resource \"{what}\" in API group \"{group}\" {scope}{reason}");
-            ApiError::forbidden(resource, group, name, &why)
+            format!("User {user} cannot {verb} resource {what} in API group {} {scope}", quote(group))
         }
+    };
+    let mut message = message.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    if !reason.is_empty() {
+        message = format!("{message}: {reason}");
     }
+    let error = match &request.action {
+        Action::Path { .. } => ApiError::new(http::StatusCode::FORBIDDEN, "Forbidden", format!("forbidden: {message}"))
+            .with_details(serde_json::Map::new()),
+        Action::Resource(ResourceAction { group, resource, name, .. }) => {
+            ApiError::forbidden(resource, group, name, &message)
+        }
+    };
+    ApiError { no_sniff: true, ..error }
 }

@@ -8,11 +8,15 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
 use crate::{
+    authorization::rbac,
     flow_control,
     server::{BuildError, Inner, Server},
     status::ApiError,
     user::User,
 };
+
+/// The roles and bindings, in error messages.
+const POLICY: &str = "the default roles and role bindings";
 
 /// Creates the missing objects concurrently, so that a durable store syncs only once or twice.
 pub(crate) async fn run(server: &Server) -> Result<(), BuildError> {
@@ -26,7 +30,15 @@ pub(crate) async fn run(server: &Server) -> Result<(), BuildError> {
         let created = flow_control::bootstrap(&server.inner).await;
         created.map_err(|error| failed("the default objects of flow control", &error))
     };
-    futures_util::future::try_join(futures_util::future::try_join_all(wanted), defaults).await?;
+    let policy = async {
+        let stored = rbac::bootstrap::store_defaults(&server.inner).await;
+        stored.map_err(|error| failed(POLICY, &error))
+    };
+    let namespaces = futures_util::future::try_join_all(wanted);
+    let (_, (), is_stored) = futures_util::future::try_join3(namespaces, defaults, policy).await?;
+    if !is_stored {
+        rbac::bootstrap::reconcile(&server.inner).await.map_err(|error| failed(POLICY, &error))?;
+    }
     if server.inner.storage.cache("/core/services/").get("default/kubernetes").is_none() {
         let address = first_address(&server.inner.services.lock().network());
         let service = json!({

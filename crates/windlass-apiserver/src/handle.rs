@@ -89,11 +89,11 @@ impl Inner {
                 let method = parts.method.as_str().to_lowercase();
                 let digest = Digest { user: &user, target: Target::Path { verb: &method, path } };
                 let flow = flow.insert(self.flow_control.classify(&digest));
+                self.authorize(&Attributes { user: &user, action: Action::Path { verb: &method, path } }).await?;
                 // Health checks must be answered especially when there is too much to do.
                 if health::is_health_path(path) {
                     return self.path(parts, path).await;
                 }
-                self.authorize(&Attributes { user: &user, action: Action::Path { verb: &method, path } }).await?;
                 let _seat = self.flow_control.enter(flow, &digest, Width::One, TIMEOUT / 4).await?;
                 self.path(parts, path).await
             }
@@ -251,8 +251,8 @@ impl Inner {
         Ok(response)
     }
 
-    /// Waits until a write of a CustomResourceDefinition, a webhook configuration or an object of flow control is
-    /// effective, which it becomes without the request as well.
+    /// Waits until a write of a CustomResourceDefinition, a webhook configuration, a role or binding, or an object of
+    /// flow control is effective, which it becomes without the request as well.
     async fn take_effect(&self, call: &Call<'_>, written: Option<Revision>) -> Result<()> {
         if call.is_definition() && call.subresource.is_none() {
             let revision = match written {
@@ -264,7 +264,10 @@ impl Inner {
                 }
             };
             self.definitions.reached(revision).await;
-        } else if webhooks::is_configuration(call.endpoint) || flow_control::is_configuration(call.endpoint) {
+        } else if webhooks::is_configuration(call.endpoint)
+            || flow_control::is_configuration(call.endpoint)
+            || authorization::rbac::is_configuration(call.endpoint)
+        {
             self.storage.fresh().await?;
         }
         Ok(())

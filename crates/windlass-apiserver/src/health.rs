@@ -8,9 +8,11 @@ use serde_json::{Value, json};
 use crate::{body::Body, query::Query, represent, server::Inner};
 
 /// The checks of all endpoints, under the names of kube-apiserver: `etcd` is the store.
-const CHECKS: &[&str] = &["ping", "log", "etcd"];
+const CHECKS: &[&str] = &["ping", "log", "etcd", BOOTSTRAP_ROLES];
 /// The checks of `/readyz`.
-const READY_CHECKS: &[&str] = &["ping", "log", "etcd", "etcd-readiness"];
+const READY_CHECKS: &[&str] = &["ping", "log", "etcd", "etcd-readiness", BOOTSTRAP_ROLES];
+/// Whether the roles that every cluster has exist. They do, because the server starts with creating them.
+const BOOTSTRAP_ROLES: &str = "poststarthook/rbac/bootstrap-roles";
 
 /// Returns whether a path is a health endpoint, which anonymous users may read.
 pub(crate) fn is_health_path(path: &str) -> bool {

@@ -137,6 +137,9 @@ fn encode(accept: &Representation, code: StatusCode, value: &Value, endpoint: &E
 pub(crate) fn error(headers: &HeaderMap, uri: &Uri, error: &ApiError) -> Response<Body> {
     let mut response =
         if error.plain { text(error.code, error.message.clone()) } else { encode_status(headers, uri, error) };
+    if error.no_sniff {
+        response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    }
     if let Some(seconds) = error.details.as_ref().and_then(|details| details["retryAfterSeconds"].as_u64()) {
         response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     }

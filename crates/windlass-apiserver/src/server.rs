@@ -19,9 +19,9 @@ use windlass_store::Store;
 use crate::{
     admission::{
         Admission, CertificateSubject, ClaimResize, DefaultIngressClass, DefaultStorageClass, LimitRanger,
-        NamespaceLifecycle, PodDefaults, ServiceAccounts, StorageProtection,
+        NamespaceLifecycle, PodDefaults, RoleEscalation, ServiceAccounts, StorageProtection,
     },
-    authorization::{Authorizer, MastersOnly},
+    authorization::{Attributes, Authorizer, Decision, MastersOnly, rbac::Rbac},
     body::Body,
     bootstrap, compaction,
     connections::Connections,
@@ -60,6 +60,7 @@ pub(crate) struct Inner {
     pub(crate) registry: ArcSwap<Registry>,
     pub(crate) definitions: Definitions,
     pub(crate) authorizer: Box<dyn Authorizer>,
+    pub(crate) rbac: Arc<Rbac>,
     pub(crate) admission: Vec<Box<dyn Admission>>,
     pub(crate) services: Allocator,
     pub(crate) quota_locks: QuotaLocks,
@@ -86,7 +87,7 @@ impl Drop for Inner {
 /// The configuration of a [`Server`].
 pub struct ServerBuilder {
     store: Arc<dyn Store>,
-    authorizer: Box<dyn Authorizer>,
+    authorizer: Option<Box<dyn Authorizer>>,
     admission: Vec<Box<dyn Admission>>,
     old_definitions: bool,
     pod_connections: Option<Arc<dyn PodConnections>>,
@@ -117,7 +118,7 @@ impl Server {
     pub fn builder(store: Arc<dyn Store>) -> ServerBuilder {
         ServerBuilder {
             store,
-            authorizer: Box::new(MastersOnly),
+            authorizer: None,
             admission: Vec::new(),
             old_definitions: true,
             pod_connections: None,
@@ -137,6 +138,11 @@ impl Server {
     /// ends earlier may leave a charged quota without its object, as after a crash; control loops repair that.
     pub async fn finish_writes(&self) {
         self.inner.units.finished().await;
+    }
+
+    /// Decides whether a request is allowed, without performing it.
+    pub async fn authorize(&self, request: &Attributes<'_>) -> Decision {
+        self.inner.authorizer.authorize(request).decide().await
     }
 
     /// Returns a client in this process that acts as the administrator, without a socket.
@@ -159,10 +165,11 @@ impl Server {
 }
 
 impl ServerBuilder {
-    /// Replaces the authorizer; the default is [`MastersOnly`].
+    /// Replaces the authorizer. By default, members of `system:masters` may do everything ([`MastersOnly`]), and others
+    /// what roles allow.
     #[must_use]
     pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> Self {
-        self.authorizer = Box::new(authorizer);
+        self.authorizer = Some(Box::new(authorizer));
         self
     }
 
@@ -242,11 +249,12 @@ impl ServerBuilder {
             let accounts = storage.cache("/core/serviceaccounts/");
             admission.push(Box::new(ServiceAccounts { accounts }));
         }
-        let others: [Box<dyn Admission>; 6] = [
+        let others: [Box<dyn Admission>; 7] = [
             Box::new(PodDefaults { storage: storage.clone(), priority_classes }),
             Box::new(DefaultStorageClass { storage: storage.clone(), classes: storage_classes.clone() }),
             Box::new(StorageProtection),
             Box::new(CertificateSubject),
+            Box::new(RoleEscalation),
             Box::new(ClaimResize { storage: storage.clone(), classes: storage_classes }),
             Box::new(DefaultIngressClass { storage: storage.clone(), classes: ingress_classes }),
         ];
@@ -255,11 +263,14 @@ impl ServerBuilder {
         let resolver = self.service_resolver.unwrap_or_else(|| Arc::new(EndpointSlices::new(&storage)));
         let webhooks = Webhooks::new(&storage, resolver);
         let flow_control = Arc::new(FlowControl::new(&storage, &self.limits));
+        let rbac = Rbac::new(&storage);
+        let authorizer = self.authorizer.unwrap_or_else(|| default_authorizer(&rbac));
         let inner = Inner {
             storage,
             registry: ArcSwap::from_pointee(registry),
             definitions: Definitions::default(),
-            authorizer: self.authorizer,
+            authorizer,
+            rbac,
             admission,
             services,
             quota_locks: QuotaLocks::default(),
@@ -281,6 +292,7 @@ impl ServerBuilder {
         // Before the first event, so that the observers miss none.
         server.inner.webhooks.follow(&weak);
         server.inner.flow_control.follow();
+        server.inner.rbac.follow();
         let storage = &server.inner.storage;
         *server.inner.tasks.lock() = vec![
             tokio::spawn(storage.clone().follow()).abort_handle(),
@@ -296,6 +308,12 @@ impl ServerBuilder {
         ]);
         Ok(server)
     }
+}
+
+/// Returns the authorizer of a server without configuration.
+fn default_authorizer(rbac: &Arc<Rbac>) -> Box<dyn Authorizer> {
+    let authorizers: Vec<Box<dyn Authorizer>> = vec![Box::new(MastersOnly), Box::new(rbac.clone())];
+    Box::new(authorizers)
 }
 
 impl Inner {

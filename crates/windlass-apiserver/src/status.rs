@@ -28,6 +28,8 @@ pub struct ApiError {
     pub continue_token: Option<Box<str>>,
     /// Whether the answer is the plain text of the router instead of a Status.
     pub plain: bool,
+    /// Whether browsers must not guess the type of the answer.
+    pub no_sniff: bool,
     /// A Status from a webhook, which is returned unchanged.
     pub foreign: Option<Box<Value>>,
 }
@@ -61,6 +63,7 @@ impl ApiError {
             cause: None,
             continue_token: None,
             plain: false,
+            no_sniff: false,
             foreign: None,
         }
     }

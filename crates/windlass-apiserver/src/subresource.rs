@@ -3,6 +3,7 @@
 //! `status`, `finalize` and the like are views of the object and are handled by the ordinary verbs. The subresources
 //! here have handlers of their own.
 
+mod access_review;
 mod binding;
 mod connect;
 mod eviction;
@@ -10,6 +11,7 @@ mod review;
 mod scale;
 mod token;
 
+use self::access_review::Review;
 use crate::{
     call::{Answer, Call},
     status::Result,
@@ -31,7 +33,10 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb) -> Option<Result<Answe
         ("", "serviceaccounts", "token") => token::create(call).await,
         ("authentication.k8s.io", "selfsubjectreviews", "") => review::self_subject(call),
         ("authentication.k8s.io", "tokenreviews", "") => review::token(call).await,
-        ("authentication.k8s.io" | "authorization.k8s.io", _, "") => review::unserved(call),
+        (access_review::GROUP, "subjectaccessreviews", "") => access_review::access(call, Review::Subject).await,
+        (access_review::GROUP, "localsubjectaccessreviews", "") => access_review::access(call, Review::Local).await,
+        (access_review::GROUP, "selfsubjectaccessreviews", "") => access_review::access(call, Review::Own).await,
+        (access_review::GROUP, "selfsubjectrulesreviews", "") => access_review::rules(call),
         _ => return None,
     };
     Some(answer)

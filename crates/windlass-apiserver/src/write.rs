@@ -6,7 +6,7 @@
 //! | [`preconditions`] | namespace | name, namespace, uid, resource version |
 //! | [`convert`] | | the live object to the version of the request |
 //! | [`managed_fields`] | every field belongs to the writer | changed fields belong to the writer |
-//! | [`mutate`] | mutating plugins and webhooks | same |
+//! | [`mutate`] | mutating plugins and webhooks; plugins check the user's permissions for the result | same |
 //! | [`defaults`] | identity, name, status, allocations ([`allocate`]) | restores fields that the request may not change |
 //! | [`validate`] | metadata, kind or schema; warnings | same, also against the live object |
 //! | [`validating_admission`] | validating plugins and webhooks | same |

@@ -77,8 +77,8 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("pod2-operator", &["windlass"]),
     ("podtask-operator", &["windlass"]),
     ("vpc-operator", &["windlass"]),
-    // Drives servers from the outside.
-    ("windlass-bench", &[]),
+    // Drives servers from the outside, except for decisions about access, which it measures in its own process.
+    ("windlass-bench", &["windlass-apiserver", "windlass-store"]),
     ("windlass-bench-sdk", &["windlass", "windlass-bench"]),
     // Its tests may know everything.
     ("windlass-book", &[]),

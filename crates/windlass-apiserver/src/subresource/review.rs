@@ -64,8 +64,3 @@ fn info(user: &User) -> Value {
     }
     info
 }
-
-/// Rejects access reviews, which are not supported yet.
-pub(crate) fn unserved(_call: &Call<'_>) -> Result<Answer> {
-    Err(ApiError::method_not_allowed())
-}

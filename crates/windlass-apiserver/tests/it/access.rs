@@ -12,7 +12,7 @@ async fn anonymous_users_see_health_endpoints_only() {
     let client = Client::new().await;
     for (path, code) in [
         ("/readyz", 200),
-        ("/livez/ping", 200),
+        ("/livez/ping", 403),
         ("/api", 401),
         ("/version", 401),
         ("/metrics", 401),
@@ -42,7 +42,8 @@ async fn whoami_names_the_caller() {
 #[tokio::test]
 async fn users_outside_system_masters_may_only_read_discovery() {
     let client = Client::new().await;
-    let user = windlass_apiserver::user::User { name: "eve".to_owned(), ..Default::default() };
+    let groups = vec!["system:authenticated".to_owned()];
+    let user = windlass_apiserver::user::User { name: "eve".to_owned(), groups, ..Default::default() };
     for (path, code) in
         [("/api", 200), ("/version", 200), ("/metrics", 403), (CONFIG_MAPS, 403), ("/api/v1/nodes/n", 403)]
     {

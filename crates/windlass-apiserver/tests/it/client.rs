@@ -88,8 +88,17 @@ impl Client {
 
     /// Sends a GET as another user.
     pub(crate) async fn ask_as(&self, user: &str, path: &str) -> Answer {
-        let mut request = Request::get(path).body(Full::new(Bytes::new())).unwrap();
-        request.extensions_mut().insert(Arc::new(User { name: user.to_owned(), ..User::default() }));
+        self.send_as(user, Method::GET, path, &Value::Null).await
+    }
+
+    /// Sends a request as another user. A PATCH is a merge.
+    pub(crate) async fn send_as(&self, user: &str, method: Method, path: &str, body: &Value) -> Answer {
+        let media_type = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+        let request = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, media_type);
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let mut request = request.body(Full::new(Bytes::from(body))).unwrap();
+        let groups = vec!["system:authenticated".to_owned()];
+        request.extensions_mut().insert(Arc::new(User { name: user.to_owned(), groups, ..User::default() }));
         let response = match self.server.clone().oneshot(request).await {
             Ok(response) => response,
             Err(never) => match never {},

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod access;
+mod access_reviews;
 mod apply;
 mod client;
 mod connections;
@@ -25,6 +26,7 @@ mod old_definitions;
 mod plugins;
 mod protocol;
 mod quotas;
+mod rbac;
 mod repair;
 mod resets;
 mod service_accounts;

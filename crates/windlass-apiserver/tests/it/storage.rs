@@ -90,25 +90,26 @@ async fn health_endpoints_fail_while_the_store_cannot_write_and_recover_with_it(
         let answer = client.get(path).await;
         (answer.code, String::from_utf8(answer.raw.to_vec()).unwrap())
     };
-    let ready = "[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]etcd-readiness ok\nreadyz check passed\n";
-    let live = "[+]ping ok\n[+]log ok\n[+]etcd ok\nlivez check passed\n";
-    assert_eq!(text("/readyz?verbose").await, (200, ready.to_owned()));
-    assert_eq!(text("/livez?verbose").await, (200, live.to_owned()));
+    let hook = "[+]poststarthook/rbac/bootstrap-roles ok\n";
+    let ready = format!("[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]etcd-readiness ok\n{hook}readyz check passed\n");
+    let live = format!("[+]ping ok\n[+]log ok\n[+]etcd ok\n{hook}livez check passed\n");
+    assert_eq!(text("/readyz?verbose").await, (200, ready.clone()));
+    assert_eq!(text("/livez?verbose").await, (200, live));
     assert_eq!(text("/healthz/etcd").await, (200, "ok".to_owned()));
     assert_eq!(text("/healthz/etcd-readiness").await.0, 404);
 
     store.full.store(true, Ordering::Relaxed);
     let failed = "[+]ping ok\n[+]log ok\n[-]etcd failed: reason withheld\n";
-    assert_eq!(text("/healthz").await, (500, format!("{failed}healthz check failed\n")));
-    assert_eq!(text("/livez?verbose").await, (500, format!("{failed}livez check failed\n")));
+    assert_eq!(text("/healthz").await, (500, format!("{failed}{hook}healthz check failed\n")));
+    assert_eq!(text("/livez?verbose").await, (500, format!("{failed}{hook}livez check failed\n")));
     let failed = format!("{failed}[-]etcd-readiness failed: reason withheld\n");
-    assert_eq!(text("/readyz").await, (500, format!("{failed}readyz check failed\n")));
+    assert_eq!(text("/readyz").await, (500, format!("{failed}{hook}readyz check failed\n")));
     assert_eq!(text("/livez?exclude=etcd").await, (200, "ok".to_owned()));
     let (code, why) = text("/readyz/etcd-readiness").await;
     assert!(code == 500 && why.contains("no space left on device"), "{code} {why}");
 
     store.full.store(false, Ordering::Relaxed);
-    assert_eq!(text("/readyz?verbose").await, (200, ready.to_owned()));
+    assert_eq!(text("/readyz?verbose").await, (200, ready.clone()));
 }
 
 #[tokio::test]

@@ -1,0 +1,179 @@
+//! Roles as the load: what it costs that a user may do something only because a role allows it.
+
+mod decision;
+mod policy;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use clap::Args;
+use http::Method;
+use serde_json::{Value, json};
+use windlass_bench::table::{render, thousands};
+
+use self::policy::Policy;
+use crate::{
+    client::{Body, Client},
+    kind::Kind,
+    load,
+    phase::{self, Plan, Samples},
+    servers::{self, Places, Which},
+    setup::SetupArgs,
+};
+
+/// The servers that have roles.
+const SERVERS: [Which; 2] = [Which::Kubernetes, Which::Windlass];
+/// How often user and administrator take turns, so that both see the same state of the machine.
+const ROUNDS: usize = 5;
+/// Minimum duration of a round.
+const AT_LEAST: Duration = Duration::from_secs(1);
+
+/// Measure access control: gets by an ordinary user and by the administrator, with many roles and bindings
+#[derive(Debug, Args)]
+pub(crate) struct AccessArgs {
+    #[command(flatten)]
+    setup: SetupArgs,
+    /// ClusterRoles
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    roles: usize,
+    /// RoleBindings, in a hundred namespaces and for as many users as there are roles
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    bindings: usize,
+    /// Requests per round
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    gets: usize,
+    /// Concurrent requests
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    concurrency: usize,
+    /// HTTP/2 connections
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    connections: usize,
+}
+
+/// Results of one server.
+#[derive(Debug)]
+struct Outcome {
+    /// Time to write all roles and bindings.
+    written: Duration,
+    /// Time from sending a binding to the first request that it allows, the median.
+    in_force: Duration,
+    /// Gets per second.
+    user: f64,
+    administrator: f64,
+    /// Processor time of the server per get.
+    user_processor: Duration,
+    administrator_processor: Duration,
+}
+
+/// Measures the servers one after the other and prints the comparison.
+pub(crate) async fn run(args: AccessArgs) -> anyhow::Result<()> {
+    ensure!(args.roles > 0 && args.bindings > 0 && args.gets > 0, "--roles, --bindings and --gets must be at least 1");
+    ensure!(args.concurrency > 0 && args.connections > 0, "--concurrency and --connections must be at least 1");
+    let which = args.setup.servers(&SERVERS);
+    ensure!(!which.contains(&Which::Floor), "the floor has no roles: remove `--only floor`");
+    let places = args.setup.places(&which)?;
+    let policy = Policy { roles: args.roles, bindings: args.bindings };
+    let mut outcomes = Vec::new();
+    for which in which {
+        eprintln!("\n{}", which.title());
+        outcomes.push((which, measure(which, &places, &args, policy).await.with_context(|| which.title())?));
+    }
+    eprintln!("\ndecisions of Windlass in this process");
+    let decisions = decision::measure(policy).await?;
+    println!("\n{}", table(&outcomes));
+    println!("{}", decision::table(&decisions));
+    let json: serde_json::Map<String, Value> =
+        outcomes.iter().map(|(which, outcome)| (which.title().to_owned(), outcome.to_json())).collect();
+    args.setup.write_json(&json!({"servers": json, "decisions": decision::to_json(&decisions)}))
+}
+
+async fn measure(which: Which, places: &Places, args: &AccessArgs, policy: Policy) -> anyhow::Result<Outcome> {
+    let server = servers::start_empty(which, places).await?;
+    server.settle().await?;
+    let admin = Client::connect(&server.url, &server.tls, args.connections).await?;
+    load::ensure_namespace(&admin).await?;
+    let object = json!({"metadata": {"name": "measured"}, "data": {"text": "x".repeat(1200)}});
+    admin.ensure(&Kind::Configmap.collection(), &object).await?;
+    let written = policy.write(&admin, args.concurrency).await.context("failed to write roles and bindings")?;
+    eprintln!("  roles and bindings written in {:.1} s", written.as_secs_f64());
+    let user = Client::connect(&server.url, &server.pki.client_config_of(policy::USER)?, args.connections).await?;
+    let in_force = policy::in_force(&admin, &user).await.context("failed to measure new bindings")?;
+    server.settle().await?;
+
+    let plan = Plan { requests: args.gets, lanes: args.concurrency, at_least: AT_LEAST };
+    let mut rounds: [Vec<(f64, Duration)>; 2] = Default::default();
+    for _ in 0..ROUNDS {
+        for (client, results) in [&user, &admin].into_iter().zip(&mut rounds) {
+            let before = server.processor_time()?;
+            let samples = gets(client, plan).await?;
+            let processor = server.processor_time()? - before;
+            results.push((samples.per_second(), processor / u32::try_from(samples.micros.len())?));
+        }
+    }
+    let [user, admin] = rounds.map(median);
+    eprintln!("  {:.0} gets/s by the user, {:.0} by the administrator", user.0, admin.0);
+    Ok(Outcome {
+        written,
+        in_force,
+        user: user.0,
+        administrator: admin.0,
+        user_processor: user.1,
+        administrator_processor: admin.1,
+    })
+}
+
+async fn gets(client: &Client, plan: Plan) -> anyhow::Result<Samples> {
+    let client = client.clone();
+    phase::run(plan, move |lane, _| {
+        let client = client.clone();
+        async move {
+            let path = format!("{}/measured", Kind::Configmap.collection());
+            client.measure(lane, Method::GET, &path, Body::default()).await
+        }
+    })
+    .await
+}
+
+/// Returns the median of each number.
+fn median(mut rounds: Vec<(f64, Duration)>) -> (f64, Duration) {
+    rounds.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let rate = rounds[rounds.len() / 2].0;
+    rounds.sort_by_key(|round| round.1);
+    (rate, rounds[rounds.len() / 2].1)
+}
+
+fn table(outcomes: &[(Which, Outcome)]) -> String {
+    let mut rows = vec![vec![String::new()]];
+    rows[0].extend(outcomes.iter().map(|(which, _)| which.title().to_owned()));
+    let rate = |rate: f64| thousands(rate.round() as u64);
+    let lines: [(&str, &dyn Fn(&Outcome) -> String); 7] = [
+        ("gets/s by the administrator", &|outcome| rate(outcome.administrator)),
+        ("gets/s by an ordinary user", &|outcome| rate(outcome.user)),
+        ("user : administrator (target: at least 95 %)", &|outcome| {
+            format!("{:.1} %", 100.0 * outcome.user / outcome.administrator)
+        }),
+        ("processor time per get, administrator", &|outcome| micros(outcome.administrator_processor)),
+        ("processor time per get, user", &|outcome| micros(outcome.user_processor)),
+        ("binding written to first allowed request", &|outcome| micros(outcome.in_force)),
+        ("roles and bindings written", &|outcome| format!("{:.1} s", outcome.written.as_secs_f64())),
+    ];
+    for (name, show) in lines {
+        rows.push([name.to_owned()].into_iter().chain(outcomes.iter().map(|(_, outcome)| show(outcome))).collect());
+    }
+    render(&rows)
+}
+
+fn micros(time: Duration) -> String {
+    format!("{:.1} µs", time.as_secs_f64() * 1e6)
+}
+
+impl Outcome {
+    fn to_json(&self) -> Value {
+        json!({
+            "userGetsPerSecond": self.user, "administratorGetsPerSecond": self.administrator,
+            "userProcessorSeconds": self.user_processor.as_secs_f64(),
+            "administratorProcessorSeconds": self.administrator_processor.as_secs_f64(),
+            "inForceSeconds": self.in_force.as_secs_f64(), "writtenSeconds": self.written.as_secs_f64(),
+        })
+    }
+}
