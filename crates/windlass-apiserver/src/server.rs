@@ -21,6 +21,7 @@ use crate::{
         Admission, CertificateSubject, ClaimResize, DefaultIngressClass, DefaultStorageClass, LimitRanger,
         NamespaceLifecycle, PodDefaults, ServiceAccounts, StorageProtection,
     },
+    audit::{Audit, AuditError, AuditOptions},
     authorization::{Authorizer, MastersOnly},
     body::Body,
     bootstrap, compaction,
@@ -61,6 +62,7 @@ pub(crate) struct Inner {
     pub(crate) definitions: Definitions,
     pub(crate) authorizer: Box<dyn Authorizer>,
     pub(crate) admission: Vec<Box<dyn Admission>>,
+    pub(crate) audit: Audit,
     pub(crate) services: Allocator,
     pub(crate) quota_locks: QuotaLocks,
     pub(crate) token_key: TokenKey,
@@ -94,6 +96,7 @@ pub struct ServerBuilder {
     token_key: Option<TokenKey>,
     service_resolver: Option<Arc<dyn ServiceResolver>>,
     limits: Limits,
+    audit: Option<AuditOptions>,
 }
 
 /// Why a server could not be built.
@@ -102,6 +105,9 @@ pub enum BuildError {
     /// The store could not be loaded.
     #[error("failed to load the store")]
     Load(#[source] windlass_store::Error),
+    /// Auditing could not start.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// An object that every cluster has could not be created.
     #[error("failed to create {what}: {message}")]
     Bootstrap {
@@ -125,6 +131,7 @@ impl Server {
             token_key: None,
             service_resolver: None,
             limits: Limits::default(),
+            audit: None,
         }
     }
 
@@ -137,6 +144,11 @@ impl Server {
     /// ends earlier may leave a charged quota without its object, as after a crash; control loops repair that.
     pub async fn finish_writes(&self) {
         self.inner.units.finished().await;
+    }
+
+    /// Waits until the audit events of all earlier requests are written, for at most two seconds.
+    pub async fn flush_audit(&self) {
+        self.inner.audit.flush().await;
     }
 
     /// Returns a client in this process that acts as the administrator, without a socket.
@@ -220,8 +232,16 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets which requests are audited, and where their events go. By default none are.
+    #[must_use]
+    pub fn audit(mut self, options: AuditOptions) -> Self {
+        self.audit = Some(options);
+        self
+    }
+
     /// Loads the store and starts the server. Must be called within a tokio runtime.
     pub async fn build(self) -> Result<Server, BuildError> {
+        let (audit, audit_task) = Audit::start(self.audit.as_ref())?;
         let storage = Storage::open(self.store).await.map_err(BuildError::Load)?;
         let mut registry = Registry::builtin(windlass_builtins::table(), &storage);
         if self.old_definitions {
@@ -261,6 +281,7 @@ impl ServerBuilder {
             definitions: Definitions::default(),
             authorizer: self.authorizer,
             admission,
+            audit,
             services,
             quota_locks: QuotaLocks::default(),
             token_key: self.token_key.unwrap_or_else(TokenKey::generate),
@@ -288,6 +309,7 @@ impl ServerBuilder {
             tokio::spawn(definitions.run(weak.clone())).abort_handle(),
             tokio::spawn(repair::run(weak)).abort_handle(),
         ];
+        server.inner.tasks.lock().extend(audit_task);
         bootstrap::run(&server).await?;
         let flow_control = server.inner.flow_control.clone();
         server.inner.tasks.lock().extend([

@@ -4,6 +4,7 @@
 
 mod access;
 mod apply;
+mod audit;
 mod client;
 mod connections;
 mod conversions;
