@@ -12,6 +12,7 @@ use windlass_schema::types::StructId;
 use windlass_store::Revision;
 
 use crate::{
+    audit::RequestAudit,
     blocking,
     body::{Body, Chunks},
     definitions,
@@ -41,6 +42,8 @@ pub(crate) struct Call<'a> {
     /// Takes over the connection, if it can be upgraded.
     pub(crate) upgrade: Option<OnUpgrade>,
     pub(crate) warnings: Warnings,
+    /// The audit of the request; `None` if it is not audited.
+    pub(crate) audit: Option<&'a Arc<RequestAudit>>,
     /// Whether webhooks are called for this request.
     pub(crate) calls_webhooks: bool,
     /// Conversions that managed fields need.
@@ -152,6 +155,7 @@ impl<'a> Call<'a> {
             accept: Representation::plain(),
             upgrade: None,
             warnings: Warnings::default(),
+            audit: None,
             calls_webhooks: false,
             conversions: PendingConversions::default(),
         }

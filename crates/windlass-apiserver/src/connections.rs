@@ -8,6 +8,7 @@ mod tracked;
 
 use std::{
     collections::{BTreeMap, HashMap},
+    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -81,6 +82,8 @@ pub(crate) struct ActiveRequest(Arc<Connection>);
 pub(crate) struct Peer {
     /// The user of the client certificate.
     pub(crate) user: Option<Arc<User>>,
+    /// The address of the client.
+    pub(crate) address: Option<IpAddr>,
     pub(crate) connection: Arc<Connection>,
 }
 

@@ -9,6 +9,7 @@ use windlass_builtins::resource::Resource;
 use windlass_store::Revision;
 
 use crate::{
+    audit::RequestAudit,
     authorization::{self, Action, Attributes},
     blocking,
     body::Body,
@@ -46,15 +47,16 @@ impl Inner {
         let (parts, body) = request.into_parts();
         let mut served = self.metrics.begin();
         let mut flow = None;
-        let answer = self.answer(&parts, body, &mut served, &mut flow).await;
-        let mut response = answer.unwrap_or_else(|error| {
-            log_failure(&error, &parts.method, &parts.uri);
-            represent::error(&parts.headers, &parts.uri, &error)
-        });
+        let audit = self.audit.begin(&parts);
+        let answer = self.answer(&parts, body, &mut served, &mut flow, audit.as_ref()).await;
+        let mut response = answer.unwrap_or_else(|error| failure(&parts, &error, audit.as_ref()));
         if let Some(flow) = flow {
             flow.add_headers(response.headers_mut());
         }
         served.end(response.status());
+        if let Some(audit) = audit {
+            Box::pin(audit.respond(&parts, &mut response)).await;
+        }
         response
     }
 
@@ -65,6 +67,7 @@ impl Inner {
         body: B,
         served: &mut Served<'_>,
         flow: &mut Option<Arc<Flow>>,
+        audit: Option<&Arc<RequestAudit>>,
     ) -> Result<Response<Body>>
     where
         B: http_body::Body<Data = Bytes> + Send,
@@ -83,19 +86,23 @@ impl Inner {
         if user.is_anonymous() && !health::is_health_path(path) {
             return Err(ApiError::unauthorized());
         }
+        if let Some(audit) = audit {
+            Box::pin(audit.authenticated(parts, &user)).await?;
+        }
         authorization::impersonation::reject(&user, &parts.headers)?;
         match RequestInfo::from_path(path) {
             RequestInfo::Path(path) => {
                 let method = parts.method.as_str().to_lowercase();
                 let digest = Digest { user: &user, target: Target::Path { verb: &method, path } };
                 let flow = flow.insert(self.flow_control.classify(&digest));
-                self.authorize(&Attributes { user: &user, action: Action::Path { verb: &method, path } }).await?;
+                let attributes = Attributes { user: &user, action: Action::Path { verb: &method, path } };
+                self.authorize(&attributes, audit).await?;
                 // Health checks must be answered especially when there is too much to do.
                 if health::is_health_path(path) {
-                    return self.path(parts, path).await;
+                    return self.path(parts, path, audit).await;
                 }
                 let _seat = self.flow_control.enter(flow, &digest, Width::One, TIMEOUT / 4).await?;
-                self.path(parts, path).await
+                self.path(parts, path, audit).await
             }
             RequestInfo::Resource(target) => {
                 let query = Query::parse(parts.uri.query());
@@ -103,9 +110,10 @@ impl Inner {
                 if verb == Verb::Watch || !target.is_long_running() {
                     *flow = Some(self.flow_control.classify(&Digest::of(&user, verb, &target)));
                 }
-                self.authorize(&Attributes { user: &user, action: Action::of(verb, &target, &query) }).await?;
+                let attributes = Attributes { user: &user, action: Action::of(verb, &target, &query) };
+                self.authorize(&attributes, audit).await?;
                 let timeout = timeout(&query)?;
-                let request = ParsedRequest { user: &user, target, query, verb, flow: flow.as_ref(), timeout };
+                let request = ParsedRequest { user: &user, target, query, verb, flow: flow.as_ref(), timeout, audit };
                 let work = self.resource(parts, request, body, served);
                 if verb == Verb::Watch {
                     return work.await;
@@ -130,13 +138,21 @@ impl Inner {
         }
     }
 
-    async fn authorize(&self, request: &Attributes<'_>) -> Result<()> {
+    async fn authorize(&self, request: &Attributes<'_>, audit: Option<&Arc<RequestAudit>>) -> Result<()> {
         let decision = self.authorizer.authorize(request).decide().await;
+        if let Some(audit) = audit {
+            audit.authorized(&decision);
+        }
         if decision.is_allowed() { Ok(()) } else { Err(authorization::forbidden(request, &decision.reason)) }
     }
 
     /// Answers requests for paths that are not a resource's.
-    async fn path(self: &Arc<Self>, parts: &Parts, path: &str) -> Result<Response<Body>> {
+    async fn path(
+        self: &Arc<Self>,
+        parts: &Parts,
+        path: &str,
+        audit: Option<&Arc<RequestAudit>>,
+    ) -> Result<Response<Body>> {
         let read = matches!(parts.method, Method::GET | Method::HEAD);
         if health::is_health_path(path) {
             return Ok(health::answer(self, path, &Query::parse(parts.uri.query())).await);
@@ -157,7 +173,13 @@ impl Inner {
             path if path.starts_with("/openapi/") => {
                 blocking::run(|| self.openapi.answer(&registry, path, &parts.headers))
             }
-            path if path.starts_with("/api") => discovery::answer(&registry, path, &parts.headers, &parts.uri),
+            path if path.starts_with("/api") => {
+                let response = discovery::answer(&registry, path, &parts.headers, &parts.uri)?;
+                if let Some(audit) = audit {
+                    audit.response_body(&response);
+                }
+                Ok(response)
+            }
             _ => Err(ApiError::page_not_found()),
         }
     }
@@ -173,7 +195,7 @@ impl Inner {
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<BoxError>,
     {
-        let ParsedRequest { user, target, query, verb, flow, timeout } = request;
+        let ParsedRequest { user, target, query, verb, flow, timeout, audit } = request;
         let registry = self.registry.load_full();
         let endpoint = registry.endpoint(target.group, target.version, target.resource);
         let endpoint = endpoint.ok_or_else(|| match registry.has_builtin_group(target.group) {
@@ -225,12 +247,16 @@ impl Inner {
             accept,
             upgrade: parts.extensions.get().cloned(),
             warnings: Warnings::default(),
+            audit,
             calls_webhooks: true,
             conversions: PendingConversions::default(),
         };
         let deprecated = deprecated(resource).or_else(|| custom?.warning.as_deref());
         if let Some(warning) = deprecated {
             call.warnings.add(warning);
+            if let Some(audit) = audit {
+                audit.annotate("k8s.io/deprecated", "true");
+            }
         }
         let answer = dispatch(&call, verb).await;
         if !verb.is_read()
@@ -242,10 +268,7 @@ impl Inner {
         let warnings = call.warnings.take();
         let mut response = match answer.and_then(|answer| represent::answer(&call, answer)) {
             Ok(response) => response,
-            Err(error) => {
-                log_failure(&error, &parts.method, &parts.uri);
-                represent::error(&parts.headers, &parts.uri, &error)
-            }
+            Err(error) => failure(parts, &error, audit),
         };
         represent::add_warnings(response.headers_mut(), &warnings);
         Ok(response)
@@ -305,6 +328,7 @@ struct ParsedRequest<'a> {
     /// `None` if the request is not limited.
     flow: Option<&'a Arc<Flow>>,
     timeout: Duration,
+    audit: Option<&'a Arc<RequestAudit>>,
 }
 
 async fn dispatch(call: &Call<'_>, verb: Verb) -> Result<Answer> {
@@ -334,6 +358,15 @@ async fn dispatch_any(call: &Call<'_>, verb: Verb) -> Result<Answer> {
         Verb::DeleteCollection => verbs::delete::delete_collection(call).await,
         Verb::Unknown => Err(ApiError::method_not_allowed()),
     }
+}
+
+/// Returns the response to a request that failed.
+fn failure(parts: &Parts, error: &ApiError, audit: Option<&Arc<RequestAudit>>) -> Response<Body> {
+    log_failure(error, &parts.method, &parts.uri);
+    if let Some(audit) = audit {
+        audit.failed(error);
+    }
+    represent::error(&parts.headers, &parts.uri, error)
 }
 
 fn log_failure(error: &ApiError, method: &Method, uri: &Uri) {

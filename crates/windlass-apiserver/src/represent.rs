@@ -1,5 +1,6 @@
 //! Answers in the accepted form: JSON, YAML or protobuf; complete, as a Table, or metadata only.
 
+mod audited;
 mod event;
 mod list;
 mod table;
@@ -30,6 +31,9 @@ const COMPRESS_ABOVE: usize = 128 << 10;
 /// Encodes the answer of a verb as a response.
 pub(crate) fn answer(call: &Call<'_>, answer: Answer) -> Result<Response<Body>> {
     let accept = &call.accept;
+    if let Some(audit) = call.audit {
+        audited::record(call, audit, &answer);
+    }
     match answer {
         Answer::Watch { chunks, content_type } => {
             let mut response = Response::new(Body::Stream(chunks));
@@ -62,6 +66,11 @@ pub(crate) fn answer(call: &Call<'_>, answer: Answer) -> Result<Response<Body>> 
 
 /// Encodes a single object, transformed if requested.
 fn one(call: &Call<'_>, code: StatusCode, value: Value) -> Result<Response<Body>> {
+    encode(&call.accept, code, &transformed(call, value)?, call.endpoint)
+}
+
+/// Returns a single object in the form that the client accepts.
+fn transformed(call: &Call<'_>, value: Value) -> Result<Value> {
     let own = value["kind"] == *call.endpoint.resource.kind;
     let value = match call.accept.transform {
         Transform::None => value,
@@ -80,8 +89,7 @@ fn one(call: &Call<'_>, code: StatusCode, value: Value) -> Result<Response<Body>
             return Err(ApiError::not_acceptable(message));
         }
     };
-    let value = if own && call.accept.old_form { old_form(value) } else { value };
-    encode(&call.accept, code, &value, call.endpoint)
+    Ok(if own && call.accept.old_form { old_form(value) } else { value })
 }
 
 /// Returns a table or metadata in the version that old clients request.

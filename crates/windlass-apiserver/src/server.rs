@@ -21,6 +21,7 @@ use crate::{
         Admission, CertificateSubject, ClaimResize, DefaultIngressClass, DefaultStorageClass, LimitRanger,
         NamespaceLifecycle, PodDefaults, RoleEscalation, ServiceAccounts, StorageProtection,
     },
+    audit::{Audit, AuditError, AuditOptions},
     authorization::{Attributes, Authorizer, Decision, MastersOnly, rbac::Rbac},
     body::Body,
     bootstrap, compaction,
@@ -62,6 +63,7 @@ pub(crate) struct Inner {
     pub(crate) authorizer: Box<dyn Authorizer>,
     pub(crate) rbac: Arc<Rbac>,
     pub(crate) admission: Vec<Box<dyn Admission>>,
+    pub(crate) audit: Audit,
     pub(crate) services: Allocator,
     pub(crate) quota_locks: QuotaLocks,
     pub(crate) token_key: TokenKey,
@@ -95,6 +97,7 @@ pub struct ServerBuilder {
     token_key: Option<TokenKey>,
     service_resolver: Option<Arc<dyn ServiceResolver>>,
     limits: Limits,
+    audit: Option<AuditOptions>,
 }
 
 /// Why a server could not be built.
@@ -103,6 +106,9 @@ pub enum BuildError {
     /// The store could not be loaded.
     #[error("failed to load the store")]
     Load(#[source] windlass_store::Error),
+    /// Auditing could not start.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// An object that every cluster has could not be created.
     #[error("failed to create {what}: {message}")]
     Bootstrap {
@@ -126,6 +132,7 @@ impl Server {
             token_key: None,
             service_resolver: None,
             limits: Limits::default(),
+            audit: None,
         }
     }
 
@@ -143,6 +150,11 @@ impl Server {
     /// Decides whether a request is allowed, without performing it.
     pub async fn authorize(&self, request: &Attributes<'_>) -> Decision {
         self.inner.authorizer.authorize(request).decide().await
+    }
+
+    /// Waits until the audit events of all earlier requests are written, for at most two seconds.
+    pub async fn flush_audit(&self) {
+        self.inner.audit.flush().await;
     }
 
     /// Returns a client in this process that acts as the administrator, without a socket.
@@ -227,8 +239,16 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets which requests are audited, and where their events go. By default none are.
+    #[must_use]
+    pub fn audit(mut self, options: AuditOptions) -> Self {
+        self.audit = Some(options);
+        self
+    }
+
     /// Loads the store and starts the server. Must be called within a tokio runtime.
     pub async fn build(self) -> Result<Server, BuildError> {
+        let (audit, audit_task) = Audit::start(self.audit.as_ref())?;
         let storage = Storage::open(self.store).await.map_err(BuildError::Load)?;
         let mut registry = Registry::builtin(windlass_builtins::table(), &storage);
         if self.old_definitions {
@@ -272,6 +292,7 @@ impl ServerBuilder {
             authorizer,
             rbac,
             admission,
+            audit,
             services,
             quota_locks: QuotaLocks::default(),
             token_key: self.token_key.unwrap_or_else(TokenKey::generate),
@@ -300,6 +321,7 @@ impl ServerBuilder {
             tokio::spawn(definitions.run(weak.clone())).abort_handle(),
             tokio::spawn(repair::run(weak)).abort_handle(),
         ];
+        server.inner.tasks.lock().extend(audit_task);
         bootstrap::run(&server).await?;
         let flow_control = server.inner.flow_control.clone();
         server.inner.tasks.lock().extend([

@@ -74,6 +74,7 @@ impl Server {
         if tokio::time::timeout(FINISH, self.finish_writes()).await.is_err() {
             warn!("stopped with writes in progress");
         }
+        self.inner.audit.flush().await;
         Ok(())
     }
 }
@@ -99,7 +100,8 @@ async fn connection(
         return;
     }
     let streams = server.inner.limits.max_streams_per_connection;
-    let peer = Peer { user: user.map(Arc::new), connection: connection.clone() };
+    let address = stream.get_ref().0.peer_addr().ok().map(|address| address.ip());
+    let peer = Peer { user: user.map(Arc::new), address, connection: connection.clone() };
     let mut serving = pin!(serve(server, peer, TrackedStream::new(stream, registration), streams));
     loop {
         let result = tokio::select! {

@@ -1,5 +1,6 @@
 //! `windlass up`: runs the embedded control plane until a signal stops it.
 
+mod audit;
 pub(crate) mod background;
 mod limits;
 
@@ -85,6 +86,8 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
     #[command(flatten)]
+    audit: audit::AuditArgs,
+    #[command(flatten)]
     limits: limits::LimitArgs,
 }
 
@@ -138,6 +141,7 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
         controllers,
         nodes,
         limits: args.limits.limits(),
+        audit: args.audit.options()?,
         ..PlaneOptions::new(&data_dir)
     };
     let ready_file =

@@ -10,7 +10,7 @@ use std::{
 };
 
 use tokio::{net::TcpListener, sync::oneshot};
-use windlass_apiserver::{Limits, Server};
+use windlass_apiserver::{BuildError, Limits, Server, audit::AuditOptions};
 use windlass_store::{EmbeddedOptions, EmbeddedStore, MemoryStore, Store};
 
 use crate::{
@@ -67,6 +67,8 @@ pub struct PlaneOptions {
     pub nodes: NodeOptions,
     /// The limits of the API server.
     pub limits: Limits,
+    /// Which requests are audited, and where their events go; none by default.
+    pub audit: Option<AuditOptions>,
     /// How long requests in flight may take to finish when the plane stops.
     pub drain: Duration,
 }
@@ -85,6 +87,7 @@ impl PlaneOptions {
             controllers: Selection::all(),
             nodes: NodeOptions::default(),
             limits: Limits::default(),
+            audit: None,
             drain: Duration::from_millis(500),
         }
     }
@@ -126,6 +129,9 @@ pub enum PlaneError {
     /// The API server could not be built on top of the store.
     #[error("failed to start the API server")]
     Server(#[source] Box<dyn StdError + Send + Sync>),
+    /// The audit log or webhook cannot be used.
+    #[error("failed to start auditing")]
+    Audit(#[source] Box<dyn StdError + Send + Sync>),
     /// The signing key of service account tokens could not be read or stored.
     #[error("failed to read or write the token signing key {}", path.display())]
     TokenKey {
@@ -208,6 +214,7 @@ impl PlaneError {
             }),
             Self::DataDirLost { .. } => Some("start it again; stop it before its data is deleted or moved".into()),
             Self::StoreFailed(_) => Some("check the disk, then start it again: acknowledged writes are kept".into()),
+            Self::Audit(_) => Some("check the --audit-log and --audit-webhook options".into()),
             Self::Server(_) | Self::Loop(_) | Self::Serve(_) => None,
         }
     }
@@ -273,8 +280,14 @@ impl Plane {
             let accounts = given.iter().all(|name| options.controllers.contains(name));
             builder = builder.pod_connections(processes.connections()).service_accounts(accounts);
         }
+        if let Some(audit) = options.audit {
+            builder = builder.audit(audit);
+        }
         let server = builder.build().await;
-        let server = server.map_err(|error| PlaneError::Server(error.into()))?;
+        let server = server.map_err(|error| match error {
+            BuildError::Audit(error) => PlaneError::Audit(error.into()),
+            error => PlaneError::Server(error.into()),
+        })?;
 
         let loops = LoopOptions {
             controllers: options.controllers,
@@ -351,6 +364,7 @@ impl Plane {
                 drop(serving);
                 // Writes that have begun complete without their requests.
                 let _ = tokio::time::timeout(CLOSING, self.server.finish_writes()).await;
+                self.server.flush_audit().await;
             }
         }
         outcome

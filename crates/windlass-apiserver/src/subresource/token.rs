@@ -89,6 +89,9 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
         sub: format!("system:serviceaccount:{}:{}", call.target.namespace, call.target.name),
         bound,
     };
+    if let Some(audit) = call.audit {
+        audit.annotate("authentication.kubernetes.io/issued-credential-id", &format!("JTI={}", claims.jti));
+    }
     let expiration = now.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(jiff::Timestamp::MAX);
     request["status"] =
         json!({"token": call.server.token_key.sign(&claims), "expirationTimestamp": meta::format_time(expiration)});

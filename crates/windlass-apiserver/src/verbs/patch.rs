@@ -127,6 +127,9 @@ pub(crate) fn media_type(call: &Call<'_>) -> Result<&'static str> {
 impl Patch {
     /// Decodes the body of a patch.
     pub(crate) fn decode(call: &Call<'_>, media_type: &str, options: &WriteOptions) -> Result<Self> {
+        if let Some(audit) = call.audit {
+            audit.request_patch(&call.body);
+        }
         let lenient = options.field_validation == FieldValidation::Ignore;
         let checks = if lenient { Checks::Lenient } else { Checks::Strict };
         match media_type {

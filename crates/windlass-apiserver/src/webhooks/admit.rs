@@ -1,5 +1,6 @@
 //! Calls webhooks for a request: the mutating ones one after the other, the validating ones concurrently.
 
+mod annotations;
 mod call;
 mod subject;
 mod versions;
@@ -13,6 +14,7 @@ use windlass_cel::match_conditions::{CONDITIONS_BUDGET, Request};
 
 pub(crate) use self::subject::{Options, Subject};
 use self::{
+    annotations::Place,
     call::{Failure, call_and_patch, call_webhook},
     subject::request,
     versions::Versions,
@@ -82,7 +84,9 @@ pub(crate) async fn call_mutating_webhooks(
         {
             continue;
         }
-        let outcome = call_and_patch(call, hook, subject, &mut versions).await;
+        let place = Place { round: usize::from(rounds.again), index };
+        let outcome = call_and_patch(call, hook, subject, &mut versions, place).await;
+        annotations::mutated(call, hook, place, matches!(outcome, Ok(true)));
         if matches!(outcome, Ok(true)) {
             rounds.note_change();
             rounds.changed = true;
@@ -92,6 +96,7 @@ pub(crate) async fn call_mutating_webhooks(
         }
         if let Err(failure) = outcome {
             ignore_or_fail(hook, failure)?;
+            annotations::failed_open(call, hook, place, "mutation");
         }
     }
     *object = versions.finish().await?;
@@ -129,10 +134,12 @@ pub(crate) async fn call_validating_webhooks(
     let answers =
         join_all(asked.iter().map(|(hook, position)| call_webhook(call, hook, subject, &known[*position], false)));
     let mut result = Ok(());
-    for ((hook, _), answer) in asked.iter().zip(answers.await) {
+    for (index, ((hook, _), answer)) in asked.iter().zip(answers.await).enumerate() {
         let outcome = match answer {
             Ok(_) => Ok(()),
-            Err(failure) => ignore_or_fail(hook, failure),
+            Err(failure) => ignore_or_fail(hook, failure).inspect(|()| {
+                annotations::failed_open(call, hook, Place { round: 0, index }, "validating");
+            }),
         };
         result = result.and(outcome);
     }

@@ -1,7 +1,7 @@
 //! Calls a webhook: one POST over TLS, on a pooled connection, with errors in the words of client-go.
 
 mod dial;
-mod trust;
+pub(crate) mod trust;
 mod words;
 
 use std::{

@@ -23,6 +23,8 @@ pub(super) struct Configuration {
 /// A webhook.
 pub(super) struct Hook {
     pub(super) name: String,
+    /// The name of its configuration.
+    pub(super) configuration: String,
     pub(super) rules: Vec<Rule>,
     /// Whether it is also called for equivalent versions of the resource.
     pub(super) equivalent: bool,
@@ -44,18 +46,19 @@ impl Configuration {
     pub(super) fn new(object: &StoredObject, client: &Client) -> Self {
         let value = object.to_value();
         let webhooks = value["webhooks"].as_array().into_iter().flatten();
-        let hooks = webhooks.map(|webhook| Arc::new(Hook::new(webhook, client))).collect();
+        let hooks = webhooks.map(|webhook| Arc::new(Hook::new(webhook, &object.header.name, client))).collect();
         Self { name: object.header.name.to_string(), revision: object.revision, hooks }
     }
 }
 
 impl Hook {
-    fn new(webhook: &Value, client: &Client) -> Self {
+    fn new(webhook: &Value, configuration: &str, client: &Client) -> Self {
         let list = |field: &str| webhook[field].as_array().map(Vec::as_slice).unwrap_or_default();
         let text = |field: &str| webhook[field].as_str().unwrap_or_default();
         let compile = |condition: &Value| MatchCondition::compile(condition["expression"].as_str().unwrap_or_default());
         Self {
             name: text("name").to_owned(),
+            configuration: configuration.to_owned(),
             rules: list("rules").iter().map(Rule::new).collect(),
             equivalent: text("matchPolicy") == "Equivalent",
             namespaces: Labels::new(&webhook["namespaceSelector"]),

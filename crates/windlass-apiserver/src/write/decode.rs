@@ -23,9 +23,17 @@ use crate::{
 
 /// Decodes the body and applies defaults. Unknown and duplicate fields become warnings or an error.
 pub(crate) fn decode_body(call: &Call<'_>, validation: FieldValidation) -> Result<Value> {
-    if let Some(custom) = custom_body(call) {
-        return custom::decode_body(call, custom, validation);
+    let object = match custom_body(call) {
+        Some(custom) => custom::decode_body(call, custom, validation)?,
+        None => decode_builtin(call, validation)?,
+    };
+    if let Some(audit) = call.audit {
+        audit.request_object(&object);
     }
+    Ok(object)
+}
+
+fn decode_builtin(call: &Call<'_>, validation: FieldValidation) -> Result<Value> {
     let endpoint = call.endpoint;
     let media = negotiate::content_type(call.headers.get(CONTENT_TYPE))?;
     let (api_version, kind) = call.body_kind();

@@ -5,6 +5,7 @@
 mod access;
 mod access_reviews;
 mod apply;
+mod audit;
 mod client;
 mod connections;
 mod conversions;

@@ -232,7 +232,10 @@ where
         }
     }
     let stopped = call.server.stopped();
+    let audit = call.audit.cloned();
     tokio::spawn(async move {
+        // The request is complete when the connection ends.
+        let _audit = audit;
         let serving = async move {
             match upgrade.await {
                 Ok(upgraded) => serve(upgraded).await,

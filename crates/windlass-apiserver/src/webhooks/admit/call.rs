@@ -9,6 +9,7 @@ use super::{
         configuration::Hook,
         review::{self, ReviewVersion, Verdict},
     },
+    annotations::{self, Place},
     subject::{Subject, request},
     versions::Versions,
 };
@@ -58,6 +59,7 @@ pub(super) async fn call_webhook(
     let answer = target.post(&review, Limits { timeout: hook.timeout, announced: true }).await;
     let answer = answer.map_err(|error| Failure::Call(format!("failed to call webhook: {error}")))?;
     let verdict = Verdict::read(version, &uid, mutating, &answer).map_err(Failure::Call)?;
+    annotations::own(call, hook, &answer);
     verdict.warnings.iter().for_each(|warning| call.warnings.add(warning.clone()));
     if verdict.allowed { Ok(verdict) } else { Err(verdict.denial(&hook.name).into()) }
 }
@@ -68,6 +70,7 @@ pub(super) async fn call_and_patch(
     hook: &Hook,
     subject: &Subject<'_>,
     versions: &mut Versions<'_>,
+    place: Place,
 ) -> Result<bool, Failure> {
     let verdict = call_webhook(call, hook, subject, versions, true).await?;
     let Some((patch, patch_type)) = verdict.patch else { return Ok(false) };
@@ -84,6 +87,7 @@ pub(super) async fn call_and_patch(
     if patch_type != "JSONPatch" {
         return Err(Failure::Call(format!("unsupported patch type {patch_type:?}")));
     }
+    annotations::patched(call, hook, place, &patch);
     let patched = decoded.apply(versions.object().clone()).map_err(|error| ApiError::internal(error.to_string()))?;
     Ok(versions.replace(patched)?)
 }

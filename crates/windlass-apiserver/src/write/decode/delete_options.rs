@@ -36,5 +36,12 @@ pub(crate) fn delete_options(call: &Call<'_>) -> Result<DeleteOptions> {
              \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
         )));
     }
+    if let Some(audit) = call.audit {
+        // The apiVersion is the one that kube-apiserver records.
+        let mut recorded = body.clone();
+        recorded["kind"] = "DeleteOptions".into();
+        recorded["apiVersion"] = "meta.k8s.io/__internal".into();
+        audit.request_object(&recorded);
+    }
     DeleteOptions::from_body(&body)
 }
