@@ -1,6 +1,5 @@
 //! Authorization: whether a user may perform a request.
 
-pub(crate) mod impersonation;
 mod permission;
 
 pub use permission::Permission;
@@ -9,7 +8,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use crate::{query::Query, request_info::ResourceRequest, status::ApiError, user::User, verb::Verb};
+use crate::{health, query::Query, request_info::ResourceRequest, status::ApiError, user::User, verb::Verb};
 
 /// A request, as authorizers see it.
 #[derive(Debug, Clone)]
@@ -198,7 +197,8 @@ impl Opinions {
 }
 
 /// The rules until there are roles: members of the group `system:masters` may do everything; all other authenticated
-/// users may read discovery, the OpenAPI documents and the version, and may ask who they are and what they may do.
+/// users may read discovery and the OpenAPI documents, and may ask who they are and what they may do; everybody may read the
+/// version and the health endpoints.
 pub struct MastersOnly;
 
 impl MastersOnly {
@@ -206,10 +206,9 @@ impl MastersOnly {
         if request.user.groups.iter().any(|group| group == "system:masters") {
             return true;
         }
-        if request.user.is_anonymous() {
-            return false;
-        }
         match &request.action {
+            Action::Path { verb: "get", path } if health::is_health_path(path) || *path == "/version" => true,
+            _ if request.user.is_anonymous() => false,
             Action::Path { verb, path } => {
                 let first = path.trim_matches('/').split('/').next().unwrap_or_default();
                 *verb == "get" && matches!(first, "api" | "apis" | "openapi" | "version")

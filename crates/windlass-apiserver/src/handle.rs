@@ -3,12 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header, request::Parts};
+use http::{Method, Request, Response, StatusCode, Uri, Version, request::Parts};
 use tracing::warn;
 use windlass_builtins::resource::Resource;
 use windlass_store::Revision;
 
 use crate::{
+    authentication::impersonation::{self, Impersonated},
     authorization::{self, Action, Attributes},
     blocking,
     body::Body,
@@ -26,7 +27,7 @@ use crate::{
     server::{BoxError, Inner},
     snapshot,
     status::{ApiError, Result},
-    subresource, tokens,
+    subresource,
     user::User,
     verb::Verb,
     verbs, webhooks,
@@ -45,26 +46,37 @@ impl Inner {
     {
         let (parts, body) = request.into_parts();
         let mut served = self.metrics.begin();
-        let mut flow = None;
-        let answer = self.answer(&parts, body, &mut served, &mut flow).await;
+        let mut facts = Facts::default();
+        let answer = self.answer(&parts, body, &mut served, &mut facts).await;
         let mut response = answer.unwrap_or_else(|error| {
             log_failure(&error, &parts.method, &parts.uri);
             represent::error(&parts.headers, &parts.uri, &error)
         });
-        if let Some(flow) = flow {
+        if let Some(flow) = &facts.flow {
             flow.add_headers(response.headers_mut());
+        }
+        if let Some(warning) = facts.warning {
+            represent::add_warnings(response.headers_mut(), &[warning.to_owned()]);
+        }
+        let unknown = facts.user.is_none_or(|user| user.is_unauthenticated());
+        if parts.version == Version::HTTP_2
+            && unknown
+            && let Some(peer) = parts.extensions.get::<Peer>()
+        {
+            // As kube-apiserver does: HTTP/2 is expensive, and clients that it does not know get one response.
+            peer.connection.drain();
         }
         served.end(response.status());
         response
     }
 
-    /// Answers a request, and sets the flow that it belongs to.
+    /// Answers a request, and sets the facts about it.
     async fn answer<B>(
         self: &Arc<Self>,
         parts: &Parts,
         body: B,
         served: &mut Served<'_>,
-        flow: &mut Option<Arc<Flow>>,
+        facts: &mut Facts,
     ) -> Result<Response<Body>>
     where
         B: http_body::Body<Data = Bytes> + Send,
@@ -72,40 +84,48 @@ impl Inner {
     {
         let path = unescape_path(parts.uri.path()).ok_or_else(|| ApiError::bad_request("the path is malformed"))?;
         let path = &*path;
-        let user = match parts.headers.get(header::AUTHORIZATION) {
-            Some(shown) => {
-                let user = Box::pin(self.authenticate(shown)).await?;
-                attribute(parts, &user)?;
-                user
-            }
-            None => connected(parts),
-        };
-        if user.is_anonymous() && !health::is_health_path(path) {
-            return Err(ApiError::unauthorized());
-        }
-        authorization::impersonation::reject(&user, &parts.headers)?;
+        let identified = self.authenticate(parts, path).await?;
+        facts.warning = identified.warning;
+        let requester = &*facts.user.insert(identified.user);
+        let wanted = impersonation::wanted(&parts.headers)?;
         match RequestInfo::from_path(path) {
             RequestInfo::Path(path) => {
                 let method = parts.method.as_str().to_lowercase();
-                let digest = Digest { user: &user, target: Target::Path { verb: &method, path } };
-                let flow = flow.insert(self.flow_control.classify(&digest));
+                let action = Action::Path { verb: &method, path };
+                let user = match wanted {
+                    None => requester,
+                    Some(wanted) => {
+                        let user = Box::pin(self.impersonate(requester, &wanted, &action)).await?;
+                        &facts.impersonated.insert(user).user
+                    }
+                };
+                let digest = Digest { user, target: Target::Path { verb: &method, path } };
+                let flow = facts.flow.insert(self.flow_control.classify(&digest));
+                self.authorize(&Attributes { user, action }).await?;
                 // Health checks must be answered especially when there is too much to do.
                 if health::is_health_path(path) {
                     return self.path(parts, path).await;
                 }
-                self.authorize(&Attributes { user: &user, action: Action::Path { verb: &method, path } }).await?;
                 let _seat = self.flow_control.enter(flow, &digest, Width::One, TIMEOUT / 4).await?;
                 self.path(parts, path).await
             }
             RequestInfo::Resource(target) => {
                 let query = Query::parse(parts.uri.query());
                 let verb = target.verb(&parts.method, &query);
+                let action = Action::of(verb, &target, &query);
+                let user = match wanted {
+                    None => requester,
+                    Some(wanted) => {
+                        let user = Box::pin(self.impersonate(requester, &wanted, &action)).await?;
+                        &facts.impersonated.insert(user).user
+                    }
+                };
                 if verb == Verb::Watch || !target.is_long_running() {
-                    *flow = Some(self.flow_control.classify(&Digest::of(&user, verb, &target)));
+                    facts.flow = Some(self.flow_control.classify(&Digest::of(user, verb, &target)));
                 }
-                self.authorize(&Attributes { user: &user, action: Action::of(verb, &target, &query) }).await?;
+                self.authorize(&Attributes { user, action }).await?;
                 let timeout = timeout(&query)?;
-                let request = ParsedRequest { user: &user, target, query, verb, flow: flow.as_ref(), timeout };
+                let request = ParsedRequest { user, target, query, verb, flow: facts.flow.as_ref(), timeout };
                 let work = self.resource(parts, request, body, served);
                 if verb == Verb::Watch {
                     return work.await;
@@ -117,17 +137,9 @@ impl Inner {
         }
     }
 
-    /// Authenticates a bearer token of a service account.
-    async fn authenticate(&self, shown: &HeaderValue) -> Result<Arc<User>> {
-        let token = shown.to_str().ok().and_then(|text| text.split_once(' '));
-        let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
-        match token {
-            Some(token) => match self.user_of_token(token, &[tokens::ISSUER]).await {
-                Ok((user, _)) => Ok(Arc::new(user)),
-                Err(why) => Err(ApiError { cause: Some(why.into()), ..ApiError::unauthorized() }),
-            },
-            None => Err(ApiError::unauthorized()),
-        }
+    /// Returns the user that a request acts as.
+    async fn impersonate(&self, requester: &User, wanted: &User, action: &Action<'_>) -> Result<Impersonated> {
+        self.authentication.impersonation.impersonate(&*self.authorizer, requester, wanted, action).await
     }
 
     async fn authorize(&self, request: &Attributes<'_>) -> Result<()> {
@@ -293,6 +305,19 @@ fn timeout(query: &Query<'_>) -> Result<Duration> {
     Ok(asked.map_or(TIMEOUT, |nanoseconds| Duration::from_nanos(nanoseconds).min(TIMEOUT)))
 }
 
+/// What becomes known about a request while it is answered.
+#[derive(Default)]
+struct Facts {
+    /// The user that sent it.
+    user: Option<Arc<User>>,
+    /// The user that it acts as, if that is another one.
+    impersonated: Option<Impersonated>,
+    /// The flow that it belongs to.
+    flow: Option<Arc<Flow>>,
+    /// A warning about its credentials.
+    warning: Option<&'static str>,
+}
+
 /// A request for a resource, before its endpoint is known.
 struct ParsedRequest<'a> {
     user: &'a User,
@@ -336,26 +361,6 @@ async fn dispatch_any(call: &Call<'_>, verb: Verb) -> Result<Answer> {
 fn log_failure(error: &ApiError, method: &Method, uri: &Uri) {
     if error.code.is_server_error() {
         warn!(%method, path = uri.path(), code = error.code.as_u16(), cause = error.cause.as_deref(), "{error}");
-    }
-}
-
-/// Returns the user of the connection; anonymous if it has none.
-fn connected(parts: &Parts) -> Arc<User> {
-    let user = match parts.extensions.get::<Peer>() {
-        Some(peer) => peer.user.as_ref(),
-        None => parts.extensions.get::<Arc<User>>(),
-    };
-    user.cloned().unwrap_or_else(|| Arc::new(User::anonymous()))
-}
-
-/// Counts the connection as one of the user whose token it sent; fails if the user has too many.
-fn attribute(parts: &Parts, user: &User) -> Result<()> {
-    match parts.extensions.get::<Peer>() {
-        Some(peer) if peer.user.is_none() && !peer.connection.identify(Some(user)) => {
-            peer.connection.close();
-            Err(ApiError::too_many_requests(1))
-        }
-        _ => Ok(()),
     }
 }
 

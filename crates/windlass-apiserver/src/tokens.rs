@@ -1,8 +1,6 @@
 //! Tokens of service accounts: signed claims about a user, valid for a limited time and only while the objects that
 //! they are bound to exist.
 
-mod authenticate;
-
 use base64::{Engine as _, engine::general_purpose::STANDARD, engine::general_purpose::URL_SAFE_NO_PAD};
 use ring::{
     digest,
@@ -16,6 +14,9 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// The issuer, and the audience of tokens that name none.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+
+/// The issuer of tokens in Secrets.
+pub(crate) const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
 
 /// The DER prefix that turns a P-256 point into a public key.
 const PUBLIC_KEY: [u8; 26] = [
@@ -79,6 +80,22 @@ pub(crate) struct Reference {
     pub(crate) uid: String,
 }
 
+/// The claims of a token in a Secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LegacyClaims {
+    pub(crate) iss: String,
+    #[serde(rename = "kubernetes.io/serviceaccount/namespace", default)]
+    pub(crate) namespace: String,
+    #[serde(rename = "kubernetes.io/serviceaccount/secret.name", default)]
+    pub(crate) secret: String,
+    #[serde(rename = "kubernetes.io/serviceaccount/service-account.name", default)]
+    pub(crate) account: String,
+    #[serde(rename = "kubernetes.io/serviceaccount/service-account.uid", default)]
+    pub(crate) uid: String,
+    #[serde(default)]
+    pub(crate) sub: String,
+}
+
 #[derive(Serialize, Deserialize)]
 struct Header {
     alg: String,
@@ -120,7 +137,7 @@ impl TokenKey {
     }
 
     /// Returns a token with these claims.
-    pub(crate) fn sign(&self, claims: &Claims) -> String {
+    pub(crate) fn sign(&self, claims: &impl Serialize) -> String {
         let header = Header { alg: "ES256".to_owned(), kid: self.id.clone() };
         let said = format!("{}.{}", encode(&header), encode(claims));
         let signature = self.pair.sign(&SystemRandom::new(), said.as_bytes());
@@ -128,8 +145,13 @@ impl TokenKey {
         format!("{said}.{}", URL_SAFE_NO_PAD.encode(signature))
     }
 
+    /// Returns whether this key may have signed a token that names this key.
+    pub(crate) fn knows(&self, id: &str) -> bool {
+        id.is_empty() || id == self.id
+    }
+
     /// Returns the claims of a token, if this key has signed it.
-    pub(crate) fn verify(&self, token: &str) -> Option<Claims> {
+    pub(crate) fn verify<T: DeserializeOwned>(&self, token: &str) -> Option<T> {
         let (said, signature) = token.rsplit_once('.')?;
         let (header, claims) = said.split_once('.')?;
         let header: Header = decode(header)?;
@@ -179,7 +201,7 @@ mod tests {
         let key = TokenKey::generate();
         let token = key.sign(&claims());
         assert_eq!(key.verify(&token), Some(claims()));
-        assert_eq!(TokenKey::generate().verify(&token), None);
+        assert_eq!(TokenKey::generate().verify::<Claims>(&token), None);
         let again = TokenKey::from_pem(&key.to_pem()).unwrap();
         assert_eq!(again.verify(&token), Some(claims()));
     }
@@ -198,7 +220,7 @@ mod tests {
             "..".to_owned(),
             String::new(),
         ] {
-            assert_eq!(key.verify(&changed), None, "{changed}");
+            assert_eq!(key.verify::<Claims>(&changed), None, "{changed}");
         }
     }
 
@@ -211,7 +233,7 @@ mod tests {
             let key = TokenKey::generate();
             let part = URL_SAFE_NO_PAD.encode(&bytes);
             for token in [text.clone(), format!("{text}.{part}.{part}"), format!("{part}.{part}.{text}")] {
-                proptest::prop_assert_eq!(key.verify(&token), None);
+                proptest::prop_assert_eq!(key.verify::<Claims>(&token), None);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! `windlass up`: runs the embedded control plane until a signal stops it.
 
+mod authentication;
 pub(crate) mod background;
 mod limits;
 
@@ -85,6 +86,8 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
     #[command(flatten)]
+    authentication: authentication::AuthenticationArgs,
+    #[command(flatten)]
     limits: limits::LimitArgs,
 }
 
@@ -136,6 +139,7 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
         old_definitions: !args.no_v1beta1_crds,
         controllers,
         nodes,
+        authentication: args.authentication.options()?,
         limits: args.limits.limits(),
         ..PlaneOptions::new(&data_dir)
     };

@@ -1,6 +1,7 @@
-//! The plane's certificates: a certificate authority, a serving certificate and the administrator's client certificate.
+//! The plane's certificates: a certificate authority, a serving certificate, the administrator's client certificate, and those
+//! of front proxies.
 //!
-//! They are stored in one directory as `ca`, `server` and `admin`, each as a `.crt` and a `.key` file in PEM (keys in
+//! They are stored in one directory as `ca`, `server`, `admin`, `front-proxy-ca` and `front-proxy-client`, each as a `.crt` and a `.key` file in PEM (keys in
 //! PKCS #8), so that other tools can issue more client certificates from the authority. Valid certificates are reused;
 //! a certificate that is missing, about to expire or does not cover the server's names is reissued. A file that is
 //! damaged or was not written by Windlass is never overwritten: loading fails and names the file.
@@ -12,12 +13,18 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use rustls::{ServerConfig, server::WebPkiClientVerifier};
+use rustls::{
+    ServerConfig,
+    server::{WebPkiClientVerifier, danger::ClientCertVerifier},
+};
 
 use crate::{CertificateAndKey, files};
 
 mod check;
+mod front_proxy;
 mod issue;
+
+pub use self::front_proxy::{FRONT_PROXY_CLIENT, FrontProxy};
 
 /// Minimum remaining validity of a certificate when the server starts; otherwise it is reissued.
 const RENEW_BEFORE: Duration = Duration::from_hours(30 * 24);
@@ -58,7 +65,7 @@ pub enum PkiError {
     /// A certificate could not be issued.
     #[error("failed to issue certificate {name:?}")]
     Issue {
-        /// `ca`, `server` or `admin`.
+        /// `ca`, `server`, `admin` or one of front proxies.
         name: &'static str,
         /// The error of the certificate library.
         source: rcgen::Error,
@@ -78,7 +85,7 @@ impl PkiError {
             Self::Invalid { path, .. } => {
                 let directory = path.parent().unwrap_or(path).display();
                 match path.file_stem().and_then(|name| name.to_str()) {
-                    Some("ca") | None => {
+                    Some("ca" | "front-proxy-ca") | None => {
                         Some(format!("restore the file, or remove {directory} to recreate all certificates"))
                     }
                     Some(name) => {
@@ -91,12 +98,13 @@ impl PkiError {
     }
 }
 
-/// The three certificates of a plane.
+/// The certificates of a plane.
 #[derive(Debug, Clone)]
 pub struct Pki {
     ca: CertificateAndKey,
     server: CertificateAndKey,
     admin: CertificateAndKey,
+    front_proxy: FrontProxy,
 }
 
 impl Pki {
@@ -142,7 +150,8 @@ impl Pki {
             |files, pair| issuer.check_client(files, pair, now + RENEW_BEFORE),
             || issue::admin(&issuer, now),
         )?;
-        Ok(Self { ca, server, admin })
+        let front_proxy = FrontProxy::load_or_create(directory, now)?;
+        Ok(Self { ca, server, admin, front_proxy })
     }
 
     /// The authority that issued the other two certificates and verifies clients.
@@ -160,8 +169,13 @@ impl Pki {
         &self.admin
     }
 
-    /// Returns the TLS configuration of the server: HTTP/2 and HTTP/1.1, with optional client certificates, which must
-    /// be issued by the authority.
+    /// The certificates of front proxies.
+    pub fn front_proxy(&self) -> &FrontProxy {
+        &self.front_proxy
+    }
+
+    /// Returns the TLS configuration of a server: HTTP/2 and HTTP/1.1, with optional client certificates, which must be
+    /// issued by the authority.
     pub fn server_config(&self) -> Result<ServerConfig, PkiError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(
@@ -171,6 +185,12 @@ impl Pki {
         .allow_unauthenticated()
         .build()
         .map_err(|error| PkiError::Tls(rustls::Error::General(error.to_string())))?;
+        self.server_config_with(verifier)
+    }
+
+    /// Returns the TLS configuration of a server with this verifier of client certificates.
+    pub fn server_config_with(&self, verifier: Arc<dyn ClientCertVerifier>) -> Result<ServerConfig, PkiError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(PkiError::Tls)?

@@ -4,6 +4,7 @@
 
 mod access;
 mod apply;
+mod authentication;
 mod client;
 mod connections;
 mod conversions;

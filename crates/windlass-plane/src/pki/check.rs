@@ -16,7 +16,7 @@ use crate::CertificateAndKey;
 
 use super::{
     PairFiles, PkiError, RENEW_BEFORE, Verdict,
-    issue::{AUTHORITY_NAME, CoveredName},
+    issue::{AUTHORITY_NAME, CoveredName, FRONT_PROXY_AUTHORITY_NAME},
 };
 
 const EXPIRES: &str = "it has expired or is about to";
@@ -168,9 +168,12 @@ fn properties(path: &Path, certificate: &CertificateDer<'_>) -> Result<Propertie
     let (_, parsed) = x509_parser::parse_x509_certificate(certificate)
         .map_err(|error| invalid(path, format!("is not a certificate: {error}")))?;
     let not_after = Duration::from_secs(parsed.validity().not_after.timestamp().try_into().unwrap_or(0));
-    let is_ours =
-        parsed.subject().iter_common_name().any(|name| name.as_str().is_ok_and(|name| name == AUTHORITY_NAME));
+    let is_ours = parsed.subject().iter_common_name().any(|name| name.as_str().is_ok_and(is_our_authority));
     Ok(Properties { not_after, is_authority: parsed.is_ca(), is_ours })
+}
+
+fn is_our_authority(name: &str) -> bool {
+    name == AUTHORITY_NAME || name == FRONT_PROXY_AUTHORITY_NAME
 }
 
 fn certificate(path: &Path, pem: &str) -> Result<CertificateDer<'static>, PkiError> {

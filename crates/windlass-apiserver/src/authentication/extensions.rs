@@ -1,40 +1,18 @@
-//! Bearer tokens: the authenticators that are asked, and the users that they have found lately.
+//! Token authenticators that are added to the server's own: JWT issuers and webhooks.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use parking_lot::Mutex;
-use tokio::time::Instant;
+use super::{
+    Authenticated, TokenAuthenticator,
+    remembered::{Key, Remembered},
+};
 
-use super::{Authenticated, TokenAuthenticator};
-
-/// How long the result of a token authenticator is used again.
-const REMEMBERED: Duration = Duration::from_secs(10);
-/// The number of results that are kept.
-const CAPACITY: usize = 4096;
-
-/// The token authenticators of a server whose work is expensive: remote ones, and those that verify signatures. Their
-/// successes are remembered for ten seconds, as in kube-apiserver; failures are not.
+/// Token authenticators whose work is expensive. Their successes are remembered for ten seconds, as in kube-apiserver;
+/// failures are not.
 #[derive(Default)]
 pub(crate) struct TokenAuthenticators {
     authenticators: Vec<Arc<dyn TokenAuthenticator>>,
-    remembered: Mutex<HashMap<Key, (Instant, Authenticated)>>,
-}
-
-/// A digest of a token and its audiences: tokens themselves are not kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Key([u8; 32]);
-
-impl Key {
-    fn of(token: &str, audiences: &[&str]) -> Self {
-        let mut context = ring::digest::Context::new(&ring::digest::SHA256);
-        for part in [&[token][..], audiences].concat() {
-            context.update(&part.len().to_le_bytes());
-            context.update(part.as_bytes());
-        }
-        let mut key = [0; 32];
-        key.copy_from_slice(context.finish().as_ref());
-        Self(key)
-    }
+    remembered: Remembered<Authenticated>,
 }
 
 impl TokenAuthenticators {
@@ -52,14 +30,14 @@ impl TokenAuthenticators {
             return Ok(None);
         }
         let key = Key::of(token, audiences);
-        if let Some(known) = self.recall(&key) {
+        if let Some(known) = self.remembered.get(&key) {
             return Ok(Some(known));
         }
         let mut errors = Vec::new();
         for authenticator in &self.authenticators {
             match authenticator.authenticate(token, audiences).await {
                 Ok(Some(authenticated)) => {
-                    self.remember(key, &authenticated);
+                    self.remembered.insert(key, authenticated.clone());
                     return Ok(Some(authenticated));
                 }
                 Ok(None) => {}
@@ -67,22 +45,6 @@ impl TokenAuthenticators {
             }
         }
         if errors.is_empty() { Ok(None) } else { Err(errors) }
-    }
-
-    fn recall(&self, key: &Key) -> Option<Authenticated> {
-        let remembered = self.remembered.lock();
-        let (since, authenticated) = remembered.get(key)?;
-        (since.elapsed() < REMEMBERED).then(|| authenticated.clone())
-    }
-
-    fn remember(&self, key: Key, authenticated: &Authenticated) {
-        let mut remembered = self.remembered.lock();
-        if remembered.len() >= CAPACITY {
-            remembered.retain(|_, (since, _)| since.elapsed() < REMEMBERED);
-        }
-        if remembered.len() < CAPACITY {
-            remembered.insert(key, (Instant::now(), authenticated.clone()));
-        }
     }
 }
 
@@ -93,7 +55,7 @@ mod tests {
     use futures_util::future::BoxFuture;
 
     use super::*;
-    use crate::user::User;
+    use crate::{authentication::remembered::REMEMBERED, user::User};
 
     /// Knows the token `good`, fails for `bad`, and counts how often it is asked.
     #[derive(Default)]
