@@ -1,6 +1,5 @@
 //! Authorization: whether a user may perform a request.
 
-pub(crate) mod impersonation;
 mod permission;
 pub(crate) mod rbac;
 mod rules;

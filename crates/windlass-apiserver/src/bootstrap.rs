@@ -8,6 +8,7 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
 use crate::{
+    authentication::Publication,
     authorization::rbac,
     flow_control,
     server::{BuildError, Inner, Server},
@@ -19,7 +20,7 @@ use crate::{
 const POLICY: &str = "the default roles and role bindings";
 
 /// Creates the missing objects concurrently, so that a durable store syncs only once or twice.
-pub(crate) async fn run(server: &Server) -> Result<(), BuildError> {
+pub(crate) async fn run(server: &Server, publication: Option<&Publication>) -> Result<(), BuildError> {
     let namespaces = ["default", "kube-system", "kube-public", "kube-node-lease"];
     let missing = |name: &&str| server.inner.storage.cache("/core/namespaces/").get(name).is_none();
     let wanted = namespaces.into_iter().filter(missing).map(|name| {
@@ -39,6 +40,20 @@ pub(crate) async fn run(server: &Server) -> Result<(), BuildError> {
     if !is_stored {
         rbac::bootstrap::reconcile(&server.inner).await.map_err(|error| failed(POLICY, &error))?;
     }
+    let published = async {
+        match publication {
+            Some(publication) => publication.publish(&server.inner).await,
+            None => Ok(()),
+        }
+    };
+    let published =
+        async { published.await.map_err(|error| failed("the published configuration of authentication", &error)) };
+    futures_util::future::try_join(create_service(server), published).await?;
+    Ok(())
+}
+
+/// Creates the service of the server itself, unless it exists.
+async fn create_service(server: &Server) -> Result<(), BuildError> {
     if server.inner.storage.cache("/core/services/").get("default/kubernetes").is_none() {
         let address = first_address(&server.inner.services.lock().network());
         let service = json!({
@@ -80,6 +95,17 @@ fn failed(what: &str, error: &ApiError) -> BuildError {
 /// Sends a request of the server itself. A PATCH is an apply.
 pub(crate) async fn request(server: &Arc<Inner>, method: Method, path: &str, object: &Value) -> Result<(), ApiError> {
     let media_type = if method == Method::PATCH { "application/apply-patch+yaml" } else { "application/json" };
+    send(server, method, path, media_type, object).await
+}
+
+/// Sends a request of the server itself with a body of this media type.
+pub(crate) async fn send(
+    server: &Arc<Inner>,
+    method: Method,
+    path: &str,
+    media_type: &'static str,
+    object: &Value,
+) -> Result<(), ApiError> {
     let body = if object.is_null() { Bytes::new() } else { Bytes::from(object.to_string()) };
     let mut request = Request::new(Full::new(body));
     *request.method_mut() = method;

@@ -21,7 +21,7 @@ use rustix::process::{Resource, getrlimit};
 use tokio::sync::Notify;
 
 pub(crate) use self::tracked::{Registration, TrackedBody, TrackedStream};
-use crate::{limits::Limits, user::User};
+use crate::{authentication::ClientCertificate, limits::Limits, user::User};
 
 /// Connections above the limit for handshakes, and for members of `system:masters` afterwards.
 const RESERVE: usize = 64;
@@ -72,6 +72,7 @@ pub(crate) struct Connection {
     /// When the last request ended, in milliseconds since the start.
     idle_since: AtomicU64,
     closing: Notify,
+    draining: Notify,
 }
 
 /// A request that is being answered, until its response is sent.
@@ -80,11 +81,18 @@ pub(crate) struct ActiveRequest(Arc<Connection>);
 /// The connection of a request, in its extensions.
 #[derive(Clone)]
 pub(crate) struct Peer {
-    /// The user of the client certificate.
-    pub(crate) user: Option<Arc<User>>,
+    /// The client certificate.
+    pub(crate) certificate: Option<Arc<ClientCertificate>>,
     /// The address of the client.
     pub(crate) address: Option<IpAddr>,
     pub(crate) connection: Arc<Connection>,
+}
+
+impl Peer {
+    /// Returns whether the certificate tells whose connection this is.
+    pub(crate) fn has_owner(&self) -> bool {
+        self.certificate.as_ref().is_some_and(|certificate| certificate.owner.is_some())
+    }
 }
 
 impl Connections {
@@ -118,6 +126,7 @@ impl Connections {
             active: AtomicUsize::new(0),
             idle_since: AtomicU64::new(self.now()),
             closing: Notify::new(),
+            draining: Notify::new(),
         });
         open.entries.insert(id, Entry { connection: connection.clone(), client: Client::Unknown });
         *open.clients.entry(Client::Unknown).or_default() += 1;
@@ -220,6 +229,16 @@ impl Connection {
     /// Closes the connection after the responses to its open requests.
     pub(crate) fn close(&self) {
         self.closing.notify_one();
+    }
+
+    /// Accepts no more requests; open ones continue, however long they take.
+    pub(crate) fn drain(&self) {
+        self.draining.notify_one();
+    }
+
+    /// Resolves when the connection should accept no more requests.
+    pub(crate) async fn draining(&self) {
+        self.draining.notified().await;
     }
 
     /// Resolves when the connection should be closed.

@@ -3,13 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header, request::Parts};
+use http::{Method, Request, Response, StatusCode, Uri, Version, request::Parts};
 use tracing::warn;
 use windlass_builtins::resource::Resource;
 use windlass_store::Revision;
 
 use crate::{
     audit::RequestAudit,
+    authentication::impersonation::{self, Impersonated},
     authorization::{self, Action, Attributes},
     blocking,
     body::Body,
@@ -27,7 +28,7 @@ use crate::{
     server::{BoxError, Inner},
     snapshot,
     status::{ApiError, Result},
-    subresource, tokens,
+    subresource,
     user::User,
     verb::Verb,
     verbs, webhooks,
@@ -46,12 +47,23 @@ impl Inner {
     {
         let (parts, body) = request.into_parts();
         let mut served = self.metrics.begin();
-        let mut flow = None;
+        let mut facts = Facts::default();
         let audit = self.audit.begin(&parts);
-        let answer = self.answer(&parts, body, &mut served, &mut flow, audit.as_ref()).await;
+        let answer = self.answer(&parts, body, &mut served, &mut facts, audit.as_ref()).await;
         let mut response = answer.unwrap_or_else(|error| failure(&parts, &error, audit.as_ref()));
-        if let Some(flow) = flow {
+        if let Some(flow) = &facts.flow {
             flow.add_headers(response.headers_mut());
+        }
+        if let Some(warning) = facts.warning {
+            represent::add_warnings(response.headers_mut(), &[warning.to_owned()]);
+        }
+        let unknown = facts.user.is_none_or(|user| user.is_unauthenticated());
+        if parts.version == Version::HTTP_2
+            && unknown
+            && let Some(peer) = parts.extensions.get::<Peer>()
+        {
+            // As kube-apiserver does: HTTP/2 is expensive, and clients that it does not know get one response.
+            peer.connection.drain();
         }
         served.end(response.status());
         if let Some(audit) = audit {
@@ -60,13 +72,13 @@ impl Inner {
         response
     }
 
-    /// Answers a request, and sets the flow that it belongs to.
+    /// Answers a request, and sets the facts about it.
     async fn answer<B>(
         self: &Arc<Self>,
         parts: &Parts,
         body: B,
         served: &mut Served<'_>,
-        flow: &mut Option<Arc<Flow>>,
+        facts: &mut Facts,
         audit: Option<&Arc<RequestAudit>>,
     ) -> Result<Response<Body>>
     where
@@ -75,28 +87,27 @@ impl Inner {
     {
         let path = unescape_path(parts.uri.path()).ok_or_else(|| ApiError::bad_request("the path is malformed"))?;
         let path = &*path;
-        let user = match parts.headers.get(header::AUTHORIZATION) {
-            Some(shown) => {
-                let user = Box::pin(self.authenticate(shown)).await?;
-                attribute(parts, &user)?;
-                user
-            }
-            None => connected(parts),
-        };
-        if user.is_anonymous() && !health::is_health_path(path) {
-            return Err(ApiError::unauthorized());
-        }
+        let identified = self.authenticate(parts, path).await?;
+        facts.warning = identified.warning;
+        let requester = &*facts.user.insert(identified.user);
         if let Some(audit) = audit {
-            Box::pin(audit.authenticated(parts, &user)).await?;
+            Box::pin(audit.authenticated(parts, requester)).await?;
         }
-        authorization::impersonation::reject(&user, &parts.headers)?;
+        let wanted = impersonation::wanted(&parts.headers)?;
         match RequestInfo::from_path(path) {
             RequestInfo::Path(path) => {
                 let method = parts.method.as_str().to_lowercase();
-                let digest = Digest { user: &user, target: Target::Path { verb: &method, path } };
-                let flow = flow.insert(self.flow_control.classify(&digest));
-                let attributes = Attributes { user: &user, action: Action::Path { verb: &method, path } };
-                self.authorize(&attributes, audit).await?;
+                let action = Action::Path { verb: &method, path };
+                let user = match wanted {
+                    None => requester,
+                    Some(wanted) => {
+                        let user = Box::pin(self.impersonate(requester, &wanted, &action, audit)).await?;
+                        &facts.impersonated.insert(user).user
+                    }
+                };
+                let digest = Digest { user, target: Target::Path { verb: &method, path } };
+                let flow = facts.flow.insert(self.flow_control.classify(&digest));
+                self.authorize(&Attributes { user, action }, audit).await?;
                 // Health checks must be answered especially when there is too much to do.
                 if health::is_health_path(path) {
                     return self.path(parts, path, audit).await;
@@ -107,13 +118,20 @@ impl Inner {
             RequestInfo::Resource(target) => {
                 let query = Query::parse(parts.uri.query());
                 let verb = target.verb(&parts.method, &query);
+                let action = Action::of(verb, &target, &query);
+                let user = match wanted {
+                    None => requester,
+                    Some(wanted) => {
+                        let user = Box::pin(self.impersonate(requester, &wanted, &action, audit)).await?;
+                        &facts.impersonated.insert(user).user
+                    }
+                };
                 if verb == Verb::Watch || !target.is_long_running() {
-                    *flow = Some(self.flow_control.classify(&Digest::of(&user, verb, &target)));
+                    facts.flow = Some(self.flow_control.classify(&Digest::of(user, verb, &target)));
                 }
-                let attributes = Attributes { user: &user, action: Action::of(verb, &target, &query) };
-                self.authorize(&attributes, audit).await?;
+                self.authorize(&Attributes { user, action }, audit).await?;
                 let timeout = timeout(&query)?;
-                let request = ParsedRequest { user: &user, target, query, verb, flow: flow.as_ref(), timeout, audit };
+                let request = ParsedRequest { user, target, query, verb, flow: facts.flow.as_ref(), timeout, audit };
                 let work = self.resource(parts, request, body, served);
                 if verb == Verb::Watch {
                     return work.await;
@@ -125,17 +143,20 @@ impl Inner {
         }
     }
 
-    /// Authenticates a bearer token of a service account.
-    async fn authenticate(&self, shown: &HeaderValue) -> Result<Arc<User>> {
-        let token = shown.to_str().ok().and_then(|text| text.split_once(' '));
-        let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
-        match token {
-            Some(token) => match self.user_of_token(token, &[tokens::ISSUER]).await {
-                Ok((user, _)) => Ok(Arc::new(user)),
-                Err(why) => Err(ApiError { cause: Some(why.into()), ..ApiError::unauthorized() }),
-            },
-            None => Err(ApiError::unauthorized()),
+    /// Returns the user that a request acts as.
+    async fn impersonate(
+        &self,
+        requester: &User,
+        wanted: &User,
+        action: &Action<'_>,
+        audit: Option<&Arc<RequestAudit>>,
+    ) -> Result<Impersonated> {
+        let modes = &self.authentication.impersonation;
+        let impersonated = modes.impersonate(&*self.authorizer, requester, wanted, action).await?;
+        if let Some(audit) = audit {
+            audit.impersonated(&impersonated.user, impersonated.constraint);
         }
+        Ok(impersonated)
     }
 
     async fn authorize(&self, request: &Attributes<'_>, audit: Option<&Arc<RequestAudit>>) -> Result<()> {
@@ -319,6 +340,19 @@ fn timeout(query: &Query<'_>) -> Result<Duration> {
     Ok(asked.map_or(TIMEOUT, |nanoseconds| Duration::from_nanos(nanoseconds).min(TIMEOUT)))
 }
 
+/// What becomes known about a request while it is answered.
+#[derive(Default)]
+struct Facts {
+    /// The user that sent it.
+    user: Option<Arc<User>>,
+    /// The user that it acts as, if that is another one.
+    impersonated: Option<Impersonated>,
+    /// The flow that it belongs to.
+    flow: Option<Arc<Flow>>,
+    /// A warning about its credentials.
+    warning: Option<&'static str>,
+}
+
 /// A request for a resource, before its endpoint is known.
 struct ParsedRequest<'a> {
     user: &'a User,
@@ -372,26 +406,6 @@ fn failure(parts: &Parts, error: &ApiError, audit: Option<&Arc<RequestAudit>>) -
 fn log_failure(error: &ApiError, method: &Method, uri: &Uri) {
     if error.code.is_server_error() {
         warn!(%method, path = uri.path(), code = error.code.as_u16(), cause = error.cause.as_deref(), "{error}");
-    }
-}
-
-/// Returns the user of the connection; anonymous if it has none.
-fn connected(parts: &Parts) -> Arc<User> {
-    let user = match parts.extensions.get::<Peer>() {
-        Some(peer) => peer.user.as_ref(),
-        None => parts.extensions.get::<Arc<User>>(),
-    };
-    user.cloned().unwrap_or_else(|| Arc::new(User::anonymous()))
-}
-
-/// Counts the connection as one of the user whose token it sent; fails if the user has too many.
-fn attribute(parts: &Parts, user: &User) -> Result<()> {
-    match parts.extensions.get::<Peer>() {
-        Some(peer) if peer.user.is_none() && !peer.connection.identify(Some(user)) => {
-            peer.connection.close();
-            Err(ApiError::too_many_requests(1))
-        }
-        _ => Ok(()),
     }
 }
 

@@ -6,6 +6,7 @@
 
 pub mod admission;
 pub mod audit;
+pub mod authentication;
 pub mod authorization;
 mod blocking;
 pub mod body;

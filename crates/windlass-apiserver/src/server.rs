@@ -22,6 +22,10 @@ use crate::{
         NamespaceLifecycle, PodDefaults, RoleEscalation, ServiceAccounts, StorageProtection,
     },
     audit::{Audit, AuditError, AuditOptions},
+    authentication::{
+        Authentication, AuthenticationError, AuthenticationOptions, Publication, TokenAuthenticator,
+        TokenAuthenticators,
+    },
     authorization::{Attributes, Authorizer, Decision, MastersOnly, rbac::Rbac},
     body::Body,
     bootstrap, compaction,
@@ -35,7 +39,7 @@ use crate::{
     registry::Registry,
     repair,
     storage::Storage,
-    tokens::TokenKey,
+    tokens::{LEGACY_ISSUER, LegacyClaims, TokenKey},
     upload::UploadBudget,
     user::User,
     webhooks::{EndpointSlices, ServiceResolver, Webhooks},
@@ -60,6 +64,7 @@ pub(crate) struct Inner {
     pub(crate) storage: Arc<Storage>,
     pub(crate) registry: ArcSwap<Registry>,
     pub(crate) definitions: Definitions,
+    pub(crate) authentication: Authentication,
     pub(crate) authorizer: Box<dyn Authorizer>,
     pub(crate) rbac: Arc<Rbac>,
     pub(crate) admission: Vec<Box<dyn Admission>>,
@@ -89,6 +94,8 @@ impl Drop for Inner {
 /// The configuration of a [`Server`].
 pub struct ServerBuilder {
     store: Arc<dyn Store>,
+    authentication: AuthenticationOptions,
+    token_authenticators: Vec<Arc<dyn TokenAuthenticator>>,
     authorizer: Option<Box<dyn Authorizer>>,
     admission: Vec<Box<dyn Admission>>,
     old_definitions: bool,
@@ -109,6 +116,9 @@ pub enum BuildError {
     /// Auditing could not start.
     #[error(transparent)]
     Audit(#[from] AuditError),
+    /// Clients cannot be authenticated as configured.
+    #[error("failed to configure authentication")]
+    Authentication(#[from] AuthenticationError),
     /// An object that every cluster has could not be created.
     #[error("failed to create {what}: {message}")]
     Bootstrap {
@@ -124,6 +134,8 @@ impl Server {
     pub fn builder(store: Arc<dyn Store>) -> ServerBuilder {
         ServerBuilder {
             store,
+            authentication: AuthenticationOptions::default(),
+            token_authenticators: Vec::new(),
             authorizer: None,
             admission: Vec::new(),
             old_definitions: true,
@@ -157,6 +169,19 @@ impl Server {
         self.inner.audit.flush().await;
     }
 
+    /// Returns the token for a Secret of the type `kubernetes.io/service-account-token`. It is valid as long as the Secret
+    /// has it and the account exists.
+    pub fn sign_secret_token(&self, namespace: &str, secret: &str, account: &str, account_uid: &str) -> String {
+        self.inner.token_key.sign(&LegacyClaims {
+            iss: LEGACY_ISSUER.to_owned(),
+            namespace: namespace.to_owned(),
+            secret: secret.to_owned(),
+            account: account.to_owned(),
+            uid: account_uid.to_owned(),
+            sub: format!("system:serviceaccount:{namespace}:{account}"),
+        })
+    }
+
     /// Returns a client in this process that acts as the administrator, without a socket.
     pub fn client(&self) -> kube::Client {
         self.client_as(User::admin())
@@ -177,6 +202,22 @@ impl Server {
 }
 
 impl ServerBuilder {
+    /// Sets how clients are authenticated. By default, requests are anonymous unless they have the token of a service
+    /// account.
+    #[must_use]
+    pub fn authentication(mut self, options: AuthenticationOptions) -> Self {
+        self.authentication = options;
+        self
+    }
+
+    /// Adds an authenticator of bearer tokens, which is asked after the server's own and those that were added before.
+    #[must_use]
+    #[allow(dead_code, reason = "JWT issuers and webhooks are added with it")]
+    pub(crate) fn token_authenticator(mut self, authenticator: Arc<dyn TokenAuthenticator>) -> Self {
+        self.token_authenticators.push(authenticator);
+        self
+    }
+
     /// Replaces the authorizer. By default, members of `system:masters` may do everything ([`MastersOnly`]), and others
     /// what roles allow.
     #[must_use]
@@ -283,12 +324,16 @@ impl ServerBuilder {
         let resolver = self.service_resolver.unwrap_or_else(|| Arc::new(EndpointSlices::new(&storage)));
         let webhooks = Webhooks::new(&storage, resolver);
         let flow_control = Arc::new(FlowControl::new(&storage, &self.limits));
+        let publication = Publication::of(&self.authentication, &storage)?;
+        let tokens = TokenAuthenticators::new(self.token_authenticators);
+        let authentication = Authentication::new(&self.authentication, tokens, &storage)?;
         let rbac = Rbac::new(&storage);
         let authorizer = self.authorizer.unwrap_or_else(|| default_authorizer(&rbac));
         let inner = Inner {
             storage,
             registry: ArcSwap::from_pointee(registry),
             definitions: Definitions::default(),
+            authentication,
             authorizer,
             rbac,
             admission,
@@ -322,7 +367,11 @@ impl ServerBuilder {
             tokio::spawn(repair::run(weak)).abort_handle(),
         ];
         server.inner.tasks.lock().extend(audit_task);
-        bootstrap::run(&server).await?;
+        bootstrap::run(&server, publication.as_ref()).await?;
+        if let Some(publication) = publication {
+            let publishing = tokio::spawn(publication.run(Arc::downgrade(&server.inner)));
+            server.inner.tasks.lock().push(publishing.abort_handle());
+        }
         let flow_control = server.inner.flow_control.clone();
         server.inner.tasks.lock().extend([
             tokio::spawn(flow_control::run(Arc::downgrade(&server.inner))).abort_handle(),

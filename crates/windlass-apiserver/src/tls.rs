@@ -8,7 +8,6 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::{conn::auto, graceful::GracefulConnection},
 };
-use rustls::pki_types::CertificateDer;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::watch,
@@ -16,12 +15,10 @@ use tokio::{
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
 use windlass_tls::Handshake;
-use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::{
     connections::{Peer, Registration, TrackedBody, TrackedStream},
     server::{BoxError, Server},
-    user::User,
 };
 
 /// How long open requests may take to finish after the server is stopped.
@@ -46,8 +43,10 @@ const MAX_HEADERS: u32 = 64 << 10;
 impl Server {
     /// Serves HTTP/1.1 and HTTP/2 over TLS until `shutdown` resolves, then ends watches and lets open requests finish.
     ///
-    /// A client certificate that the TLS configuration accepts authenticates the client: its common name is the user,
-    /// its organizations are the groups.
+    /// The TLS configuration should request client certificates with
+    /// [`AuthenticationOptions::certificate_verifier`](crate::authentication::AuthenticationOptions::certificate_verifier).
+    /// A certificate of an authority in these options authenticates the client: its common name is the user, its
+    /// organizations are the groups.
     pub async fn serve(
         &self,
         listener: TcpListener,
@@ -94,14 +93,19 @@ async fn connection(
         () = stopping(&mut stopped) => None,
     };
     let Some(stream) = stream else { return };
-    let user = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()).and_then(user_of);
-    if !connection.identify(user.as_ref()) {
-        debug!(user = user.as_ref().map(|user| user.name.as_str()), "closed a connection: too many connections");
+    let inner = &server.inner;
+    let chain = stream.get_ref().1.peer_certificates();
+    let certificate = inner.authentication.verify_certificate(chain, inner.now().as_second()).map(Arc::new);
+    let owner = certificate.as_ref().and_then(|certificate| certificate.owner.as_deref());
+    if !connection.identify(owner) {
+        debug!(user = owner.map(|user| user.name.as_str()), "closed a connection: too many connections");
         return;
     }
-    let streams = server.inner.limits.max_streams_per_connection;
+    let streams = inner.limits.max_streams_per_connection;
     let address = stream.get_ref().0.peer_addr().ok().map(|address| address.ip());
-    let peer = Peer { user: user.map(Arc::new), address, connection: connection.clone() };
+    let peer = Peer { certificate: certificate.clone(), address, connection: connection.clone() };
+    let mut not_after = certificate.as_ref().map_or(i64::MAX, |certificate| certificate.not_after);
+    let mut draining = false;
     let mut serving = pin!(serve(server, peer, TrackedStream::new(stream, registration), streams));
     loop {
         let result = tokio::select! {
@@ -115,7 +119,16 @@ async fn connection(
                 serving.as_mut().graceful_shutdown();
                 serving.await
             }
-            () = tokio::time::sleep(IDLE) => {
+            () = connection.draining(), if !draining => {
+                draining = true;
+                serving.as_mut().graceful_shutdown();
+                continue;
+            }
+            () = tokio::time::sleep(IDLE.min(remaining(not_after))) => {
+                if remaining(not_after).is_zero() && let Some(certificate) = &certificate {
+                    certificate.expire();
+                    not_after = i64::MAX;
+                }
                 if connection.idle().is_some_and(|idle| idle >= IDLE) {
                     connection.close();
                 }
@@ -127,6 +140,12 @@ async fn connection(
         }
         return;
     }
+}
+
+/// Returns the time until a certificate expires.
+fn remaining(not_after: i64) -> Duration {
+    let seconds = not_after.saturating_sub(windlass_clock::now().as_second());
+    Duration::from_secs(seconds.try_into().unwrap_or_default())
 }
 
 /// Resolves when the server stops.
@@ -166,18 +185,4 @@ fn serve(
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT);
     builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned()
-}
-
-/// Returns the user of a verified client certificate; `None` if it has no common name.
-fn user_of(certificate: &CertificateDer<'_>) -> Option<User> {
-    let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
-    let subject = parsed.subject();
-    let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
-    let mut groups: Vec<String> =
-        subject.iter_organization().filter_map(|name| name.as_str().ok().map(str::to_owned)).collect();
-    groups.push("system:authenticated".to_owned());
-    let digest = ring::digest::digest(&ring::digest::SHA256, certificate);
-    let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    let credential = ("authentication.kubernetes.io/credential-id".to_owned(), vec![format!("X509SHA256={hex}")]);
-    Some(User { name, groups, extra: [credential].into(), ..User::default() })
 }

@@ -1,7 +1,6 @@
 //! Tokens of service accounts: signed claims about a user, valid for a limited time and only while the objects that
 //! they are bound to exist.
 
-mod authenticate;
 mod key;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +9,9 @@ pub use self::key::{TokenKey, TokenKeyError};
 
 /// The issuer, and the audience of tokens that name none.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+
+/// The issuer of tokens in Secrets.
+pub(crate) const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
 
 /// The claims of a token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,4 +55,20 @@ pub(crate) struct Reference {
     pub(crate) name: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) uid: String,
+}
+
+/// The claims of a token in a Secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LegacyClaims {
+    pub(crate) iss: String,
+    #[serde(rename = "kubernetes.io/serviceaccount/namespace", default)]
+    pub(crate) namespace: String,
+    #[serde(rename = "kubernetes.io/serviceaccount/secret.name", default)]
+    pub(crate) secret: String,
+    #[serde(rename = "kubernetes.io/serviceaccount/service-account.name", default)]
+    pub(crate) account: String,
+    #[serde(rename = "kubernetes.io/serviceaccount/service-account.uid", default)]
+    pub(crate) uid: String,
+    #[serde(default)]
+    pub(crate) sub: String,
 }

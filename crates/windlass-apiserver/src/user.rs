@@ -39,9 +39,23 @@ impl User {
         }
     }
 
+    /// Returns the user as a member of the group of all authenticated users. Anonymous users stay what they are.
+    pub(crate) fn authenticated(mut self) -> Self {
+        let stated = |group: &String| group == "system:authenticated" || group == "system:unauthenticated";
+        if !self.is_anonymous() && !self.groups.iter().any(stated) {
+            self.groups.push("system:authenticated".to_owned());
+        }
+        self
+    }
+
     /// Returns whether the user is a member of `system:masters`, whose requests are never limited.
     pub(crate) fn is_master(&self) -> bool {
         self.groups.iter().any(|group| group == "system:masters")
+    }
+
+    /// Returns whether nobody knows who this is.
+    pub(crate) fn is_unauthenticated(&self) -> bool {
+        self.is_anonymous() || self.groups.iter().any(|group| group == "system:unauthenticated")
     }
 
     /// Returns whether this is [`User::anonymous`].

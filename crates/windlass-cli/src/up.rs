@@ -1,6 +1,7 @@
 //! `windlass up`: runs the embedded control plane until a signal stops it.
 
 mod audit;
+mod authentication;
 pub(crate) mod background;
 mod limits;
 
@@ -88,6 +89,8 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     audit: audit::AuditArgs,
     #[command(flatten)]
+    authentication: authentication::AuthenticationArgs,
+    #[command(flatten)]
     limits: limits::LimitArgs,
 }
 
@@ -140,6 +143,7 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
         old_definitions: !args.no_v1beta1_crds,
         controllers,
         nodes,
+        authentication: args.authentication.options()?,
         limits: args.limits.limits(),
         audit: args.audit.options()?,
         ..PlaneOptions::new(&data_dir)

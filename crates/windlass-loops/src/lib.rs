@@ -12,11 +12,13 @@
 //! | `services` | services and the pods behind them |
 //! | [`volumes`] | persistent volumes and claims |
 //! | [`scheduling`] | node selectors, taints and tolerations |
+//! | `bootstrap_tokens` | the Secrets of bootstrap tokens |
 //! | `certificates` | certificate signing requests: rules, parsing, signing |
 //! | [`json_text`] | conversion between Kubernetes types and JSON values |
 //! | `discovery` | the resources that a server serves |
 //! | `errors` | errors of the API server |
 
+mod bootstrap_tokens;
 mod certificates;
 mod discovery;
 mod errors;
@@ -31,5 +33,5 @@ pub mod volumes;
 
 pub use self::{
     certificates::CertificateAndKey,
-    loops::{ClusterCertificates, Selection, UnknownLoop, operator},
+    loops::{ClusterCertificates, SecretToken, Selection, TokenSigner, UnknownLoop, operator},
 };

@@ -6,6 +6,7 @@
 //! than apply, so that objects look as they do on a cluster.
 
 mod apiserver_lease_expiry;
+mod bootstrap_signer;
 mod certificatesigningrequest_approving;
 mod certificatesigningrequest_cleaner;
 mod certificatesigningrequest_signing;
@@ -32,8 +33,10 @@ mod replicationcontroller;
 mod resourcequota;
 mod root_ca_certificate_publisher;
 mod serviceaccount;
+mod serviceaccount_token;
 mod statefulset;
 mod taint_eviction;
+mod token_cleaner;
 mod ttl_after_finished;
 mod volumeattributesclass_protection;
 
@@ -42,18 +45,21 @@ use std::{str::FromStr, sync::Arc};
 use k8s_openapi::api::core::v1::Namespace;
 use windlass::{controller::Controller, object::Object, operator::Operator};
 
+pub use self::serviceaccount_token::{SecretToken, TokenSigner};
 use crate::CertificateAndKey;
 
 /// The field manager of all writes.
 const FIELD_MANAGER: &str = "kube-controller-manager";
 
-/// The certificates that loops hand out or sign with.
+/// The certificates and keys that loops hand out or sign with.
 #[derive(Debug, Clone, Default)]
 pub struct ClusterCertificates {
     /// The certificate of the server's certificate authority, in PEM: pods find it in `kube-root-ca.crt`.
     pub root_ca: Option<Arc<str>>,
     /// The authority that signs certificate signing requests.
     pub authority: Option<CertificateAndKey>,
+    /// Signs the tokens of Secrets; without it, such Secrets stay empty.
+    pub token_signer: Option<TokenSigner>,
 }
 
 /// A loop that can be enabled or disabled.
@@ -68,6 +74,7 @@ const LOOPS: &[Loop] = &[
     Loop { name: "namespace-controller", add: namespace::add },
     Loop { name: "garbage-collector-controller", add: garbage_collector::add },
     Loop { name: "serviceaccount-controller", add: serviceaccount::add },
+    Loop { name: "serviceaccount-token-controller", add: serviceaccount_token::add },
     Loop { name: "root-ca-certificate-publisher-controller", add: root_ca_certificate_publisher::add },
     Loop { name: "clusterrole-aggregation-controller", add: clusterrole_aggregation::add },
     Loop { name: "deployment-controller", add: deployment::add },
@@ -94,6 +101,8 @@ const LOOPS: &[Loop] = &[
     Loop { name: "certificatesigningrequest-approving-controller", add: certificatesigningrequest_approving::add },
     Loop { name: "certificatesigningrequest-signing-controller", add: certificatesigningrequest_signing::add },
     Loop { name: "certificatesigningrequest-cleaner-controller", add: certificatesigningrequest_cleaner::add },
+    Loop { name: "bootstrap-signer-controller", add: bootstrap_signer::add },
+    Loop { name: "token-cleaner-controller", add: token_cleaner::add },
     Loop { name: "event-expiry-controller", add: event_expiry::add },
     Loop { name: "apiserver-lease-expiry-controller", add: apiserver_lease_expiry::add },
 ];

@@ -16,7 +16,7 @@
 //! | | |
 //! |---|---|
 //! | `kubeconfig` | the administrator's kubeconfig, with embedded certificates |
-//! | `pki/{ca,server,admin}.{crt,key}` | see [`Pki`] |
+//! | `pki/{ca,server,admin,front-proxy-ca,front-proxy-client}.{crt,key}` | see [`Pki`] |
 //! | `pki/sa.key` | the signing key of service account tokens |
 //! | `store.redb` | the objects, with [`StoreKind::Embedded`] |
 //! | `lock` | see [`DataDirLock`] |
@@ -34,9 +34,13 @@ mod token_key;
 pub use kubeconfig::kubeconfig;
 pub use lock::{DataDirLock, Holder, LockError};
 pub use loops::{LoopOptions, Loops};
-pub use pki::{Pki, PkiError, authority_expires};
+pub use pki::{FRONT_PROXY_CLIENT, FrontProxy, Pki, PkiError, authority_expires};
 pub use plane::{Plane, PlaneError, PlaneOptions, StoreKind};
-pub use windlass_apiserver::{Limits, audit, authorization::Permission};
+pub use windlass_apiserver::{
+    Limits, audit,
+    authentication::{AnonymousOptions, AuthenticationOptions, RequestHeaderOptions, TokenFile, TokenFileError},
+    authorization::Permission,
+};
 pub use windlass_loops::{CertificateAndKey, Selection, UnknownLoop};
 pub use windlass_nodes::{
     NodeOptions, POD_PROCESS, ProcessOptions, Processes, Runtime, StageError, Stages, exec_pod_process,

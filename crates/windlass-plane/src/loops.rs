@@ -9,7 +9,7 @@ use windlass::{
 };
 use windlass_apiserver::{Server, user::User};
 
-use windlass_loops::{CertificateAndKey, ClusterCertificates, Selection};
+use windlass_loops::{CertificateAndKey, ClusterCertificates, SecretToken, Selection, TokenSigner};
 use windlass_nodes::NodeOptions;
 
 /// Which loops and nodes to run against a server.
@@ -42,8 +42,15 @@ impl Loops {
     /// Starts the loops and nodes. Must be called within a tokio runtime.
     pub fn start(server: &Server, options: &LoopOptions) -> Self {
         let mut loops = Self { shutdown: Shutdown::new(), running: JoinSet::new() };
-        let certificates =
-            ClusterCertificates { root_ca: options.root_ca.clone(), authority: options.authority.clone() };
+        let signing = server.clone();
+        let certificates = ClusterCertificates {
+            root_ca: options.root_ca.clone(),
+            authority: options.authority.clone(),
+            token_signer: Some(TokenSigner::new(move |token: &SecretToken| {
+                let SecretToken { namespace, secret, account, account_uid } = token;
+                signing.sign_secret_token(namespace, secret, account, account_uid)
+            })),
+        };
         loops.run(
             server,
             "system:kube-controller-manager",

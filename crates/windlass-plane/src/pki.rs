@@ -1,6 +1,7 @@
-//! The plane's certificates: a certificate authority, a serving certificate and the administrator's client certificate.
+//! The plane's certificates: a certificate authority, a serving certificate, the administrator's client certificate, and those
+//! of front proxies.
 //!
-//! They are stored in one directory as `ca`, `server` and `admin`, each as a `.crt` and a `.key` file in PEM (keys in
+//! They are stored in one directory as `ca`, `server`, `admin`, `front-proxy-ca` and `front-proxy-client`, each as a `.crt` and a `.key` file in PEM (keys in
 //! PKCS #8), so that other tools can issue more client certificates from the authority. Valid certificates are reused;
 //! a certificate that is missing, about to expire or does not cover the server's names is reissued. A file that is
 //! damaged or was not written by Windlass is never overwritten: loading fails and names the file.
@@ -15,7 +16,12 @@ use std::{
     time::Duration,
 };
 
-use rustls::{ServerConfig, pki_types::UnixTime, server::WebPkiClientVerifier, time_provider::TimeProvider};
+use rustls::{
+    ServerConfig,
+    pki_types::UnixTime,
+    server::{WebPkiClientVerifier, danger::ClientCertVerifier},
+    time_provider::TimeProvider,
+};
 use windlass::webhook::CertResolver;
 
 use crate::{
@@ -24,9 +30,11 @@ use crate::{
 };
 
 mod check;
+mod front_proxy;
 mod issue;
 mod stored;
 
+pub use self::front_proxy::{FRONT_PROXY_CLIENT, FrontProxy};
 use self::stored::{PairFiles, Verdict};
 
 /// Minimum remaining validity of a certificate; otherwise it is reissued.
@@ -68,7 +76,7 @@ pub enum PkiError {
     /// A certificate could not be issued.
     #[error("failed to issue certificate {name:?}")]
     Issue {
-        /// `ca`, `server` or `admin`.
+        /// `ca`, `server`, `admin` or one of front proxies.
         name: &'static str,
         /// The error of the certificate library.
         source: rcgen::Error,
@@ -88,6 +96,10 @@ impl PkiError {
             Self::Invalid { path, .. } => {
                 let directory = path.parent().unwrap_or(path).display();
                 match path.file_stem().and_then(|name| name.to_str()) {
+                    Some("front-proxy-ca") => Some(format!(
+                        "restore the file, or remove {directory}/front-proxy-ca.crt and {directory}/front-proxy-ca.key to recreate \
+                         the certificates of front proxies"
+                    )),
                     Some("ca") | None => Some(format!(
                         "restore the file, or remove {directory}/ca.crt and {directory}/ca.key to recreate all certificates: \
                          clients then need the new kubeconfig"
@@ -102,12 +114,13 @@ impl PkiError {
     }
 }
 
-/// The three certificates of a plane.
+/// The certificates of a plane.
 #[derive(Debug, Clone)]
 pub struct Pki {
     ca: CertificateAndKey,
     server: CertificateAndKey,
     admin: CertificateAndKey,
+    front_proxy: FrontProxy,
     expiry: AuthorityExpiry,
 }
 
@@ -157,7 +170,8 @@ impl Pki {
         let server = load_server(directory, &issuer, &names, now)?;
         let admin = load_admin(directory, &issuer, now)?;
         let expiry = check::expiry(&ca_files, &ca)?;
-        Ok(Self { ca, server, admin, expiry })
+        let front_proxy = FrontProxy::load_or_create(directory, now)?;
+        Ok(Self { ca, server, admin, front_proxy, expiry })
     }
 
     /// Reissues the serving and the client certificate if they are due, and loads those that someone has replaced in the
@@ -209,8 +223,13 @@ impl Pki {
         self.expiry
     }
 
-    /// Returns the TLS configuration of the server: HTTP/2 and HTTP/1.1, with optional client certificates, which must
-    /// be issued by the authority.
+    /// The certificates of front proxies.
+    pub fn front_proxy(&self) -> &FrontProxy {
+        &self.front_proxy
+    }
+
+    /// Returns the TLS configuration of a server: HTTP/2 and HTTP/1.1, with optional client certificates, which must be
+    /// issued by the authority.
     pub fn server_config(&self) -> Result<ServerConfig, PkiError> {
         let certificate = CertResolver::new();
         self.serve_with(&certificate)?;
@@ -234,6 +253,16 @@ impl Pki {
         .allow_unauthenticated()
         .build()
         .map_err(|error| PkiError::Tls(rustls::Error::General(error.to_string())))?;
+        self.server_config_with(certificate, verifier)
+    }
+
+    /// Returns the TLS configuration of a server whose certificate may change, with this verifier of client certificates.
+    pub(crate) fn server_config_with(
+        &self,
+        certificate: &CertResolver,
+        verifier: Arc<dyn ClientCertVerifier>,
+    ) -> Result<ServerConfig, PkiError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_details(provider, Arc::new(Clock))
             .with_safe_default_protocol_versions()
             .map_err(PkiError::Tls)?

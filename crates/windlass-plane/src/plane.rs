@@ -10,12 +10,16 @@ use std::{
 };
 
 use tokio::{net::TcpListener, sync::oneshot};
-use windlass_apiserver::{BuildError, Limits, Server, audit::AuditOptions};
+use windlass_apiserver::{
+    BuildError, Limits, Server,
+    audit::AuditOptions,
+    authentication::{AuthenticationError, AuthenticationOptions, RequestHeaderOptions},
+};
 use windlass_store::{EmbeddedOptions, EmbeddedStore, MemoryStore, Store};
 
 use crate::{
-    DataDirLock, LockError, LoopOptions, Loops, NodeOptions, Pki, PkiError, Processes, Runtime, Selection, files,
-    renewal::Renewal, token_key,
+    DataDirLock, FRONT_PROXY_CLIENT, LockError, LoopOptions, Loops, NodeOptions, Pki, PkiError, Processes, Runtime,
+    Selection, files, renewal::Renewal, token_key,
 };
 
 /// Name of the store's file.
@@ -65,6 +69,9 @@ pub struct PlaneOptions {
     pub controllers: Selection,
     /// The nodes to run.
     pub nodes: NodeOptions,
+    /// How clients are authenticated. The plane's own authority issues client certificates in addition to those given here,
+    /// and its authority of front proxies is used if no other is given.
+    pub authentication: AuthenticationOptions,
     /// The limits of the API server.
     pub limits: Limits,
     /// Which requests are audited, and where their events go; none by default.
@@ -86,6 +93,8 @@ impl PlaneOptions {
             old_definitions: true,
             controllers: Selection::all(),
             nodes: NodeOptions::default(),
+            // As with kubeadm: Secrets of this type are accepted as long as somebody creates them in kube-system.
+            authentication: AuthenticationOptions { bootstrap_tokens: true, ..AuthenticationOptions::default() },
             limits: Limits::default(),
             audit: None,
             drain: Duration::from_millis(500),
@@ -110,6 +119,9 @@ pub enum PlaneError {
     /// The certificates could not be loaded or issued.
     #[error(transparent)]
     Pki(#[from] PkiError),
+    /// Clients cannot be authenticated as configured.
+    #[error("failed to configure authentication")]
+    Authentication(#[from] AuthenticationError),
     /// The server could not listen on the address.
     #[error("failed to listen on {address}")]
     Listen {
@@ -215,7 +227,7 @@ impl PlaneError {
             Self::DataDirLost { .. } => Some("start it again; stop it before its data is deleted or moved".into()),
             Self::StoreFailed(_) => Some("check the disk, then start it again: acknowledged writes are kept".into()),
             Self::Audit(_) => Some("check the --audit-log and --audit-webhook options".into()),
-            Self::Server(_) | Self::Loop(_) | Self::Serve(_) => None,
+            Self::Authentication(_) | Self::Server(_) | Self::Loop(_) | Self::Serve(_) => None,
         }
     }
 }
@@ -260,12 +272,15 @@ impl Plane {
         }
         let pki_directory = directory.join("pki");
         let pki = Pki::load_or_create(&pki_directory, &names)?;
+        let authentication = authentication(options.authentication, &pki);
         let mut renewal = Renewal::new(pki, &pki_directory, names)?;
-        let tls = renewal.server_config()?;
+        let tls = renewal.server_config(authentication.certificate_verifier()?)?;
         let store = store.await?;
         let key = token_key::load_or_create(&pki_directory.join("sa.key"), is_new)?;
         let mut builder = Server::builder(store.clone())
             .old_definitions(options.old_definitions)
+            .authentication(authentication)
+            .service_accounts(provides_accounts(&options.controllers))
             .token_key(key)
             .limits(options.limits);
         let processes = match &options.nodes.runtime {
@@ -275,10 +290,7 @@ impl Plane {
         if let Some(processes) = &processes {
             tracing::warn!("{PROCESSES_ARE_NOT_ISOLATED}");
             processes.set_api_server(reached_at(listener.local_addr().map_err(listening)?));
-            // Programs find the server through their service account, if the loops that provide it run.
-            let given = ["serviceaccount-controller", "root-ca-certificate-publisher-controller"];
-            let accounts = given.iter().all(|name| options.controllers.contains(name));
-            builder = builder.pod_connections(processes.connections()).service_accounts(accounts);
+            builder = builder.pod_connections(processes.connections());
         }
         if let Some(audit) = options.audit {
             builder = builder.audit(audit);
@@ -368,6 +380,27 @@ impl Plane {
             }
         }
         outcome
+    }
+}
+
+/// Returns whether the loops run that provide the accounts and certificates of pods. Without them, pods have neither: no pod
+/// could be created where nobody creates the account `default`.
+fn provides_accounts(controllers: &Selection) -> bool {
+    let given = ["serviceaccount-controller", "root-ca-certificate-publisher-controller"];
+    given.iter().all(|name| controllers.contains(name))
+}
+
+/// Returns the options of authentication with the plane's own authorities.
+fn authentication(options: AuthenticationOptions, pki: &Pki) -> AuthenticationOptions {
+    let own = &pki.ca().certificate;
+    let proxies = || RequestHeaderOptions {
+        allowed_names: vec![FRONT_PROXY_CLIENT.to_owned()],
+        ..RequestHeaderOptions::new(pki.front_proxy().ca.certificate.clone())
+    };
+    AuthenticationOptions {
+        client_ca: Some(options.client_ca.map_or_else(|| own.clone(), |others| format!("{own}{others}"))),
+        request_header: Some(options.request_header.unwrap_or_else(proxies)),
+        ..options
     }
 }
 

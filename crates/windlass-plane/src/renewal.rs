@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use rustls::server::danger::ClientCertVerifier;
 use windlass::webhook::CertResolver;
 
 use crate::{
@@ -68,9 +69,13 @@ impl Renewal {
         &self.pki
     }
 
-    /// Returns a TLS configuration that presents the current certificate to each new connection.
-    pub(crate) fn server_config(&self) -> Result<Arc<rustls::ServerConfig>, PkiError> {
-        Ok(Arc::new(self.pki.server_config_of(&self.serving)?))
+    /// Returns a TLS configuration that presents the current certificate to each new connection, with this verifier of
+    /// client certificates.
+    pub(crate) fn server_config(
+        &self,
+        verifier: Arc<dyn ClientCertVerifier>,
+    ) -> Result<Arc<rustls::ServerConfig>, PkiError> {
+        Ok(Arc::new(self.pki.server_config_with(&self.serving, verifier)?))
     }
 
     /// Writes the kubeconfig for a server at this URL, and keeps it up to date from now on.

@@ -27,7 +27,7 @@ pub(crate) async fn token(call: &Call<'_>) -> Result<Answer> {
     let options = WriteOptions::parse(&call.query, WriteKind::Create)?;
     let mut review = decode_body(call, options.field_validation)?;
     managed_fields::track(call, &options, None, &mut review);
-    let spec = &mut review["spec"];
+    let spec = &review["spec"];
     let token = spec["token"].as_str().unwrap_or_default().to_owned();
     if token.is_empty() {
         return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
@@ -37,16 +37,8 @@ pub(crate) async fn token(call: &Call<'_>) -> Result<Answer> {
         Some(audiences) => audiences.iter().filter_map(Value::as_str).collect(),
         None => vec![ISSUER],
     };
-    let status = match call.server.user_of_token(&token, &audiences).await {
-        Ok((user, meant)) => {
-            // A valid token must not be visible in the answer.
-            spec.as_object_mut().map(|spec| spec.remove("token"));
-            let mut status = json!({"authenticated": true, "user": info(&user)});
-            if asked.is_some() {
-                status["audiences"] = meant.into();
-            }
-            status
-        }
+    let status = match call.server.review_token(&token, &audiences).await {
+        Ok((user, meant)) => json!({"authenticated": true, "user": info(&user), "audiences": meant}),
         Err(why) => json!({"user": {}, "error": why}),
     };
     review["status"] = status;

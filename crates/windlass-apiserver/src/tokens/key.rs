@@ -12,8 +12,8 @@ use ring::{
     },
 };
 use rustls::pki_types::pem::{PemObject as _, SectionKind};
+use serde::{Serialize, de::DeserializeOwned};
 
-use super::Claims;
 use crate::public_key::{
     KeyError, KeyType, PublicKey, der,
     jws::{Header, Jws, encode},
@@ -91,15 +91,20 @@ impl TokenKey {
     }
 
     /// Returns a token with these claims.
-    pub(crate) fn sign(&self, claims: &Claims) -> String {
+    pub(crate) fn sign(&self, claims: &impl Serialize) -> String {
         let header = Header::new(self.pair.algorithm(), &self.id);
         let signed = format!("{}.{}", encode(&header), encode(claims));
         let signature = URL_SAFE_NO_PAD.encode(self.pair.sign(signed.as_bytes()));
         format!("{signed}.{signature}")
     }
 
+    /// Returns whether one of these keys may have signed a token that names this key.
+    pub(crate) fn knows(&self, id: &str) -> bool {
+        id.is_empty() || self.public.iter().any(|(known, _)| known == id)
+    }
+
     /// Returns the claims of a token, if one of the keys has signed it: the one that it names, or any if it names none.
-    pub(crate) fn verify(&self, token: &str) -> Option<Claims> {
+    pub(crate) fn verify<T: DeserializeOwned>(&self, token: &str) -> Option<T> {
         let token = Jws::parse(token)?;
         let named = &token.header.kid;
         let keys = self.public.iter().filter(|(id, _)| named.is_empty() || id == named);

@@ -24,7 +24,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    async fn read(response: Response<Body>) -> Self {
+    pub(crate) async fn read(response: Response<Body>) -> Self {
         let (parts, body) = response.into_parts();
         let raw = match body.collect().await {
             Ok(body) => body.to_bytes(),

@@ -176,7 +176,10 @@ async fn responses_name_the_schema_and_level_of_the_request() {
     }
     let anonymous = Request::get(CONFIG_MAPS).body(Full::new(Bytes::new())).unwrap();
     let answer = client.server.clone().oneshot(anonymous).await.unwrap();
-    assert_eq!((answer.status().as_u16(), answer.headers().get(SCHEMA_UID)), (401, None));
+    assert_eq!(answer.status(), 403);
+    assert_eq!(answer.headers()[SCHEMA_UID], *global);
+    let rejected = client.ask(http::Method::GET, CONFIG_MAPS, &[("authorization", "Bearer x")], "").await;
+    assert_eq!((rejected.code, rejected.headers.get(SCHEMA_UID)), (401, None));
 }
 
 #[tokio::test]

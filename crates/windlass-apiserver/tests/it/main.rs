@@ -6,6 +6,7 @@ mod access;
 mod access_reviews;
 mod apply;
 mod audit;
+mod authentication;
 mod client;
 mod connections;
 mod conversions;

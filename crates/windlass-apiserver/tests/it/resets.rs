@@ -18,7 +18,6 @@ use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa
 use rustls::{
     RootCertStore,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName},
-    server::WebPkiClientVerifier,
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -27,6 +26,7 @@ use tokio::{
     sync::{Semaphore, oneshot},
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
+use windlass_apiserver::{Server, authentication::AuthenticationOptions};
 use windlass_store::{Entry, Error, ListOptions, Page, Revision, Store, Watch, memory::MemoryStore};
 
 use crate::{
@@ -87,15 +87,16 @@ impl Store for HeldStore {
     }
 }
 
-/// The TLS configurations of a server, and of a client that is its administrator.
-fn tls() -> (Arc<rustls::ServerConfig>, rustls::ClientConfig) {
+/// The authentication and the TLS configuration of a server, and that of a client that is its administrator.
+fn tls() -> (AuthenticationOptions, Arc<rustls::ServerConfig>, rustls::ClientConfig) {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let key = KeyPair::generate().unwrap();
-    let root = authority.self_signed(&key).unwrap().der().clone();
+    let root = authority.self_signed(&key).unwrap();
+    let options = AuthenticationOptions { client_ca: Some(root.pem()), ..AuthenticationOptions::default() };
     let issuer = Issuer::new(authority, key);
     let mut roots = RootCertStore::empty();
-    roots.add(root).unwrap();
+    roots.add(root.der().clone()).unwrap();
     let roots = Arc::new(roots);
     let issue = |name: &str, group: &str| -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
         let key = KeyPair::generate().unwrap();
@@ -107,12 +108,11 @@ fn tls() -> (Arc<rustls::ServerConfig>, rustls::ClientConfig) {
         (vec![certificate.der().clone()], PrivateKeyDer::try_from(key.serialize_der()).unwrap())
     };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone()).build().unwrap();
     let (chain, key) = issue("server", "servers");
     let mut server = rustls::ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .unwrap()
-        .with_client_cert_verifier(verifier)
+        .with_client_cert_verifier(options.certificate_verifier().unwrap())
         .with_single_cert(chain, key)
         .unwrap();
     server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -123,7 +123,7 @@ fn tls() -> (Arc<rustls::ServerConfig>, rustls::ClientConfig) {
         .with_root_certificates(roots)
         .with_client_auth_cert(chain, key)
         .unwrap();
-    (Arc::new(server), client)
+    (options, Arc::new(server), client)
 }
 
 async fn connect(address: SocketAddr, tls: &rustls::ClientConfig, protocol: &[u8]) -> TlsStream<TcpStream> {
@@ -218,8 +218,8 @@ async fn a_reset_while_a_write_is_queued_leaves_a_consistent_state() {
         arrived: Semaphore::new(0),
         released: Arc::new(Semaphore::new(0)),
     });
-    let client = Client::over(store.clone()).await;
-    let (server_tls, tls) = tls();
+    let (options, server_tls, tls) = tls();
+    let client = Client::of(Server::builder(store.clone()).authentication(options).build().await.unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();

@@ -99,14 +99,14 @@ async fn a_token_review_returns_the_user_of_the_token() {
     let made = token(&client, "bot", json!({"audiences": ["vault"]})).await.expect(201);
     let text = &made["status"]["token"];
     let known = review(json!({"token": text, "audiences": ["vault", "other"]})).await.expect(201);
-    assert_eq!(known["spec"], json!({"audiences": ["vault", "other"]}));
+    assert_eq!(known["spec"], json!({"token": text, "audiences": ["vault", "other"]}));
     assert_eq!((&known["status"]["authenticated"], &known["status"]["audiences"]), (&json!(true), &json!(["vault"])));
     assert_eq!(known["status"]["user"]["username"], "system:serviceaccount:default:bot");
     let meant_for_others = review(json!({"token": text})).await.expect(201);
     assert_eq!(
         meant_for_others["status"],
-        json!({"user": {}, "error": "token audiences [\"vault\"] is invalid for the target audiences \
-            [\"https://kubernetes.default.svc.cluster.local\"]"})
+        json!({"user": {}, "error": "[invalid bearer token, token audiences [\"vault\"] is invalid for the target \
+            audiences [\"https://kubernetes.default.svc.cluster.local\"]]"})
     );
     let garbage = review(json!({"token": "nonsense"})).await.expect(201);
     assert_eq!(garbage["status"], json!({"user": {}, "error": "invalid bearer token"}));

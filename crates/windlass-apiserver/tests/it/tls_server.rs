@@ -11,14 +11,13 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
     pki_types::{PrivateKeyDer, ServerName},
-    server::WebPkiClientVerifier,
 };
 use tokio::{
     net::{TcpListener, TcpStream},
     task::JoinSet,
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
-use windlass_apiserver::{Limits, Server};
+use windlass_apiserver::{Limits, Server, authentication::AuthenticationOptions};
 use windlass_store::memory::MemoryStore;
 
 /// Far more than anything here takes on any machine.
@@ -27,6 +26,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 type Frames = futures_util::stream::BoxStream<'static, Result<http_body::Frame<Bytes>, std::io::Error>>;
 /// The body of a request: bytes, or frames that the test sends.
 pub(crate) type RequestBody = Either<Full<Bytes>, StreamBody<Frames>>;
+
+/// A client certificate, and its issuer unless that is the server's authority.
+pub(crate) type ClientCertificate<'a> = (&'a CertificateParams, Option<&'a Issuer<'static, KeyPair>>);
 
 /// A serving server; stops at the end of the test.
 pub(crate) struct TlsServer {
@@ -45,22 +47,30 @@ pub(crate) struct Connected {
 
 impl TlsServer {
     pub(crate) async fn start(limits: Limits) -> Self {
-        let server = Server::builder(Arc::new(MemoryStore::new())).limits(limits).build().await.unwrap();
+        Self::start_with(limits, AuthenticationOptions::default()).await
+    }
+
+    /// Starts a server with these options, whose authority for client certificates is the one of the tests.
+    pub(crate) async fn start_with(limits: Limits, options: AuthenticationOptions) -> Self {
         let mut authority = CertificateParams::new(Vec::new()).unwrap();
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
         let mut roots = RootCertStore::empty();
-        roots.add(authority.self_signed(&key).unwrap().der().clone()).unwrap();
+        let root = authority.self_signed(&key).unwrap();
+        roots.add(root.der().clone()).unwrap();
+        let options = AuthenticationOptions { client_ca: Some(root.pem()), ..options };
+        let verifier = options.certificate_verifier().unwrap();
+        let builder = Server::builder(Arc::new(MemoryStore::new())).limits(limits).authentication(options);
+        let server = builder.build().await.unwrap();
         let issuer = Issuer::new(authority, key);
         let key = KeyPair::generate().unwrap();
         let certificate =
             CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots.clone()), provider.clone());
         let mut tls = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
-            .with_client_cert_verifier(verifier.allow_unauthenticated().build().unwrap())
+            .with_client_cert_verifier(verifier)
             .with_single_cert(vec![certificate.der().clone()], PrivateKeyDer::try_from(key.serialize_der()).unwrap())
             .unwrap();
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -79,17 +89,27 @@ impl TlsServer {
         for group in groups {
             params.distinguished_name.push(DnType::OrganizationName, *group);
         }
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        let mut tls = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        self.connect_with(Some((&params, None))).await
+    }
+
+    /// Opens a connection with a certificate, if any, of the server's authority or of another issuer.
+    async fn connect_with(&self, certificate: Option<ClientCertificate<'_>>) -> TlsStream<TcpStream> {
+        let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
-            .with_root_certificates(self.roots.clone())
-            .with_client_auth_cert(
-                vec![certificate.der().clone()],
-                PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
-            )
-            .unwrap();
+            .with_root_certificates(self.roots.clone());
+        let mut tls = match certificate {
+            None => builder.with_no_client_auth(),
+            Some((params, issuer)) => {
+                let key = KeyPair::generate().unwrap();
+                let certificate = params.clone().signed_by(&key, issuer.unwrap_or(&self.issuer)).unwrap();
+                let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+                let key = rustls::crypto::ring::sign::any_supported_type(&key).unwrap();
+                // Sent even if the server asks for certificates of other authorities.
+                let certified = rustls::sign::CertifiedKey::new(vec![certificate.der().clone()], key);
+                builder.with_client_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(certified)))
+            }
+        };
         tls.alpn_protocols = vec![b"h2".to_vec()];
         let stream = TcpStream::connect(self.address).await.unwrap();
         let name = ServerName::IpAddress(self.address.ip().into());
@@ -98,7 +118,16 @@ impl TlsServer {
 
     /// Opens an HTTP/2 connection with a certificate for a user.
     pub(crate) async fn http2(&self, user: &str, groups: &[&str]) -> Connected {
-        let stream = TokioIo::new(self.connect(user, groups).await);
+        Self::http2_over(self.connect(user, groups).await).await
+    }
+
+    /// Opens an HTTP/2 connection with a certificate, if any.
+    pub(crate) async fn http2_with(&self, certificate: Option<ClientCertificate<'_>>) -> Connected {
+        Self::http2_over(self.connect_with(certificate).await).await
+    }
+
+    async fn http2_over(stream: TlsStream<TcpStream>) -> Connected {
+        let stream = TokioIo::new(stream);
         let (requests, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
         let mut ended = JoinSet::new();
         ended.spawn(async move {
@@ -120,6 +149,21 @@ impl Connected {
         self.requests.ready().await?;
         let response = self.requests.send_request(request);
         tokio::time::timeout(PATIENCE, response).await.expect("a response in time")
+    }
+
+    /// Sends a POST and returns the response without its body.
+    pub(crate) async fn post(
+        &mut self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &'static str,
+    ) -> Response<Incoming> {
+        let mut request = Request::post(format!("https://127.0.0.1{path}")).header("content-type", "application/json");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let body = Either::Left(Full::new(Bytes::from_static(body.as_bytes())));
+        self.send(request.body(body).unwrap()).await.unwrap()
     }
 
     /// Sends a GET and returns the response without its body.

@@ -32,12 +32,12 @@ fn config_map(name: &str) -> ConfigMap {
 }
 
 #[tokio::test]
-async fn health_checks_are_public_and_the_api_needs_authentication() {
+async fn health_checks_are_public_and_the_api_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let up = Up::start(&folder.path().join("data"), &["--store", "memory"]);
     let anonymous = up.anonymous().await;
     assert_eq!(get(&anonymous, "/readyz").await, Ok("ok".into()));
-    assert_eq!(get(&anonymous, "/api").await, Err(401));
+    assert_eq!(get(&anonymous, "/api").await, Err(403));
     let admin = up.admin().await;
     assert_eq!(get(&admin, "/readyz").await, Ok("ok".into()));
     assert!(get(&admin, "/api").await.unwrap().contains("APIVersions"));

@@ -16,7 +16,7 @@ use crate::CertificateAndKey;
 
 use super::{
     AuthorityExpiry, PairFiles, PkiError, RENEW_BEFORE, Verdict,
-    issue::{AUTHORITY_NAME, CoveredName},
+    issue::{AUTHORITY_NAME, CoveredName, FRONT_PROXY_AUTHORITY_NAME},
 };
 
 const EXPIRES: &str = "it has expired or is about to";
@@ -145,7 +145,7 @@ pub(super) fn names_our_authority(pem: &str) -> bool {
 }
 
 fn is_our_name(name: &x509_parser::x509::X509Name<'_>) -> bool {
-    name.iter_common_name().any(|name| name.as_str().is_ok_and(|name| name == AUTHORITY_NAME))
+    name.iter_common_name().any(|name| name.as_str().is_ok_and(is_our_authority))
 }
 
 /// Parses a key that can sign certificates.
@@ -187,6 +187,10 @@ fn properties(path: &Path, certificate: &CertificateDer<'_>) -> Result<Propertie
         .map_err(|error| invalid(path, format!("is not a certificate: {error}")))?;
     let not_after = Duration::from_secs(parsed.validity().not_after.timestamp().try_into().unwrap_or(0));
     Ok(Properties { not_after, is_authority: parsed.is_ca(), is_ours: is_our_name(parsed.subject()) })
+}
+
+fn is_our_authority(name: &str) -> bool {
+    name == AUTHORITY_NAME || name == FRONT_PROXY_AUTHORITY_NAME
 }
 
 fn certificate(path: &Path, pem: &str) -> Result<CertificateDer<'static>, PkiError> {

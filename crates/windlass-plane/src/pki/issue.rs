@@ -8,7 +8,7 @@ use windlass_tls::{ca_params, leaf_params};
 
 use crate::CertificateAndKey;
 
-use super::{PkiError, check::Authority};
+use super::{PkiError, check::Authority, front_proxy::FRONT_PROXY_CLIENT};
 
 /// Names of the API server inside a cluster, and its addresses on any machine.
 const STANDING_NAMES: &[&str] = &[
@@ -24,6 +24,9 @@ const STANDING_NAMES: &[&str] = &[
 
 /// Common name of the authority.
 pub(super) const AUTHORITY_NAME: &str = "windlass-ca";
+
+/// Common name of the authority of front proxies.
+pub(super) const FRONT_PROXY_AUTHORITY_NAME: &str = "windlass-front-proxy-ca";
 
 /// The authority outlives the certificates that it issues.
 const AUTHORITY_LIFETIME: Duration = Duration::from_hours(10 * 365 * 24);
@@ -56,9 +59,23 @@ pub(super) fn authority(now: Duration) -> Result<CertificateAndKey, PkiError> {
 
 /// Creates an authority with the given key.
 pub(super) fn authority_of_key(key: KeyPair, now: Duration) -> Result<CertificateAndKey, PkiError> {
-    let certificate = ca_params(AUTHORITY_NAME, BasicConstraints::Unconstrained, now, now + AUTHORITY_LIFETIME)
+    named_authority("ca", AUTHORITY_NAME, key, now)
+}
+
+/// Creates an authority of front proxies.
+pub(super) fn front_proxy_authority(now: Duration) -> Result<CertificateAndKey, PkiError> {
+    named_authority("front-proxy-ca", FRONT_PROXY_AUTHORITY_NAME, new_key("front-proxy-ca")?, now)
+}
+
+fn named_authority(
+    name: &'static str,
+    common_name: &str,
+    key: KeyPair,
+    now: Duration,
+) -> Result<CertificateAndKey, PkiError> {
+    let certificate = ca_params(common_name, BasicConstraints::Unconstrained, now, now + AUTHORITY_LIFETIME)
         .and_then(|params| params.self_signed(&key))
-        .map_err(|source| PkiError::Issue { name: "ca", source })?;
+        .map_err(|source| PkiError::Issue { name, source })?;
     Ok(CertificateAndKey { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
@@ -80,6 +97,14 @@ pub(super) fn admin(authority: &Authority, now: Duration) -> Result<CertificateA
     params.distinguished_name.push(DnType::OrganizationName, "system:masters");
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     sign("admin", params, authority)
+}
+
+/// Issues the certificate with which the server is a front proxy of others.
+pub(super) fn front_proxy_client(authority: &Authority, now: Duration) -> Result<CertificateAndKey, PkiError> {
+    let name = "front-proxy-client";
+    let mut params = params(name, FRONT_PROXY_CLIENT, &[], now, authority.limit(now + LEAF_LIFETIME))?;
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    sign(name, params, authority)
 }
 
 fn new_key(name: &'static str) -> Result<KeyPair, PkiError> {

@@ -106,7 +106,7 @@ impl PairFiles {
         Ok(pair)
     }
 
-    fn read(&self) -> Result<(Contents, Contents), PkiError> {
+    pub(super) fn read(&self) -> Result<(Contents, Contents), PkiError> {
         let (certificate, key) = (read(&self.certificate)?, read(&self.key)?);
         if key != Contents::Missing {
             match files::close_to_others(&self.key) {
@@ -161,7 +161,8 @@ fn has_issued(directory: &Path) -> Result<bool, PkiError> {
     for entry in fs::read_dir(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name();
-        let is_ours = ["ca.crt", "ca.key", "sa.key"].iter().any(|own| name == *own);
+        let is_ours =
+            ["ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "sa.key"].iter().any(|own| name == *own);
         let is_leftover = Path::new(&name).extension().is_some_and(|extension| extension == "tmp");
         if !is_ours && !is_leftover && entry.metadata().map_err(failed)?.len() > 0 {
             return Ok(true);
@@ -170,6 +171,6 @@ fn has_issued(directory: &Path) -> Result<bool, PkiError> {
     Ok(false)
 }
 
-fn invalid(path: &Path, problem: impl Into<String>) -> PkiError {
+pub(super) fn invalid(path: &Path, problem: impl Into<String>) -> PkiError {
     PkiError::Invalid { path: path.to_owned(), problem: problem.into() }
 }

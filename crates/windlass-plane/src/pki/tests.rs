@@ -4,7 +4,18 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection, pk
 
 use super::*;
 
-const FILES: [&str; 6] = ["ca.crt", "ca.key", "server.crt", "server.key", "admin.crt", "admin.key"];
+const FILES: [&str; 10] = [
+    "ca.crt",
+    "ca.key",
+    "server.crt",
+    "server.key",
+    "admin.crt",
+    "admin.key",
+    "front-proxy-ca.crt",
+    "front-proxy-ca.key",
+    "front-proxy-client.crt",
+    "front-proxy-client.key",
+];
 const DAY: Duration = Duration::from_hours(24);
 
 fn folder() -> (tempfile::TempDir, PathBuf) {

@@ -1,0 +1,304 @@
+//! Authentication: who sent a request.
+//!
+//! The authenticators are asked in the order of kube-apiserver: a front proxy's headers, the client certificate, the bearer
+//! token, and the token in a WebSocket subprotocol. The first that knows the user decides. If none does, a request without
+//! credentials is anonymous, and one whose credentials were rejected is answered with 401.
+
+mod anonymous;
+mod bearer;
+mod bootstrap_token;
+mod certificate;
+mod csv;
+mod extensions;
+pub(crate) mod impersonation;
+mod legacy_tokens;
+pub(crate) mod names;
+mod publication;
+mod remembered;
+mod request_header;
+mod service_accounts;
+mod token_file;
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use http::{header, request::Parts};
+use rustls::{pki_types::CertificateDer, server::danger::ClientCertVerifier};
+
+use self::{
+    anonymous::Anonymous,
+    bearer::Bearer,
+    certificate::{ClientCertificates, RequestCertificate},
+    impersonation::Modes,
+    service_accounts::{Accepted, ServiceAccountTokens},
+};
+pub use self::{
+    anonymous::AnonymousOptions,
+    request_header::RequestHeaderOptions,
+    token_file::{TokenFile, TokenFileError},
+};
+pub(crate) use self::{certificate::ClientCertificate, extensions::TokenAuthenticators, publication::Publication};
+use crate::{
+    connections::Peer,
+    server::Inner,
+    status::{ApiError, Result},
+    storage::Storage,
+    tokens::ISSUER,
+    user::User,
+};
+
+/// The error for anything that is not a known token.
+const NO_TOKEN: &str = "invalid bearer token";
+
+/// The result of a token authenticator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Authenticated {
+    /// The user, without the group `system:authenticated`, which all users get.
+    pub user: User,
+    /// Those of the requested audiences that the token is for; `None` if the authenticator knows no audiences, and its
+    /// tokens are for this server.
+    pub audiences: Option<Vec<String>>,
+}
+
+/// Authenticates bearer tokens of one kind.
+pub(crate) trait TokenAuthenticator: Send + Sync {
+    /// Returns the user of a token that is meant for one of the audiences; `None` if the token is of another kind. The
+    /// error is logged and shown to users who may review tokens; other authenticators are asked nevertheless.
+    fn authenticate<'a>(
+        &'a self,
+        token: &'a str,
+        audiences: &'a [&'a str],
+    ) -> BoxFuture<'a, std::result::Result<Option<Authenticated>, String>>;
+}
+
+/// How clients are authenticated, in addition to the tokens of service accounts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuthenticationOptions {
+    /// Whether requests may be anonymous.
+    pub anonymous: AnonymousOptions,
+    /// The certificates of the authorities that issue client certificates, in PEM; without them, certificates of clients are
+    /// ignored.
+    pub client_ca: Option<String>,
+    /// A front proxy that names users in headers.
+    pub request_header: Option<RequestHeaderOptions>,
+    /// Static tokens.
+    pub token_file: Option<TokenFile>,
+    /// Whether Secrets in `kube-system` of the type `bootstrap.kubernetes.io/token` are accepted.
+    pub bootstrap_tokens: bool,
+}
+
+/// Why clients cannot be authenticated as configured.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthenticationError {
+    /// The certificates of authorities cannot be used.
+    #[error("invalid certificates of client authorities: {0}")]
+    Authority(String),
+}
+
+impl AuthenticationOptions {
+    /// Returns the verifier for the TLS configuration of [`Server::serve`](crate::Server::serve): it requests a client
+    /// certificate and accepts any, which the server then verifies.
+    ///
+    /// # Errors
+    /// If the authorities are not certificates.
+    pub fn certificate_verifier(&self) -> std::result::Result<Arc<dyn ClientCertVerifier>, AuthenticationError> {
+        let proxy = self.request_header.as_ref().map(|options| options.client_ca.as_str());
+        let authorities: Vec<&str> = self.client_ca.as_deref().into_iter().chain(proxy).collect();
+        Ok(Arc::new(RequestCertificate::new(&authorities)?))
+    }
+}
+
+/// The authenticators of a server.
+pub(crate) struct Authentication {
+    anonymous: Anonymous,
+    certificates: ClientCertificates,
+    token_file: TokenFile,
+    service_accounts: ServiceAccountTokens,
+    bootstrap_tokens: bool,
+    extensions: TokenAuthenticators,
+    pub(crate) impersonation: Modes,
+}
+
+/// The user that sent a request.
+pub(crate) struct Identified {
+    pub(crate) user: Arc<User>,
+    /// A warning for the client.
+    pub(crate) warning: Option<&'static str>,
+}
+
+impl Authentication {
+    pub(crate) fn new(
+        options: &AuthenticationOptions,
+        extensions: TokenAuthenticators,
+        storage: &Storage,
+    ) -> std::result::Result<Self, AuthenticationError> {
+        Ok(Self {
+            anonymous: Anonymous::new(options.anonymous.clone()),
+            certificates: ClientCertificates::new(options.client_ca.as_deref(), options.request_header.as_ref())?,
+            token_file: options.token_file.clone().unwrap_or_default(),
+            service_accounts: ServiceAccountTokens::new(storage),
+            bootstrap_tokens: options.bootstrap_tokens,
+            extensions,
+            impersonation: Modes::default(),
+        })
+    }
+
+    /// Verifies the client certificate of a new connection.
+    pub(crate) fn verify_certificate(
+        &self,
+        chain: Option<&[CertificateDer<'_>]>,
+        now: i64,
+    ) -> Option<ClientCertificate> {
+        self.certificates.verify(chain, now)
+    }
+}
+
+impl Inner {
+    /// Returns the user that sent a request.
+    pub(crate) async fn authenticate(self: &Arc<Self>, parts: &Parts, path: &str) -> Result<Identified> {
+        let mut errors = Vec::new();
+        let peer = parts.extensions.get::<Peer>();
+        if let Some(certificate) = peer.and_then(|peer| peer.certificate.as_ref()) {
+            match self.authentication.certificates.authenticate(certificate, &parts.headers) {
+                Ok(Some(user)) => return Ok(Identified { user, warning: None }),
+                Ok(None) => {}
+                Err(error) => errors.push(error),
+            }
+        }
+        let mut warning = None;
+        let headers = &parts.headers;
+        if headers.contains_key(header::AUTHORIZATION) || headers.contains_key(header::SEC_WEBSOCKET_PROTOCOL) {
+            // Boxed, so that requests without a token are not larger for it.
+            match Box::pin(self.request_token(parts, &mut warning)).await {
+                Ok(Some(user)) => {
+                    attribute(peer, &user)?;
+                    return Ok(Identified { user, warning });
+                }
+                Ok(None) => {}
+                Err(token_errors) => errors.extend(token_errors),
+            }
+        }
+        if !errors.is_empty() {
+            return Err(ApiError { cause: Some(aggregate(errors).into()), ..ApiError::unauthorized() });
+        }
+        let in_process = parts.extensions.get::<Arc<User>>().filter(|_| peer.is_none());
+        let user = in_process.cloned().or_else(|| self.authentication.anonymous.authenticate(path));
+        Ok(Identified { user: user.ok_or_else(ApiError::unauthorized)?, warning })
+    }
+
+    /// Returns the user of a request's token; `None` if it has no token.
+    async fn request_token(
+        self: &Arc<Self>,
+        parts: &Parts,
+        warning: &mut Option<&'static str>,
+    ) -> std::result::Result<Option<Arc<User>>, Vec<String>> {
+        let mut errors = Vec::new();
+        match Bearer::of(&parts.headers) {
+            Bearer::None => {}
+            Bearer::ExtraSpace => *warning = Some(bearer::EXTRA_SPACE),
+            Bearer::Token(token) => match self.token_user(token, &[ISSUER]).await {
+                Ok((user, _)) => return Ok(Some(user)),
+                Err(why) => errors.extend(why),
+            },
+        }
+        match bearer::subprotocol_token(&parts.headers) {
+            Ok(None) => {}
+            Ok(Some(token)) => match self.token_user(&token, &[ISSUER]).await {
+                Ok((user, _)) => return Ok(Some(user)),
+                Err(why) => errors.extend(why),
+            },
+            Err(why) => errors.push(why.to_owned()),
+        }
+        if errors.is_empty() { Ok(None) } else { Err(errors) }
+    }
+
+    /// Returns the user of a token that is meant for one of the audiences, and those that it is meant for. The errors may be
+    /// shown to users who may review tokens.
+    async fn token_user(
+        self: &Arc<Self>,
+        token: &str,
+        audiences: &[&str],
+    ) -> std::result::Result<Accepted, Vec<String>> {
+        let authentication = &self.authentication;
+        let for_server = audiences.contains(&ISSUER);
+        let own = || vec![ISSUER.to_owned()];
+        if let Some(user) = authentication.token_file.user(token).filter(|_| for_server) {
+            return Ok((user, own()));
+        }
+        let mut errors = Vec::new();
+        match self.service_account(token, audiences).await {
+            Ok(Some(accepted)) => return Ok(accepted),
+            Ok(None) => {}
+            Err(error) => errors.push(error),
+        }
+        if authentication.bootstrap_tokens && for_server {
+            let secrets = &authentication.service_accounts.secrets;
+            if let Some(user) = bootstrap_token::user(secrets, token, self.now()) {
+                return Ok((Arc::new(user), own()));
+            }
+        }
+        match authentication.extensions.authenticate(token, audiences).await {
+            Ok(Some(Authenticated { user, audiences: None })) if for_server => {
+                return Ok((Arc::new(user.authenticated()), own()));
+            }
+            Ok(Some(Authenticated { user, audiences: Some(meant) })) => {
+                return Ok((Arc::new(user.authenticated()), meant));
+            }
+            Ok(_) => {}
+            Err(more) => errors.extend(more),
+        }
+        if errors.is_empty() {
+            errors.push(NO_TOKEN.to_owned());
+        }
+        Err(errors)
+    }
+
+    /// Returns the user of a token for a TokenReview: of a request that has nothing but this token. The error is that of all
+    /// authenticators, as kube-apiserver words it.
+    pub(crate) async fn review_token(
+        self: &Arc<Self>,
+        token: &str,
+        audiences: &[&str],
+    ) -> std::result::Result<Accepted, String> {
+        match Bearer::parse(&format!("Bearer {token}")) {
+            Bearer::Token(token) => self.token_user(token, audiences).await.map_err(|errors| {
+                // The authenticator of the server's own requests knows no token of others.
+                aggregate(std::iter::once(NO_TOKEN.to_owned()).chain(errors))
+            }),
+            Bearer::None | Bearer::ExtraSpace => match self.authentication.anonymous.authenticate("") {
+                Some(user) => Ok((user, audiences.iter().map(|one| (*one).to_owned()).collect())),
+                None => Err(String::new()),
+            },
+        }
+    }
+}
+
+/// Counts the connection as one of the user whose token it sent; fails if the user has too many.
+fn attribute(peer: Option<&Peer>, user: &User) -> Result<()> {
+    match peer {
+        Some(peer) if !peer.has_owner() && !peer.connection.identify(Some(user)) => {
+            peer.connection.close();
+            Err(ApiError::too_many_requests(1))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Compares secrets in a time that does not depend on where they differ.
+fn same_secret(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |differences, (a, b)| differences | (a ^ b)) == 0
+}
+
+/// Joins errors to one, in the form of Go's aggregates: equal ones once, several in brackets.
+fn aggregate(errors: impl IntoIterator<Item = String>) -> String {
+    let mut distinct = Vec::<String>::new();
+    for error in errors {
+        if !distinct.contains(&error) {
+            distinct.push(error);
+        }
+    }
+    match &mut distinct[..] {
+        [one] => std::mem::take(one),
+        several => format!("[{}]", several.join(", ")),
+    }
+}
