@@ -5,6 +5,7 @@
 //! run the stages that `write` lists; reads are answered from the caches in `storage` with the bytes that were stored.
 
 pub mod admission;
+pub mod authentication;
 pub mod authorization;
 mod blocking;
 pub mod body;
