@@ -4,7 +4,9 @@
 //! token, and the token in a WebSocket subprotocol. The first that knows the user decides. If none does, a request without
 //! credentials is anonymous, and one whose credentials were rejected is answered with 401.
 
+pub mod jwt;
 pub(crate) mod tokens;
+pub mod webhook_token;
 
 use futures_util::future::BoxFuture;
 

@@ -124,7 +124,15 @@ impl Inner {
         match token {
             Some(token) => match self.user_of_token(token, &[tokens::ISSUER]).await {
                 Ok((user, _)) => Ok(Arc::new(user)),
-                Err(why) => Err(ApiError { cause: Some(why.into()), ..ApiError::unauthorized() }),
+                Err(why) => match self.token_authenticators.authenticate(token, &[tokens::ISSUER]).await {
+                    Ok(Some(found)) => {
+                        let mut user = found.user;
+                        user.groups.push("system:authenticated".to_owned());
+                        Ok(Arc::new(user))
+                    }
+                    Ok(None) => Err(ApiError { cause: Some(why.into()), ..ApiError::unauthorized() }),
+                    Err(errors) => Err(ApiError { cause: Some(errors.join(", ").into()), ..ApiError::unauthorized() }),
+                },
             },
             None => Err(ApiError::unauthorized()),
         }

@@ -21,6 +21,12 @@ use crate::{
         Admission, CertificateSubject, ClaimResize, DefaultIngressClass, DefaultStorageClass, LimitRanger,
         NamespaceLifecycle, PodDefaults, RoleEscalation, ServiceAccounts, StorageProtection,
     },
+    authentication::{
+        TokenAuthenticator,
+        jwt::{JwtAuthenticator, JwtOptions, configuration::ConfigurationError},
+        tokens::TokenAuthenticators,
+        webhook_token::{KubeconfigError, WebhookTokenAuthenticator, WebhookTokenOptions},
+    },
     authorization::{Attributes, Authorizer, Decision, MastersOnly, rbac::Rbac},
     body::Body,
     bootstrap, compaction,
@@ -34,7 +40,7 @@ use crate::{
     registry::Registry,
     repair,
     storage::Storage,
-    tokens::TokenKey,
+    tokens::{ISSUER, TokenKey},
     upload::UploadBudget,
     user::User,
     webhooks::{EndpointSlices, ServiceResolver, Webhooks},
@@ -59,6 +65,8 @@ pub(crate) struct Inner {
     pub(crate) storage: Arc<Storage>,
     pub(crate) registry: ArcSwap<Registry>,
     pub(crate) definitions: Definitions,
+    pub(crate) token_authenticators: TokenAuthenticators,
+    pub(crate) jwt: Option<Arc<JwtAuthenticator>>,
     pub(crate) authorizer: Box<dyn Authorizer>,
     pub(crate) rbac: Arc<Rbac>,
     pub(crate) admission: Vec<Box<dyn Admission>>,
@@ -88,6 +96,8 @@ impl Drop for Inner {
 pub struct ServerBuilder {
     store: Arc<dyn Store>,
     authorizer: Option<Box<dyn Authorizer>>,
+    jwt: Option<JwtOptions>,
+    token_webhook: Option<WebhookTokenOptions>,
     admission: Vec<Box<dyn Admission>>,
     old_definitions: bool,
     pod_connections: Option<Arc<dyn PodConnections>>,
@@ -103,6 +113,12 @@ pub enum BuildError {
     /// The store could not be loaded.
     #[error("failed to load the store")]
     Load(#[source] windlass_store::Error),
+    /// The configuration of issuers of JSON web tokens cannot be used.
+    #[error(transparent)]
+    Jwt(#[from] ConfigurationError),
+    /// The webhook that authenticates tokens cannot be used.
+    #[error(transparent)]
+    TokenWebhook(#[from] KubeconfigError),
     /// An object that every cluster has could not be created.
     #[error("failed to create {what}: {message}")]
     Bootstrap {
@@ -119,6 +135,8 @@ impl Server {
         ServerBuilder {
             store,
             authorizer: None,
+            jwt: None,
+            token_webhook: None,
             admission: Vec::new(),
             old_definitions: true,
             pod_connections: None,
@@ -165,6 +183,21 @@ impl Server {
 }
 
 impl ServerBuilder {
+    /// Sets the issuers of JSON web tokens. The server does not wait for them: their tokens are valid once their keys are
+    /// loaded.
+    #[must_use]
+    pub fn jwt(mut self, options: JwtOptions) -> Self {
+        self.jwt = Some(options);
+        self
+    }
+
+    /// Sets the webhook that authenticates tokens which no other authenticator knows.
+    #[must_use]
+    pub fn token_webhook(mut self, options: WebhookTokenOptions) -> Self {
+        self.token_webhook = Some(options);
+        self
+    }
+
     /// Replaces the authorizer. By default, members of `system:masters` may do everything ([`MastersOnly`]), and others
     /// what roles allow.
     #[must_use]
@@ -265,7 +298,15 @@ impl ServerBuilder {
         let flow_control = Arc::new(FlowControl::new(&storage, &self.limits));
         let rbac = Rbac::new(&storage);
         let authorizer = self.authorizer.unwrap_or_else(|| default_authorizer(&rbac));
+        let jwt = self.jwt.map(|options| JwtAuthenticator::start(options, &[ISSUER])).transpose()?.map(Arc::new);
+        let token_webhook =
+            self.token_webhook.map(|options| WebhookTokenAuthenticator::new(&options, &[ISSUER])).transpose()?;
+        let mut token_authenticators: Vec<Arc<dyn TokenAuthenticator>> = Vec::new();
+        token_authenticators.extend(jwt.clone().map(|jwt| jwt as Arc<dyn TokenAuthenticator>));
+        token_authenticators.extend(token_webhook.map(|webhook| Arc::new(webhook) as Arc<dyn TokenAuthenticator>));
         let inner = Inner {
+            token_authenticators: TokenAuthenticators::new(token_authenticators),
+            jwt,
             storage,
             registry: ArcSwap::from_pointee(registry),
             definitions: Definitions::default(),

@@ -2,6 +2,7 @@
 
 pub(crate) mod background;
 mod limits;
+mod oidc;
 
 use std::{
     env, fs, io,
@@ -85,6 +86,8 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
     #[command(flatten)]
+    oidc: oidc::OidcArgs,
+    #[command(flatten)]
     limits: limits::LimitArgs,
 }
 
@@ -137,6 +140,8 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
         old_definitions: !args.no_v1beta1_crds,
         controllers,
         nodes,
+        jwt: args.oidc.jwt()?,
+        token_webhook: args.oidc.token_webhook()?,
         limits: args.limits.limits(),
         ..PlaneOptions::new(&data_dir)
     };

@@ -10,7 +10,10 @@ use std::{
 };
 
 use tokio::{net::TcpListener, sync::oneshot};
-use windlass_apiserver::{Limits, Server};
+use windlass_apiserver::{
+    Limits, Server,
+    authentication::{jwt::JwtOptions, webhook_token::WebhookTokenOptions},
+};
 use windlass_store::{EmbeddedOptions, EmbeddedStore, MemoryStore, Store};
 
 use crate::{
@@ -65,6 +68,10 @@ pub struct PlaneOptions {
     pub controllers: Selection,
     /// The nodes to run.
     pub nodes: NodeOptions,
+    /// Issuers of JSON web tokens that are accepted.
+    pub jwt: Option<JwtOptions>,
+    /// A webhook that authenticates tokens.
+    pub token_webhook: Option<WebhookTokenOptions>,
     /// The limits of the API server.
     pub limits: Limits,
     /// How long requests in flight may take to finish when the plane stops.
@@ -84,6 +91,8 @@ impl PlaneOptions {
             old_definitions: true,
             controllers: Selection::all(),
             nodes: NodeOptions::default(),
+            jwt: None,
+            token_webhook: None,
             limits: Limits::default(),
             drain: Duration::from_millis(500),
         }
@@ -261,6 +270,12 @@ impl Plane {
             .old_definitions(options.old_definitions)
             .token_key(key)
             .limits(options.limits);
+        if let Some(jwt) = options.jwt {
+            builder = builder.jwt(jwt);
+        }
+        if let Some(webhook) = options.token_webhook {
+            builder = builder.token_webhook(webhook);
+        }
         let processes = match &options.nodes.runtime {
             Runtime::Processes(processes) => Some(processes.clone()),
             Runtime::Simulated => None,

@@ -1,4 +1,4 @@
-//! Trust in webhooks: only certificates that the CA bundle vouches for.
+//! Trust in webhooks and other servers: only certificates that a CA bundle, or the system, vouches for.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use rustls::{
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
         verify_server_name,
     },
+    crypto::CryptoProvider,
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject as _},
     server::ParsedCertificate,
 };
@@ -34,18 +35,27 @@ pub(super) fn config(ca_bundle: &str) -> Result<ClientConfig, String> {
     if added == 0 {
         return Err(rejected("failed to parse certificate: x509: malformed certificate"));
     }
-    let roots = WebPkiServerVerifier::builder_with_provider(roots.into(), provider).build();
-    let roots = roots.map_err(|error| rejected(&error.to_string()))?;
-    let verifier = Arc::new(Trust { roots, bundle });
-    Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
+    let verifier = Trust::new(roots, bundle, provider).map_err(|error| rejected(&error))?;
+    Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())
 }
 
 /// Trusts certificates that the bundle has signed and, as Go does, certificates that are in the bundle: self-signed
 /// ones are often marked as authorities, which webpki does not accept from a server.
 #[derive(Debug)]
-struct Trust {
+pub(super) struct Trust {
     roots: Arc<WebPkiServerVerifier>,
     bundle: Vec<CertificateDer<'static>>,
+}
+
+impl Trust {
+    pub(super) fn new(
+        roots: RootCertStore,
+        bundle: Vec<CertificateDer<'static>>,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Self, String> {
+        let roots = WebPkiServerVerifier::builder_with_provider(roots.into(), provider).build();
+        Ok(Self { roots: roots.map_err(|error| error.to_string())?, bundle })
+    }
 }
 
 impl ServerCertVerifier for Trust {
