@@ -11,6 +11,7 @@ mod certificate;
 mod csv;
 mod extensions;
 pub(crate) mod impersonation;
+pub mod jwt;
 mod legacy_tokens;
 pub(crate) mod names;
 mod publication;
@@ -18,6 +19,7 @@ mod remembered;
 mod request_header;
 mod service_accounts;
 mod token_file;
+pub mod webhook_token;
 
 use std::sync::Arc;
 

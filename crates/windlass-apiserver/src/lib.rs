@@ -22,6 +22,7 @@ mod endpoint;
 mod flow_control;
 mod handle;
 mod health;
+pub(crate) mod kubeconfig;
 mod limits;
 mod meta;
 mod metrics;

@@ -111,6 +111,9 @@ impl Metrics {
         let _ = writeln!(out, "windlass_rejected_request_bodies_total {rejected}");
         server.flow_control.render(&mut out);
         server.audit.render(&mut out);
+        if let Some(jwt) = &server.jwt {
+            jwt.render(&mut out);
+        }
         out += "# HELP windlass_store_revision Newest revision in the caches.\n";
         out += "# TYPE windlass_store_revision gauge\n";
         let _ = writeln!(out, "windlass_store_revision {}", server.storage.applied());

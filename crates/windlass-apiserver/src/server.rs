@@ -23,8 +23,10 @@ use crate::{
     },
     audit::{Audit, AuditError, AuditOptions},
     authentication::{
-        Authentication, AuthenticationError, AuthenticationOptions, Publication, TokenAuthenticator,
+        AnonymousOptions, Authentication, AuthenticationError, AuthenticationOptions, Publication, TokenAuthenticator,
         TokenAuthenticators,
+        jwt::{JwtAuthenticator, JwtOptions, configuration::ConfigurationError},
+        webhook_token::{KubeconfigError, WebhookTokenAuthenticator, WebhookTokenOptions},
     },
     authorization::{Attributes, Authorizer, Decision, MastersOnly, rbac::Rbac},
     body::Body,
@@ -39,7 +41,7 @@ use crate::{
     registry::Registry,
     repair,
     storage::Storage,
-    tokens::{LEGACY_ISSUER, LegacyClaims, TokenKey},
+    tokens::{ISSUER, LEGACY_ISSUER, LegacyClaims, TokenKey},
     upload::UploadBudget,
     user::User,
     webhooks::{EndpointSlices, ServiceResolver, Webhooks},
@@ -65,6 +67,7 @@ pub(crate) struct Inner {
     pub(crate) registry: ArcSwap<Registry>,
     pub(crate) definitions: Definitions,
     pub(crate) authentication: Authentication,
+    pub(crate) jwt: Option<Arc<JwtAuthenticator>>,
     pub(crate) authorizer: Box<dyn Authorizer>,
     pub(crate) rbac: Arc<Rbac>,
     pub(crate) admission: Vec<Box<dyn Admission>>,
@@ -95,8 +98,9 @@ impl Drop for Inner {
 pub struct ServerBuilder {
     store: Arc<dyn Store>,
     authentication: AuthenticationOptions,
-    token_authenticators: Vec<Arc<dyn TokenAuthenticator>>,
     authorizer: Option<Box<dyn Authorizer>>,
+    jwt: Option<JwtOptions>,
+    token_webhook: Option<WebhookTokenOptions>,
     admission: Vec<Box<dyn Admission>>,
     old_definitions: bool,
     pod_connections: Option<Arc<dyn PodConnections>>,
@@ -119,6 +123,12 @@ pub enum BuildError {
     /// Clients cannot be authenticated as configured.
     #[error("failed to configure authentication")]
     Authentication(#[from] AuthenticationError),
+    /// The configuration of issuers of JSON web tokens cannot be used.
+    #[error(transparent)]
+    Jwt(#[from] ConfigurationError),
+    /// The webhook that authenticates tokens cannot be used.
+    #[error(transparent)]
+    TokenWebhook(#[from] KubeconfigError),
     /// An object that every cluster has could not be created.
     #[error("failed to create {what}: {message}")]
     Bootstrap {
@@ -135,8 +145,9 @@ impl Server {
         ServerBuilder {
             store,
             authentication: AuthenticationOptions::default(),
-            token_authenticators: Vec::new(),
             authorizer: None,
+            jwt: None,
+            token_webhook: None,
             admission: Vec::new(),
             old_definitions: true,
             pod_connections: None,
@@ -210,11 +221,22 @@ impl ServerBuilder {
         self
     }
 
-    /// Adds an authenticator of bearer tokens, which is asked after the server's own and those that were added before.
+    /// Sets the issuers of JSON web tokens, and replaces the options of anonymous requests if the configuration has any. The
+    /// server does not wait for issuers: their tokens are valid once their keys are loaded.
     #[must_use]
-    #[allow(dead_code, reason = "JWT issuers and webhooks are added with it")]
-    pub(crate) fn token_authenticator(mut self, authenticator: Arc<dyn TokenAuthenticator>) -> Self {
-        self.token_authenticators.push(authenticator);
+    pub fn jwt(mut self, options: JwtOptions) -> Self {
+        if let Some(anonymous) = &options.configuration.anonymous {
+            let paths = anonymous.conditions.iter().map(|condition| condition.path.clone()).collect();
+            self.authentication.anonymous = AnonymousOptions { enabled: anonymous.enabled, paths };
+        }
+        self.jwt = Some(options);
+        self
+    }
+
+    /// Sets the webhook that authenticates tokens which no other authenticator knows.
+    #[must_use]
+    pub fn token_webhook(mut self, options: WebhookTokenOptions) -> Self {
+        self.token_webhook = Some(options);
         self
     }
 
@@ -325,11 +347,18 @@ impl ServerBuilder {
         let webhooks = Webhooks::new(&storage, resolver);
         let flow_control = Arc::new(FlowControl::new(&storage, &self.limits));
         let publication = Publication::of(&self.authentication, &storage)?;
-        let tokens = TokenAuthenticators::new(self.token_authenticators);
-        let authentication = Authentication::new(&self.authentication, tokens, &storage)?;
         let rbac = Rbac::new(&storage);
         let authorizer = self.authorizer.unwrap_or_else(|| default_authorizer(&rbac));
+        let jwt = self.jwt.map(|options| JwtAuthenticator::start(options, &[ISSUER])).transpose()?.map(Arc::new);
+        let token_webhook =
+            self.token_webhook.map(|options| WebhookTokenAuthenticator::new(&options, &[ISSUER])).transpose()?;
+        let mut token_authenticators: Vec<Arc<dyn TokenAuthenticator>> = Vec::new();
+        token_authenticators.extend(jwt.clone().map(|jwt| jwt as Arc<dyn TokenAuthenticator>));
+        token_authenticators.extend(token_webhook.map(|webhook| Arc::new(webhook) as Arc<dyn TokenAuthenticator>));
+        let tokens = TokenAuthenticators::new(token_authenticators);
+        let authentication = Authentication::new(&self.authentication, tokens, &storage)?;
         let inner = Inner {
+            jwt,
             storage,
             registry: ArcSwap::from_pointee(registry),
             definitions: Definitions::default(),

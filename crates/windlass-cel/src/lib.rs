@@ -4,6 +4,7 @@
 //! Pure: no tokio, no network, no disk.
 
 pub mod ast;
+pub mod authentication;
 pub mod checker;
 pub mod cost;
 pub mod declarations;

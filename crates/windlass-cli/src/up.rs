@@ -4,6 +4,7 @@ mod audit;
 mod authentication;
 pub(crate) mod background;
 mod limits;
+mod oidc;
 
 use std::{
     env, fs, io,
@@ -91,6 +92,8 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     authentication: authentication::AuthenticationArgs,
     #[command(flatten)]
+    oidc: oidc::OidcArgs,
+    #[command(flatten)]
     limits: limits::LimitArgs,
 }
 
@@ -144,6 +147,8 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
         controllers,
         nodes,
         authentication: args.authentication.options()?,
+        jwt: args.oidc.jwt()?,
+        token_webhook: args.oidc.token_webhook()?,
         limits: args.limits.limits(),
         audit: args.audit.options()?,
         ..PlaneOptions::new(&data_dir)

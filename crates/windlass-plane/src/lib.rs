@@ -38,7 +38,11 @@ pub use pki::{FRONT_PROXY_CLIENT, FrontProxy, Pki, PkiError, authority_expires};
 pub use plane::{Plane, PlaneError, PlaneOptions, StoreKind};
 pub use windlass_apiserver::{
     Limits, audit,
-    authentication::{AnonymousOptions, AuthenticationOptions, RequestHeaderOptions, TokenFile, TokenFileError},
+    authentication::{
+        AnonymousOptions, AuthenticationOptions, RequestHeaderOptions, TokenFile, TokenFileError,
+        jwt::{self, JwtOptions},
+        webhook_token::{TokenReviewVersion, WebhookTokenOptions},
+    },
     authorization::Permission,
 };
 pub use windlass_loops::{CertificateAndKey, Selection, UnknownLoop};

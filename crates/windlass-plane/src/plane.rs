@@ -13,7 +13,10 @@ use tokio::{net::TcpListener, sync::oneshot};
 use windlass_apiserver::{
     BuildError, Limits, Server,
     audit::AuditOptions,
-    authentication::{AuthenticationError, AuthenticationOptions, RequestHeaderOptions},
+    authentication::{
+        AuthenticationError, AuthenticationOptions, RequestHeaderOptions, jwt::JwtOptions,
+        webhook_token::WebhookTokenOptions,
+    },
 };
 use windlass_store::{EmbeddedOptions, EmbeddedStore, MemoryStore, Store};
 
@@ -72,6 +75,10 @@ pub struct PlaneOptions {
     /// How clients are authenticated. The plane's own authority issues client certificates in addition to those given here,
     /// and its authority of front proxies is used if no other is given.
     pub authentication: AuthenticationOptions,
+    /// Issuers of JSON web tokens that are accepted.
+    pub jwt: Option<JwtOptions>,
+    /// A webhook that authenticates tokens.
+    pub token_webhook: Option<WebhookTokenOptions>,
     /// The limits of the API server.
     pub limits: Limits,
     /// Which requests are audited, and where their events go; none by default.
@@ -95,6 +102,8 @@ impl PlaneOptions {
             nodes: NodeOptions::default(),
             // As with kubeadm: Secrets of this type are accepted as long as somebody creates them in kube-system.
             authentication: AuthenticationOptions { bootstrap_tokens: true, ..AuthenticationOptions::default() },
+            jwt: None,
+            token_webhook: None,
             limits: Limits::default(),
             audit: None,
             drain: Duration::from_millis(500),
@@ -283,6 +292,12 @@ impl Plane {
             .service_accounts(provides_accounts(&options.controllers))
             .token_key(key)
             .limits(options.limits);
+        if let Some(jwt) = options.jwt {
+            builder = builder.jwt(jwt);
+        }
+        if let Some(webhook) = options.token_webhook {
+            builder = builder.token_webhook(webhook);
+        }
         let processes = match &options.nodes.runtime {
             Runtime::Processes(processes) => Some(processes.clone()),
             Runtime::Simulated => None,

@@ -7,15 +7,20 @@ use kube::{
     discovery::{Scope, pinned_kind},
 };
 use serde_json::Value;
-use windlass_plane::Stages;
+use windlass_plane::{Stages, jwt::configuration::AuthenticationConfiguration};
 use windlass_testing::TestPlane;
 
 use windlass_book::page::{Page, pages};
 
 /// Manifests for other programs or for a cluster with more CRDs; the second version exists only in the reader's
 /// project.
-const ELSEWHERE: &[&str] =
-    &["kustomize.config.k8s.io", "monitoring.coreos.com", "stable.example.com/v2", "windlass.dev"];
+const ELSEWHERE: &[&str] = &[
+    "apiserver.config.k8s.io",
+    "kustomize.config.k8s.io",
+    "monitoring.coreos.com",
+    "stable.example.com/v2",
+    "windlass.dev",
+];
 
 #[tokio::test]
 async fn manifests_are_accepted_by_a_plane() {
@@ -30,6 +35,11 @@ async fn manifests_are_accepted_by_a_plane() {
                 let version = document["apiVersion"].as_str().unwrap_or_default().to_owned();
                 if document["kind"] == "Stage" {
                     Stages::parse(&text).unwrap_or_else(|error| panic!("{place}: {error}"));
+                }
+                if document["kind"] == "AuthenticationConfiguration" {
+                    let parsed = AuthenticationConfiguration::parse(text.as_bytes());
+                    let valid = parsed.and_then(|configuration| configuration.validate(&[]));
+                    valid.unwrap_or_else(|error| panic!("{place}: {error}"));
                 }
                 if !version.is_empty() && !ELSEWHERE.iter().any(|group| version.starts_with(group)) {
                     if plane.is_none() {

@@ -1,6 +1,7 @@
 //! Calls a webhook: one POST over TLS, on a pooled connection, with errors in the words of client-go.
 
 mod dial;
+mod remote;
 pub(crate) mod trust;
 mod words;
 
@@ -20,6 +21,7 @@ use serde_json::Value;
 use windlass_schema::{go_url, json, yaml};
 
 use self::dial::{Dial, Service};
+pub(crate) use self::remote::{Fetch, Identity, Remote, Tls, authorities};
 use super::resolver::ServiceResolver;
 
 /// The largest accepted response.

@@ -114,7 +114,8 @@ async fn respond(
     request: Request<Incoming>,
 ) -> Response<Full<Bytes>> {
     let path = request.uri().path_and_query().unwrap().to_string();
-    let review: Value = serde_json::from_slice(&request.collect().await.unwrap().to_bytes()).unwrap();
+    // A GET has no body.
+    let review = serde_json::from_slice(&request.collect().await.unwrap().to_bytes()).unwrap_or(Value::Null);
     let (code, body) = answer(path.split('?').next().unwrap_or_default(), &review);
     seen.lock().push((path, review));
     let response = Response::builder().status(code).header("content-type", "application/json");

@@ -1,4 +1,4 @@
-//! Trust in webhooks: only certificates that the CA bundle vouches for.
+//! Trust in webhooks and other servers: only certificates that a CA bundle, or the system, vouches for.
 
 use std::sync::Arc;
 
@@ -41,17 +41,26 @@ pub(crate) fn verifier(pem: &[u8], provider: Arc<CryptoProvider>) -> Result<Arc<
     if added == 0 {
         return Err(rejected("failed to parse certificate: x509: malformed certificate"));
     }
-    let roots = WebPkiServerVerifier::builder_with_provider(roots.into(), provider).build();
-    let roots = roots.map_err(|error| rejected(&error.to_string()))?;
-    Ok(Arc::new(Trust { roots, bundle }))
+    Ok(Arc::new(Trust::new(roots, bundle, provider).map_err(|error| rejected(&error))?))
 }
 
 /// Trusts certificates that the bundle has signed and, as Go does, certificates that are in the bundle: self-signed
 /// ones are often marked as authorities, which webpki does not accept from a server.
 #[derive(Debug)]
-struct Trust {
+pub(super) struct Trust {
     roots: Arc<WebPkiServerVerifier>,
     bundle: Vec<CertificateDer<'static>>,
+}
+
+impl Trust {
+    pub(super) fn new(
+        roots: RootCertStore,
+        bundle: Vec<CertificateDer<'static>>,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Self, String> {
+        let roots = WebPkiServerVerifier::builder_with_provider(roots.into(), provider).build();
+        Ok(Self { roots: roots.map_err(|error| error.to_string())?, bundle })
+    }
 }
 
 impl ServerCertVerifier for Trust {

@@ -1,0 +1,157 @@
+//! Reloads the configuration file when it changes.
+
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+    sync::atomic::{AtomicI64, AtomicU64, Ordering},
+    time::Duration,
+};
+
+use tokio::io::AsyncReadExt as _;
+use windlass_schema::field::{ErrorList, FieldError, Path as FieldPath};
+
+use super::{
+    Shared, activate,
+    configuration::{AuthenticationConfiguration, ConfigurationError, MAX_FILE},
+};
+
+/// How often the file is read.
+const EVERY: Duration = Duration::from_secs(5);
+/// How long the issuers of a new configuration may take to answer.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+
+/// Counters of reloads.
+#[derive(Default)]
+pub(super) struct Reloads {
+    success: Outcome,
+    failure: Outcome,
+}
+
+#[derive(Default)]
+struct Outcome {
+    count: AtomicU64,
+    last: AtomicI64,
+}
+
+impl Outcome {
+    fn record(&self) {
+        self.last.store(windlass_clock::now().as_second(), Ordering::Relaxed);
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Reloads {
+    /// Writes the metrics under kube-apiserver's names.
+    pub(super) fn render(&self, out: &mut String) {
+        const PREFIX: &str = "apiserver_authentication_config_controller_automatic_reload";
+        let outcomes = [("success", &self.success), ("failure", &self.failure)];
+        let seen = outcomes.map(|(status, outcome)| (status, outcome, outcome.count.load(Ordering::Relaxed)));
+        let _ = writeln!(out, "# HELP {PREFIX}s_total Reloads of the authentication configuration by status.");
+        let _ = writeln!(out, "# TYPE {PREFIX}s_total counter");
+        for (status, _, count) in seen {
+            let _ = writeln!(out, "{PREFIX}s_total{{status=\"{status}\"}} {count}");
+        }
+        let _ = writeln!(out, "# HELP {PREFIX}_last_timestamp_seconds Time of the last reload by status.");
+        let _ = writeln!(out, "# TYPE {PREFIX}_last_timestamp_seconds gauge");
+        for (status, outcome, _) in seen.iter().filter(|(_, _, count)| *count > 0) {
+            let last = outcome.last.load(Ordering::Relaxed);
+            let _ = writeln!(out, "{PREFIX}_last_timestamp_seconds{{status=\"{status}\"}} {last}");
+        }
+    }
+}
+
+/// Why a file was not loaded.
+enum Failure {
+    /// It will not succeed until the file changes.
+    Permanent(ConfigurationError),
+    /// It may succeed later.
+    Transient(String),
+}
+
+/// Reads the file again and again, and replaces the issuers if it has changed. An unusable file changes nothing.
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    file: PathBuf,
+    initial: AuthenticationConfiguration,
+    reserved: Vec<String>,
+) {
+    let reserved: Vec<&str> = reserved.iter().map(String::as_str).collect();
+    let anonymous = initial.anonymous.clone();
+    // The contents that were handled last; unknown at first, because the file may have changed since it was loaded.
+    let mut handled: Option<Vec<u8>> = None;
+    loop {
+        tokio::time::sleep(EVERY).await;
+        let contents = match read(&file).await {
+            Ok(contents) if handled.as_ref() == Some(&contents) => continue,
+            Ok(contents) => contents,
+            Err(error) => {
+                tracing::error!(file = %file.display(), %error, "failed to read the authentication configuration");
+                shared.reloads.failure.record();
+                continue;
+            }
+        };
+        let parsed = AuthenticationConfiguration::parse(&contents);
+        if handled.is_none() && parsed.as_ref() == Ok(&initial) {
+            handled = Some(contents);
+            continue;
+        }
+        let loaded = match parsed.map_err(Failure::Permanent) {
+            Ok(configuration) if configuration.anonymous == anonymous => load(&shared, &configuration, &reserved).await,
+            Ok(_) => {
+                let why =
+                    FieldError::forbidden(&FieldPath::new("anonymous"), "changed from initial configuration file");
+                Err(Failure::Permanent(ConfigurationError::Invalid(ErrorList::from([why]))))
+            }
+            Err(failure) => Err(failure),
+        };
+        match loaded {
+            Ok(()) => {
+                tracing::info!(file = %file.display(), "reloaded the authentication configuration");
+                shared.reloads.success.record();
+                handled = Some(contents);
+            }
+            Err(Failure::Permanent(error)) => {
+                tracing::error!(file = %file.display(), %error, "kept the previous authentication configuration");
+                shared.reloads.failure.record();
+                handled = Some(contents);
+            }
+            Err(Failure::Transient(error)) => {
+                tracing::error!(file = %file.display(), error, "kept the previous authentication configuration");
+                shared.reloads.failure.record();
+            }
+        }
+    }
+}
+
+/// Reads the file, within the size limit.
+async fn read(file: &Path) -> std::io::Result<Vec<u8>> {
+    let mut contents = Vec::new();
+    let limit = MAX_FILE as u64 + 1;
+    tokio::fs::File::open(file).await?.take(limit).read_to_end(&mut contents).await?;
+    Ok(contents)
+}
+
+/// Replaces the issuers when all of the new ones have answered.
+async fn load(shared: &Shared, configuration: &AuthenticationConfiguration, reserved: &[&str]) -> Result<(), Failure> {
+    let before = shared.issuers.load_full();
+    let issuers = activate(configuration, reserved, &before).map_err(Failure::Permanent)?;
+    let all_ready = async {
+        for issuer in &issuers {
+            // Unchanged issuers are in use, whether they answer or not.
+            if !before.iter().any(|known| Arc::ptr_eq(known, issuer)) {
+                issuer.keys.ready().await;
+            }
+        }
+    };
+    if tokio::time::timeout(READY_WITHIN, all_ready).await.is_err() {
+        let problem = |issuer: &super::ActiveIssuer| {
+            let url = &issuer.compiled.configuration.issuer.url;
+            issuer.keys.problem().map(|why| format!("oidc: authenticator for issuer {url:?} is not healthy: {why}"))
+        };
+        let problems: Vec<String> = issuers.iter().filter_map(|issuer| problem(issuer)).collect();
+        return Err(Failure::Transient(problems.join(", ")));
+    }
+    shared.issuers.store(Arc::new(issuers));
+    Ok(())
+}
