@@ -89,7 +89,8 @@ impl Inner {
                 let method = parts.method.as_str().to_lowercase();
                 let digest = Digest { user: &user, target: Target::Path { verb: &method, path } };
                 let flow = flow.insert(self.flow_control.classify(&digest));
-                self.authorize(&Attributes { user: &user, action: Action::Path { verb: &method, path } }).await?;
+                let request = Attributes { user: &user, action: Action::Path { verb: &method, path } };
+                self.authorize(&request, &parts.uri).await?;
                 // Health checks must be answered especially when there is too much to do.
                 if health::is_health_path(path) {
                     return self.path(parts, path).await;
@@ -103,7 +104,8 @@ impl Inner {
                 if verb == Verb::Watch || !target.is_long_running() {
                     *flow = Some(self.flow_control.classify(&Digest::of(&user, verb, &target)));
                 }
-                self.authorize(&Attributes { user: &user, action: Action::of(verb, &target, &query) }).await?;
+                let request = Attributes { user: &user, action: Action::of(verb, &target, &query) };
+                self.authorize(&request, &parts.uri).await?;
                 let timeout = timeout(&query)?;
                 let request = ParsedRequest { user: &user, target, query, verb, flow: flow.as_ref(), timeout };
                 let work = self.resource(parts, request, body, served);
@@ -130,9 +132,13 @@ impl Inner {
         }
     }
 
-    async fn authorize(&self, request: &Attributes<'_>) -> Result<()> {
+    async fn authorize(&self, request: &Attributes<'_>, uri: &Uri) -> Result<()> {
         let decision = self.authorizer.authorize(request).decide().await;
-        if decision.is_allowed() { Ok(()) } else { Err(authorization::forbidden(request, &decision.reason)) }
+        match (decision.is_allowed(), &decision.error) {
+            (true, _) => Ok(()),
+            (false, Some(error)) => Err(ApiError::undecided(uri, error)),
+            (false, None) => Err(authorization::forbidden(request, &decision.reason)),
+        }
     }
 
     /// Answers requests for paths that are not a resource's.

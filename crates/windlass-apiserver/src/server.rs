@@ -18,10 +18,11 @@ use windlass_store::Store;
 
 use crate::{
     admission::{
-        Admission, CertificateSubject, ClaimResize, DefaultIngressClass, DefaultStorageClass, LimitRanger,
-        NamespaceLifecycle, PodDefaults, RoleEscalation, ServiceAccounts, StorageProtection,
+        Admission, CertificateAuthority, CertificateSubject, ClaimResize, DefaultIngressClass, DefaultStorageClass,
+        LimitRanger, NamespaceLifecycle, NodeRestriction, PodDefaults, RoleEscalation, ServiceAccounts,
+        StorageProtection,
     },
-    authorization::{Attributes, Authorizer, Decision, MastersOnly, rbac::Rbac},
+    authorization::{Attributes, AuthorizationOptions, Authorizer, Chain, Decision, chain, rbac::Rbac},
     body::Body,
     bootstrap, compaction,
     connections::Connections,
@@ -88,6 +89,7 @@ impl Drop for Inner {
 pub struct ServerBuilder {
     store: Arc<dyn Store>,
     authorizer: Option<Box<dyn Authorizer>>,
+    authorization: AuthorizationOptions,
     admission: Vec<Box<dyn Admission>>,
     old_definitions: bool,
     pod_connections: Option<Arc<dyn PodConnections>>,
@@ -103,6 +105,9 @@ pub enum BuildError {
     /// The store could not be loaded.
     #[error("failed to load the store")]
     Load(#[source] windlass_store::Error),
+    /// An authorizer cannot be used.
+    #[error("failed to set up authorization: {0}")]
+    Authorization(String),
     /// An object that every cluster has could not be created.
     #[error("failed to create {what}: {message}")]
     Bootstrap {
@@ -119,6 +124,7 @@ impl Server {
         ServerBuilder {
             store,
             authorizer: None,
+            authorization: AuthorizationOptions::default(),
             admission: Vec::new(),
             old_definitions: true,
             pod_connections: None,
@@ -165,11 +171,17 @@ impl Server {
 }
 
 impl ServerBuilder {
-    /// Replaces the authorizer. By default, members of `system:masters` may do everything ([`MastersOnly`]), and others
-    /// what roles allow.
+    /// Replaces all authorizers by one. Even members of `system:masters` may do only what it allows.
     #[must_use]
     pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> Self {
         self.authorizer = Some(Box::new(authorizer));
+        self
+    }
+
+    /// Sets which authorizers decide; the default is those of nodes and roles.
+    #[must_use]
+    pub fn authorization(mut self, options: AuthorizationOptions) -> Self {
+        self.authorization = options;
         self
     }
 
@@ -249,10 +261,12 @@ impl ServerBuilder {
             let accounts = storage.cache("/core/serviceaccounts/");
             admission.push(Box::new(ServiceAccounts { accounts }));
         }
-        let others: [Box<dyn Admission>; 7] = [
+        let others: [Box<dyn Admission>; 9] = [
+            Box::new(NodeRestriction),
             Box::new(PodDefaults { storage: storage.clone(), priority_classes }),
             Box::new(DefaultStorageClass { storage: storage.clone(), classes: storage_classes.clone() }),
             Box::new(StorageProtection),
+            Box::new(CertificateAuthority),
             Box::new(CertificateSubject),
             Box::new(RoleEscalation),
             Box::new(ClaimResize { storage: storage.clone(), classes: storage_classes }),
@@ -264,7 +278,9 @@ impl ServerBuilder {
         let webhooks = Webhooks::new(&storage, resolver);
         let flow_control = Arc::new(FlowControl::new(&storage, &self.limits));
         let rbac = Rbac::new(&storage);
-        let authorizer = self.authorizer.unwrap_or_else(|| default_authorizer(&rbac));
+        let chain = Chain::new(&self.authorization, &storage, Arc::new(rbac.clone()));
+        let chain = Arc::new(chain.map_err(BuildError::Authorization)?);
+        let authorizer = self.authorizer.unwrap_or_else(|| Box::new(chain.clone()));
         let inner = Inner {
             storage,
             registry: ArcSwap::from_pointee(registry),
@@ -299,6 +315,7 @@ impl ServerBuilder {
             tokio::spawn(compaction::run(storage.clone())).abort_handle(),
             tokio::spawn(definitions.run(weak.clone())).abort_handle(),
             tokio::spawn(repair::run(weak)).abort_handle(),
+            tokio::spawn(chain::follow(Arc::downgrade(&chain), self.authorization)).abort_handle(),
         ];
         bootstrap::run(&server).await?;
         let flow_control = server.inner.flow_control.clone();
@@ -308,12 +325,6 @@ impl ServerBuilder {
         ]);
         Ok(server)
     }
-}
-
-/// Returns the authorizer of a server without configuration.
-fn default_authorizer(rbac: &Arc<Rbac>) -> Box<dyn Authorizer> {
-    let authorizers: Vec<Box<dyn Authorizer>> = vec![Box::new(MastersOnly), Box::new(rbac.clone())];
-    Box::new(authorizers)
 }
 
 impl Inner {

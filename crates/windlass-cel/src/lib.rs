@@ -4,6 +4,7 @@
 //! Pure: no tokio, no network, no disk.
 
 pub mod ast;
+pub mod authorizer;
 pub mod checker;
 pub mod cost;
 pub mod declarations;
@@ -12,6 +13,7 @@ pub mod interpreter;
 mod library;
 pub mod match_conditions;
 pub mod parser;
+pub mod review_conditions;
 pub mod rules;
 mod runtime_cost;
 pub mod source;

@@ -1,5 +1,6 @@
 //! `windlass up`: runs the embedded control plane until a signal stops it.
 
+mod authorization;
 pub(crate) mod background;
 mod limits;
 
@@ -85,6 +86,8 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
     #[command(flatten)]
+    authorization: authorization::AuthorizationArgs,
+    #[command(flatten)]
     limits: limits::LimitArgs,
 }
 
@@ -108,6 +111,7 @@ pub(crate) enum RuntimeArg {
 /// Serves until a signal, then drains.
 pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
     let controllers = controllers(&args.controllers)?;
+    let authorization = args.authorization.options()?;
     let data_dir = args.data_dir.resolve()?;
     if args.background && !args.detached {
         return background::start(&data_dir, &args.data_dir.option(), Duration::from_secs(args.wait.into()));
@@ -137,6 +141,7 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
         old_definitions: !args.no_v1beta1_crds,
         controllers,
         nodes,
+        authorization,
         limits: args.limits.limits(),
         ..PlaneOptions::new(&data_dir)
     };

@@ -36,7 +36,10 @@ pub use lock::{DataDirLock, Holder, LockError};
 pub use loops::{LoopOptions, Loops};
 pub use pki::{Pki, PkiError, authority_expires};
 pub use plane::{Plane, PlaneError, PlaneOptions, StoreKind};
-pub use windlass_apiserver::{Limits, authorization::Permission};
+pub use windlass_apiserver::{
+    Limits,
+    authorization::{AuthorizationOptions, AuthorizerOptions, Permission, WebhookOptions},
+};
 pub use windlass_loops::{CertificateAndKey, Selection, UnknownLoop};
 pub use windlass_nodes::{
     NodeOptions, POD_PROCESS, ProcessOptions, Processes, Runtime, StageError, Stages, exec_pod_process,

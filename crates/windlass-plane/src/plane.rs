@@ -10,7 +10,7 @@ use std::{
 };
 
 use tokio::{net::TcpListener, sync::oneshot};
-use windlass_apiserver::{Limits, Server};
+use windlass_apiserver::{Limits, Server, authorization::AuthorizationOptions};
 use windlass_store::{EmbeddedOptions, EmbeddedStore, MemoryStore, Store};
 
 use crate::{
@@ -65,6 +65,8 @@ pub struct PlaneOptions {
     pub controllers: Selection,
     /// The nodes to run.
     pub nodes: NodeOptions,
+    /// The authorizers of the API server.
+    pub authorization: AuthorizationOptions,
     /// The limits of the API server.
     pub limits: Limits,
     /// How long requests in flight may take to finish when the plane stops.
@@ -84,6 +86,7 @@ impl PlaneOptions {
             old_definitions: true,
             controllers: Selection::all(),
             nodes: NodeOptions::default(),
+            authorization: AuthorizationOptions::default(),
             limits: Limits::default(),
             drain: Duration::from_millis(500),
         }
@@ -260,6 +263,7 @@ impl Plane {
         let mut builder = Server::builder(store.clone())
             .old_definitions(options.old_definitions)
             .token_key(key)
+            .authorization(options.authorization)
             .limits(options.limits);
         let processes = match &options.nodes.runtime {
             Runtime::Processes(processes) => Some(processes.clone()),

@@ -5,6 +5,7 @@
 mod access;
 mod access_reviews;
 mod apply;
+mod authorization_modes;
 mod client;
 mod connections;
 mod conversions;
@@ -21,6 +22,8 @@ mod hostile_definitions;
 mod in_process;
 mod limits;
 mod lists;
+mod node_authorizer;
+mod node_restriction;
 mod numbers;
 mod old_definitions;
 mod plugins;

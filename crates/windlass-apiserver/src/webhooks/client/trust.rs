@@ -10,6 +10,7 @@ use rustls::{
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
         verify_server_name,
     },
+    crypto::CryptoProvider,
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject as _},
     server::ParsedCertificate,
 };
@@ -24,8 +25,14 @@ pub(super) fn config(ca_bundle: &str) -> Result<ClientConfig, String> {
     if pem.trim_ascii().is_empty() {
         return Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth());
     }
+    let verifier = verifier(&pem, provider)?;
+    Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
+}
+
+/// Returns the verifier of servers that certificates in PEM vouch for.
+pub(crate) fn verifier(pem: &[u8], provider: Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, String> {
     let rejected = |why: &str| format!("unable to load root certificates: {why}");
-    let bundle: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&pem).flatten().collect();
+    let bundle: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(pem).flatten().collect();
     if bundle.is_empty() {
         return Err(rejected("unable to parse bytes as PEM block"));
     }
@@ -36,8 +43,7 @@ pub(super) fn config(ca_bundle: &str) -> Result<ClientConfig, String> {
     }
     let roots = WebPkiServerVerifier::builder_with_provider(roots.into(), provider).build();
     let roots = roots.map_err(|error| rejected(&error.to_string()))?;
-    let verifier = Arc::new(Trust { roots, bundle });
-    Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
+    Ok(Arc::new(Trust { roots, bundle }))
 }
 
 /// Trusts certificates that the bundle has signed and, as Go does, certificates that are in the bundle: self-signed
