@@ -80,7 +80,7 @@ pub fn cel(data: &[u8]) {
     if let Ok(condition) = MatchCondition::compile(text) {
         let mut budget = CONDITIONS_BUDGET;
         let request = json!({"operation": "CREATE", "name": "a", "userInfo": {"username": "u", "groups": ["g"]}});
-        let about = Request { object: &subject.object, old_object: &Json::Null, request: &request };
+        let about = Request { object: &subject.object, old_object: &Json::Null, request: &request, authorizer: None };
         let _ = condition.matches(about, &mut budget);
         assert!(budget <= CONDITIONS_BUDGET);
     }

@@ -4,12 +4,14 @@
 //! writes implements [`Admission::validate`], which sees the object in its final form. Both can read other objects
 //! through [`Attributes::objects`].
 
+mod certificate_authority;
 mod certificate_subject;
 mod claim_resize;
 mod default_ingress_class;
 mod default_storage_class;
 mod limit_ranger;
 mod namespace_lifecycle;
+pub(crate) mod node_restriction;
 mod objects;
 mod pod_defaults;
 mod role_escalation;
@@ -18,17 +20,19 @@ mod storage_protection;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
+use kube::core::GroupVersionResource;
 use serde_json::Value;
 use windlass_builtins::resource::Resource;
 
 pub use self::objects::Objects;
 pub(crate) use self::{
-    certificate_subject::CertificateSubject, claim_resize::ClaimResize, default_ingress_class::DefaultIngressClass,
-    default_storage_class::DefaultStorageClass, limit_ranger::LimitRanger, namespace_lifecycle::NamespaceLifecycle,
-    pod_defaults::PodDefaults, role_escalation::RoleEscalation, service_accounts::ServiceAccounts,
-    storage_protection::StorageProtection,
+    certificate_authority::CertificateAuthority, certificate_subject::CertificateSubject, claim_resize::ClaimResize,
+    default_ingress_class::DefaultIngressClass, default_storage_class::DefaultStorageClass, limit_ranger::LimitRanger,
+    namespace_lifecycle::NamespaceLifecycle, node_restriction::NodeRestriction, pod_defaults::PodDefaults,
+    role_escalation::RoleEscalation, service_accounts::ServiceAccounts, storage_protection::StorageProtection,
 };
 use crate::{
+    authorization::{self, Action, Decision, ResourceAction},
     call::Call,
     meta,
     status::{ApiError, Result},
@@ -101,6 +105,25 @@ impl<'a> Attributes<'a> {
             old,
             objects: Objects { server: call.server },
         }
+    }
+
+    /// Returns whether the user of the write may do something else.
+    pub async fn authorize(&self, action: ResourceAction<'_>) -> Decision {
+        let request = authorization::Attributes { user: self.user, action: Action::Resource(action) };
+        self.objects.server.authorizer.authorize(&request).decide().await
+    }
+
+    /// Returns another object; `None` if it does not exist.
+    async fn find(
+        &self,
+        group: &str,
+        version: &str,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Value>> {
+        let resource = GroupVersionResource::gvr(group, version, resource);
+        self.objects.get(&resource, namespace, name).await
     }
 
     /// Returns whether the write is about this resource.

@@ -1,10 +1,17 @@
 //! Authorization: whether a user may perform a request.
 
+pub(crate) mod chain;
+mod checks;
+mod node;
+mod options;
 mod permission;
 pub(crate) mod rbac;
 mod rules;
+mod webhook;
 
+pub(crate) use self::{chain::Chain, checks::Checks};
 pub use self::{
+    options::{AuthorizationOptions, AuthorizerOptions, WebhookOptions},
     permission::Permission,
     rules::{PolicyRule, UserRules},
 };
@@ -174,17 +181,21 @@ impl Authorizer for Vec<Box<dyn Authorizer>> {
     }
 
     fn rules_for(&self, user: &User, namespace: &str) -> UserRules {
-        let mut all = UserRules::default();
-        let mut errors = Vec::new();
-        for authorizer in self {
-            let UserRules { rules, is_incomplete, error } = authorizer.rules_for(user, namespace);
-            all.rules.extend(rules);
-            all.is_incomplete |= is_incomplete;
-            errors.extend(error);
-        }
-        all.error = (!errors.is_empty()).then(|| rbac::aggregate(errors.into_iter()));
-        all
+        all_rules(self.iter().map(|authorizer| authorizer.rules_for(user, namespace)))
     }
+}
+
+/// Returns the rules of all authorizers.
+fn all_rules(of_each: impl Iterator<Item = UserRules>) -> UserRules {
+    let mut all = UserRules::default();
+    let mut errors = Vec::new();
+    for UserRules { rules, is_incomplete, error } in of_each {
+        all.rules.extend(rules);
+        all.is_incomplete |= is_incomplete;
+        errors.extend(error);
+    }
+    all.error = (!errors.is_empty()).then(|| rbac::aggregate(errors.into_iter()));
+    all
 }
 
 /// What the authorizers asked so far have said.

@@ -107,7 +107,7 @@ impl Inner {
                 };
                 let digest = Digest { user, target: Target::Path { verb: &method, path } };
                 let flow = facts.flow.insert(self.flow_control.classify(&digest));
-                self.authorize(&Attributes { user, action }, audit).await?;
+                self.authorize(&Attributes { user, action }, &parts.uri, audit).await?;
                 // Health checks must be answered especially when there is too much to do.
                 if health::is_health_path(path) {
                     return self.path(parts, path, audit).await;
@@ -129,7 +129,7 @@ impl Inner {
                 if verb == Verb::Watch || !target.is_long_running() {
                     facts.flow = Some(self.flow_control.classify(&Digest::of(user, verb, &target)));
                 }
-                self.authorize(&Attributes { user, action }, audit).await?;
+                self.authorize(&Attributes { user, action }, &parts.uri, audit).await?;
                 let timeout = timeout(&query)?;
                 let request = ParsedRequest { user, target, query, verb, flow: facts.flow.as_ref(), timeout, audit };
                 let work = self.resource(parts, request, body, served);
@@ -159,12 +159,16 @@ impl Inner {
         Ok(impersonated)
     }
 
-    async fn authorize(&self, request: &Attributes<'_>, audit: Option<&Arc<RequestAudit>>) -> Result<()> {
+    async fn authorize(&self, request: &Attributes<'_>, uri: &Uri, audit: Option<&Arc<RequestAudit>>) -> Result<()> {
         let decision = self.authorizer.authorize(request).decide().await;
         if let Some(audit) = audit {
             audit.authorized(&decision);
         }
-        if decision.is_allowed() { Ok(()) } else { Err(authorization::forbidden(request, &decision.reason)) }
+        match (decision.is_allowed(), &decision.error) {
+            (true, _) => Ok(()),
+            (false, Some(error)) => Err(ApiError::undecided(uri, error)),
+            (false, None) => Err(authorization::forbidden(request, &decision.reason)),
+        }
     }
 
     /// Answers requests for paths that are not a resource's.

@@ -18,8 +18,9 @@ use windlass_store::Store;
 
 use crate::{
     admission::{
-        Admission, CertificateSubject, ClaimResize, DefaultIngressClass, DefaultStorageClass, LimitRanger,
-        NamespaceLifecycle, PodDefaults, RoleEscalation, ServiceAccounts, StorageProtection,
+        Admission, CertificateAuthority, CertificateSubject, ClaimResize, DefaultIngressClass, DefaultStorageClass,
+        LimitRanger, NamespaceLifecycle, NodeRestriction, PodDefaults, RoleEscalation, ServiceAccounts,
+        StorageProtection,
     },
     audit::{Audit, AuditError, AuditOptions},
     authentication::{
@@ -28,7 +29,7 @@ use crate::{
         jwt::{JwtAuthenticator, JwtOptions, configuration::ConfigurationError},
         webhook_token::{KubeconfigError, WebhookTokenAuthenticator, WebhookTokenOptions},
     },
-    authorization::{Attributes, Authorizer, Decision, MastersOnly, rbac::Rbac},
+    authorization::{Attributes, AuthorizationOptions, Authorizer, Chain, Decision, chain, rbac::Rbac},
     body::Body,
     bootstrap, compaction,
     connections::Connections,
@@ -101,6 +102,7 @@ pub struct ServerBuilder {
     authorizer: Option<Box<dyn Authorizer>>,
     jwt: Option<JwtOptions>,
     token_webhook: Option<WebhookTokenOptions>,
+    authorization: AuthorizationOptions,
     admission: Vec<Box<dyn Admission>>,
     old_definitions: bool,
     pod_connections: Option<Arc<dyn PodConnections>>,
@@ -129,6 +131,9 @@ pub enum BuildError {
     /// The webhook that authenticates tokens cannot be used.
     #[error(transparent)]
     TokenWebhook(#[from] KubeconfigError),
+    /// An authorizer cannot be used.
+    #[error("failed to set up authorization: {0}")]
+    Authorization(String),
     /// An object that every cluster has could not be created.
     #[error("failed to create {what}: {message}")]
     Bootstrap {
@@ -148,6 +153,7 @@ impl Server {
             authorizer: None,
             jwt: None,
             token_webhook: None,
+            authorization: AuthorizationOptions::default(),
             admission: Vec::new(),
             old_definitions: true,
             pod_connections: None,
@@ -240,11 +246,17 @@ impl ServerBuilder {
         self
     }
 
-    /// Replaces the authorizer. By default, members of `system:masters` may do everything ([`MastersOnly`]), and others
-    /// what roles allow.
+    /// Replaces all authorizers by one. Even members of `system:masters` may do only what it allows.
     #[must_use]
     pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> Self {
         self.authorizer = Some(Box::new(authorizer));
+        self
+    }
+
+    /// Sets which authorizers decide; the default is those of nodes and roles.
+    #[must_use]
+    pub fn authorization(mut self, options: AuthorizationOptions) -> Self {
+        self.authorization = options;
         self
     }
 
@@ -332,10 +344,12 @@ impl ServerBuilder {
             let accounts = storage.cache("/core/serviceaccounts/");
             admission.push(Box::new(ServiceAccounts { accounts }));
         }
-        let others: [Box<dyn Admission>; 7] = [
+        let others: [Box<dyn Admission>; 9] = [
+            Box::new(NodeRestriction),
             Box::new(PodDefaults { storage: storage.clone(), priority_classes }),
             Box::new(DefaultStorageClass { storage: storage.clone(), classes: storage_classes.clone() }),
             Box::new(StorageProtection),
+            Box::new(CertificateAuthority),
             Box::new(CertificateSubject),
             Box::new(RoleEscalation),
             Box::new(ClaimResize { storage: storage.clone(), classes: storage_classes }),
@@ -348,7 +362,6 @@ impl ServerBuilder {
         let flow_control = Arc::new(FlowControl::new(&storage, &self.limits));
         let publication = Publication::of(&self.authentication, &storage)?;
         let rbac = Rbac::new(&storage);
-        let authorizer = self.authorizer.unwrap_or_else(|| default_authorizer(&rbac));
         let jwt = self.jwt.map(|options| JwtAuthenticator::start(options, &[ISSUER])).transpose()?.map(Arc::new);
         let token_webhook =
             self.token_webhook.map(|options| WebhookTokenAuthenticator::new(&options, &[ISSUER])).transpose()?;
@@ -357,6 +370,9 @@ impl ServerBuilder {
         token_authenticators.extend(token_webhook.map(|webhook| Arc::new(webhook) as Arc<dyn TokenAuthenticator>));
         let tokens = TokenAuthenticators::new(token_authenticators);
         let authentication = Authentication::new(&self.authentication, tokens, &storage)?;
+        let chain = Chain::new(&self.authorization, &storage, Arc::new(rbac.clone()));
+        let chain = Arc::new(chain.map_err(BuildError::Authorization)?);
+        let authorizer = self.authorizer.unwrap_or_else(|| Box::new(chain.clone()));
         let inner = Inner {
             jwt,
             storage,
@@ -394,6 +410,7 @@ impl ServerBuilder {
             tokio::spawn(compaction::run(storage.clone())).abort_handle(),
             tokio::spawn(definitions.run(weak.clone())).abort_handle(),
             tokio::spawn(repair::run(weak)).abort_handle(),
+            tokio::spawn(chain::follow(Arc::downgrade(&chain), self.authorization)).abort_handle(),
         ];
         server.inner.tasks.lock().extend(audit_task);
         bootstrap::run(&server, publication.as_ref()).await?;
@@ -408,12 +425,6 @@ impl ServerBuilder {
         ]);
         Ok(server)
     }
-}
-
-/// Returns the authorizer of a server without configuration.
-fn default_authorizer(rbac: &Arc<Rbac>) -> Box<dyn Authorizer> {
-    let authorizers: Vec<Box<dyn Authorizer>> = vec![Box::new(MastersOnly), Box::new(rbac.clone())];
-    Box::new(authorizers)
 }
 
 impl Inner {

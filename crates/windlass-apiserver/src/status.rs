@@ -5,7 +5,7 @@
 
 use std::{collections::HashSet, fmt};
 
-use http::StatusCode;
+use http::{StatusCode, Uri};
 use serde_json::{Map, Value, json};
 use windlass_schema::field::{ErrorList, FieldError};
 
@@ -76,6 +76,13 @@ impl ApiError {
     /// 401, the same for all failures of authentication.
     pub fn unauthorized() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+    }
+
+    /// 500 as kube-apiserver sends it when an authorizer fails: plain text.
+    pub(crate) fn undecided(uri: &Uri, error: &str) -> Self {
+        let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        let message = format!("Internal Server Error: {:?}: {}\n", escape(&uri.to_string()), escape(error));
+        Self { plain: true, ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message) }
     }
 
     /// 403 for a resource, with the reason.

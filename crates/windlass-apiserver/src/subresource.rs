@@ -27,7 +27,7 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb) -> Option<Result<Answe
         ("", "pods", "eviction") => eviction::create(call).await,
         ("", "pods", "log") => connect::log(call).await,
         ("", "pods" | "services" | "nodes", "exec" | "attach" | "portforward" | "proxy") => {
-            connect::connect(call).await
+            connect::connect(call, verb).await
         }
         ("", "componentstatuses", "") if verb == Verb::Get => Err(call.not_found()),
         ("", "serviceaccounts", "token") => token::create(call).await,

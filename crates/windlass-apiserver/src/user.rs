@@ -30,6 +30,33 @@ impl User {
         Self { name: "system:apiserver".to_owned(), groups: vec!["system:masters".to_owned()], ..Self::default() }
     }
 
+    /// A node.
+    pub fn node(name: &str) -> Self {
+        Self {
+            name: format!("system:node:{name}"),
+            groups: vec!["system:nodes".to_owned(), "system:authenticated".to_owned()],
+            ..Self::default()
+        }
+    }
+
+    /// A service account.
+    pub fn service_account(namespace: &str, name: &str) -> Self {
+        Self {
+            name: format!("system:serviceaccount:{namespace}:{name}"),
+            groups: vec![
+                "system:serviceaccounts".to_owned(),
+                format!("system:serviceaccounts:{namespace}"),
+                "system:authenticated".to_owned(),
+            ],
+            ..Self::default()
+        }
+    }
+
+    /// A component of the control plane, such as `system:kube-scheduler`.
+    pub fn component(name: &str) -> Self {
+        Self { name: name.to_owned(), groups: vec!["system:authenticated".to_owned()], ..Self::default() }
+    }
+
     /// A user without credentials.
     pub fn anonymous() -> Self {
         Self {
@@ -46,6 +73,12 @@ impl User {
             self.groups.push("system:authenticated".to_owned());
         }
         self
+    }
+
+    /// Returns the name of the node that the user is; `None` if it is not a node.
+    pub(crate) fn node_name(&self) -> Option<&str> {
+        let name = self.name.strip_prefix("system:node:")?;
+        self.groups.iter().any(|group| group == "system:nodes").then_some(name)
     }
 
     /// Returns whether the user is a member of `system:masters`, whose requests are never limited.

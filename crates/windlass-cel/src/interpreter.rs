@@ -89,6 +89,11 @@ impl Program {
         plan::plan(checked)
     }
 
+    /// Returns the names of the variables that it refers to.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        self.globals.iter().map(String::as_str)
+    }
+
     /// Evaluates the program, with an optional limit on the cost.
     pub fn eval<'a>(&self, bindings: &Bindings<'a>, limit: Option<u64>) -> Evaluation<'a> {
         let mut evaluator = Evaluator::new(self, bindings, Meter::new(limit));

@@ -5,6 +5,7 @@
 
 pub mod ast;
 pub mod authentication;
+pub mod authorizer;
 pub mod checker;
 pub mod cost;
 pub mod declarations;
@@ -13,6 +14,7 @@ pub mod interpreter;
 mod library;
 pub mod match_conditions;
 pub mod parser;
+pub mod review_conditions;
 pub mod rules;
 mod runtime_cost;
 pub mod source;

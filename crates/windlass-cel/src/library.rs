@@ -4,6 +4,7 @@
 
 use crate::value::{EvalError, Outcome, Value};
 
+pub(crate) mod authorization;
 pub(crate) mod cidr;
 pub(crate) mod format;
 pub(crate) mod ip;
@@ -41,7 +42,7 @@ pub(crate) struct Function {
 /// The functions of a library, by name.
 pub(crate) type Table = [(&'static str, Implementation)];
 
-const LIBRARIES: [&Table; 15] = [
+const LIBRARIES: [&Table; 16] = [
     standard::FUNCTIONS,
     time::FUNCTIONS,
     strings::FUNCTIONS,
@@ -57,6 +58,7 @@ const LIBRARIES: [&Table; 15] = [
     quantity::FUNCTIONS,
     semver::FUNCTIONS,
     format::FUNCTIONS,
+    authorization::FUNCTIONS,
 ];
 
 /// Returns the function with a name.

@@ -1,20 +1,21 @@
 //! CEL conditions on an admission request: the `matchConditions` of webhooks.
 //!
 //! An expression can use `object`, `oldObject` and `request`; the types of the first two are unknown at compile time.
-//! `namespaceObject` is always null, and `authorizer` and `authorizer.requestResource` are declared but not
-//! implemented: a condition that uses them fails at run time.
+//! `namespaceObject` is always null. `authorizer` and `authorizer.requestResource` ask the request's authorizer, see
+//! [`crate::authorizer`].
 
 use std::sync::{Arc, LazyLock};
 
 use serde_json::Value as Json;
 use windlass_schema::go_regex;
 
+use crate::authorizer::{AuthorizationValue, Authorizer, Resource};
 use crate::checker::{self, Environment, TypeProvider};
 use crate::interpreter::{Bindings, Program};
 use crate::parser;
 use crate::rules::PER_CALL_LIMIT;
 use crate::types::Type;
-use crate::value::Value;
+use crate::value::{Opaque, Value};
 
 /// Maximum cost of all conditions of one webhook.
 pub const CONDITIONS_BUDGET: i64 = 2_500_000;
@@ -35,6 +36,8 @@ pub struct Request<'a> {
     pub old_object: &'a Json,
     /// The request as sent to a webhook, without the objects.
     pub request: &'a Json,
+    /// The authorizer, and the resource of the request; without one, conditions that use it fail.
+    pub authorizer: Option<(&'a Arc<dyn Authorizer>, &'a Resource)>,
 }
 
 impl MatchCondition {
@@ -55,16 +58,29 @@ impl MatchCondition {
         Ok(Self { text: text.to_owned(), program })
     }
 
+    /// Returns whether the condition asks the authorizer.
+    pub fn uses_authorizer(&self) -> bool {
+        self.program.variables().any(|name| name.starts_with("authorizer"))
+    }
+
     /// Evaluates the condition. Its cost is subtracted from the budget.
     ///
     /// # Errors
     /// Returns an error if the evaluation fails.
     pub fn matches(&self, about: Request<'_>, budget: &mut i64) -> Result<bool, String> {
-        let bindings = Bindings::new()
+        let mut bindings = Bindings::new()
             .with("object", Value::untyped(about.object))
             .with("oldObject", Value::untyped(about.old_object))
             .with("request", Value::untyped(about.request))
             .with("namespaceObject", Value::Null);
+        if let Some((authorizer, resource)) = about.authorizer
+            && self.uses_authorizer()
+        {
+            let value = |value| Value::opaque(Opaque::Authorization(value));
+            bindings.set("authorizer", value(AuthorizationValue::of(authorizer.clone())));
+            let check = AuthorizationValue::of_resource(authorizer.clone(), resource.clone());
+            bindings.set("authorizer.requestResource", value(check));
+        }
         let evaluation = self.program.eval(&bindings, Some(PER_CALL_LIMIT));
         *budget = budget.saturating_sub(i64::try_from(evaluation.cost).unwrap_or(i64::MAX));
         if *budget < 0 {
@@ -85,8 +101,8 @@ static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
         .with_variable("oldObject", Type::Dyn)
         .with_variable("request", Type::object("kubernetes.AdmissionRequest"))
         .with_variable("namespaceObject", Type::object("kubernetes.Namespace"))
-        .with_variable("authorizer", Type::opaque("kubernetes.authorization.Authorizer"))
-        .with_variable("authorizer.requestResource", Type::opaque("kubernetes.authorization.ResourceCheck"))
+        .with_variable("authorizer", Type::object("kubernetes.authorization.Authorizer"))
+        .with_variable("authorizer.requestResource", Type::object("kubernetes.authorization.ResourceCheck"))
 });
 
 /// The types of `request` and `namespaceObject`.
@@ -149,13 +165,33 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::authorizer::{Check, Decision, Target};
+
+    /// Allows to list pods, and to get the path `/x`; the decision about watches is pending.
+    #[derive(Debug)]
+    struct PodsOnly;
+
+    impl Authorizer for PodsOnly {
+        fn decide(&self, check: &Check) -> Option<Decision> {
+            let allowed = match &check.target {
+                Target::Path(path) => path == "/x" && check.verb == "get",
+                Target::Resource(pods) => pods.resource == "pods" && check.verb == "list",
+            };
+            let who =
+                check.account.as_ref().map_or("user".to_owned(), |(namespace, name)| format!("{namespace}/{name}"));
+            let error = (check.verb == "fail").then(|| "no idea".to_owned());
+            (check.verb != "watch").then(|| Decision { allowed, reason: format!("asked about {who}"), error })
+        }
+    }
 
     fn matches(text: &str) -> Result<bool, String> {
+        let pods = Resource { resource: "pods".to_owned(), ..Resource::default() };
         let request = json!({"operation": "UPDATE", "userInfo": {"username": "jane", "groups": ["a"]}});
         let about = Request {
             object: &json!({"spec": {"open": true}}),
             old_object: &json!({"spec": {"open": false}}),
             request: &request,
+            authorizer: Some((&(Arc::new(PodsOnly) as Arc<dyn Authorizer>), &pods)),
         };
         MatchCondition::compile(text)?.matches(about, &mut CONDITIONS_BUDGET.clone())
     }
@@ -176,6 +212,50 @@ mod tests {
         assert_eq!(matches("'text'"), Err("must evaluate to bool but got string".to_owned()));
         assert_eq!(matches("object.spec.open"), Err("must evaluate to bool but got dyn".to_owned()));
         assert!(matches("request.nothing == 1").unwrap_err().contains("undefined field 'nothing'"));
-        assert!(matches("authorizer.path('/x').check('get').allowed()").is_err());
+    }
+
+    #[test]
+    fn conditions_can_ask_the_authorizer() {
+        for (text, expected) in [
+            ("authorizer.path('/x').check('get').allowed()", true),
+            ("authorizer.path('/y').check('get').allowed()", false),
+            ("authorizer.group('').resource('pods').namespace('a').name('b').check('list').allowed()", true),
+            ("authorizer.group('').resource('pods').subresource('log').check('get').allowed()", false),
+            ("authorizer.requestResource.check('list').allowed()", true),
+            ("authorizer.requestResource.fieldSelector('a=b').labelSelector('c').check('get').allowed()", false),
+            ("authorizer.requestResource.check('list').reason() == 'asked about user'", true),
+            ("authorizer.serviceAccount('a', 'b').path('/x').check('get').reason() == 'asked about a/b'", true),
+            ("authorizer.requestResource.check('fail').errored()", true),
+            ("authorizer.requestResource.check('fail').error() == 'no idea'", true),
+            ("authorizer.requestResource.check('list').error() == ''", true),
+            // A pending decision may turn out not to matter.
+            ("authorizer.requestResource.check('watch').allowed() || true", true),
+        ] {
+            assert_eq!(matches(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn failed_checks_read_as_those_of_kube_apiserver() {
+        for (text, why) in [
+            ("authorizer.path(' ').check('get').allowed()", "path must not be empty"),
+            ("authorizer.group('').resource('').check('get').allowed()", "resource must not be empty"),
+            ("authorizer.serviceAccount('a', 'B').path('/').check('get').allowed()", "Invalid service account name"),
+            (
+                "authorizer.serviceAccount('A', 'b').path('/').check('get').allowed()",
+                "Invalid service account namespace",
+            ),
+            ("authorizer.requestResource.check('watch').allowed()", "the authorization decision is pending"),
+        ] {
+            assert_eq!(matches(text), Err(format!("expression '{text}' resulted in error: {why}")));
+        }
+    }
+
+    #[test]
+    fn an_expression_can_afford_two_checks() {
+        let check = "authorizer.path('/y').check('get').allowed()";
+        assert_eq!(matches(&format!("{check} || {check}")), Ok(false));
+        let limit = "operation cancelled: actual cost limit exceeded";
+        assert!(matches(&format!("{check} || {check} || {check}")).unwrap_err().ends_with(limit));
     }
 }

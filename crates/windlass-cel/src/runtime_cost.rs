@@ -10,6 +10,11 @@ pub(crate) const LIST: u64 = 10;
 /// The cost of creating a map.
 pub(crate) const MAP: u64 = 30;
 
+/// The cost of an authorization check: an expression can afford two.
+const CHECK: u64 = 350_000;
+/// The cost of creating a struct.
+const STRUCT: u64 = 40;
+
 const TRAVERSAL: f64 = 0.1;
 const REGEX: f64 = 0.25;
 
@@ -71,6 +76,10 @@ pub(crate) enum CallCost {
     ContainsCidr(bool),
     /// Validation against a format.
     Validate,
+    /// An authorization check.
+    Check,
+    /// Parsing a selector.
+    Selector,
     /// A list as long as the result.
     MakeList,
     /// A list with the number of elements in the argument, times the depth.
@@ -97,6 +106,10 @@ impl CallCost {
             _ => {}
         }
         match function {
+            "check" => CallCost::Check,
+            "fieldSelector" | "labelSelector" => CallCost::Selector,
+            "serviceAccount" | "path" | "group" | "resource" | "subresource" | "namespace" | "name" | "allowed"
+            | "reason" | "error" | "errored" => CallCost::Unit,
             "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => CallCost::Traverse,
             "url" | "lowerAscii" | "upperAscii" | "substring" | "trim" | "cidr" | "isIP" | "isCIDR" | "quantity"
             | "isQuantity" | "semver" | "isSemver" => CallCost::Size(TRAVERSAL),
@@ -187,6 +200,12 @@ impl CallCost {
                 }
                 _ => 1,
             },
+            CallCost::Check => CHECK,
+            // Every second character may begin a requirement, which is a struct and a list.
+            CallCost::Selector => {
+                let size = actual_size(&arguments[1]);
+                LIST + scaled(size, TRAVERSAL) + scaled(scaled(size, 0.5), (LIST + STRUCT) as f64)
+            }
             CallCost::MakeList => made_list(1.0, result.map_or(1, actual_size)),
             CallCost::Flatten => {
                 let depth = match arguments.get(1) {

@@ -2,6 +2,7 @@
 
 mod audit;
 mod authentication;
+mod authorization;
 pub(crate) mod background;
 mod limits;
 mod oidc;
@@ -94,6 +95,8 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     oidc: oidc::OidcArgs,
     #[command(flatten)]
+    authorization: authorization::AuthorizationArgs,
+    #[command(flatten)]
     limits: limits::LimitArgs,
 }
 
@@ -117,6 +120,7 @@ pub(crate) enum RuntimeArg {
 /// Serves until a signal, then drains.
 pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
     let controllers = controllers(&args.controllers)?;
+    let authorization = args.authorization.options()?;
     let data_dir = args.data_dir.resolve()?;
     if args.background && !args.detached {
         return background::start(&data_dir, &args.data_dir.option(), Duration::from_secs(args.wait.into()));
@@ -149,6 +153,7 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
         authentication: args.authentication.options()?,
         jwt: args.oidc.jwt()?,
         token_webhook: args.oidc.token_webhook()?,
+        authorization,
         limits: args.limits.limits(),
         audit: args.audit.options()?,
         ..PlaneOptions::new(&data_dir)

@@ -43,7 +43,7 @@ pub use windlass_apiserver::{
         jwt::{self, JwtOptions},
         webhook_token::{TokenReviewVersion, WebhookTokenOptions},
     },
-    authorization::Permission,
+    authorization::{AuthorizationOptions, AuthorizerOptions, Permission, WebhookOptions},
 };
 pub use windlass_loops::{CertificateAndKey, Selection, UnknownLoop};
 pub use windlass_nodes::{

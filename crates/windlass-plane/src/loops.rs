@@ -57,7 +57,8 @@ impl Loops {
             windlass_loops::operator(&options.controllers, &certificates),
         );
         if options.nodes.count > 0 {
-            let kubelets = server.client_as(user("system:node:windlass", &["system:nodes"]));
+            // Not a member of system:nodes: one client acts for all nodes.
+            let kubelets = server.client_as(user("system:node:windlass", &[]));
             // This loop removes the taints of new nodes; kubelets cannot.
             let lifecycle = options.controllers.contains("node-lifecycle-controller");
             loops.run(server, "system:kube-scheduler", windlass_nodes::operator(&options.nodes, kubelets, lifecycle));

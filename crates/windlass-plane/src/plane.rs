@@ -17,6 +17,7 @@ use windlass_apiserver::{
         AuthenticationError, AuthenticationOptions, RequestHeaderOptions, jwt::JwtOptions,
         webhook_token::WebhookTokenOptions,
     },
+    authorization::AuthorizationOptions,
 };
 use windlass_store::{EmbeddedOptions, EmbeddedStore, MemoryStore, Store};
 
@@ -79,6 +80,8 @@ pub struct PlaneOptions {
     pub jwt: Option<JwtOptions>,
     /// A webhook that authenticates tokens.
     pub token_webhook: Option<WebhookTokenOptions>,
+    /// The authorizers of the API server.
+    pub authorization: AuthorizationOptions,
     /// The limits of the API server.
     pub limits: Limits,
     /// Which requests are audited, and where their events go; none by default.
@@ -104,6 +107,7 @@ impl PlaneOptions {
             authentication: AuthenticationOptions { bootstrap_tokens: true, ..AuthenticationOptions::default() },
             jwt: None,
             token_webhook: None,
+            authorization: AuthorizationOptions::default(),
             limits: Limits::default(),
             audit: None,
             drain: Duration::from_millis(500),
@@ -291,6 +295,7 @@ impl Plane {
             .authentication(authentication)
             .service_accounts(provides_accounts(&options.controllers))
             .token_key(key)
+            .authorization(options.authorization)
             .limits(options.limits);
         if let Some(jwt) = options.jwt {
             builder = builder.jwt(jwt);

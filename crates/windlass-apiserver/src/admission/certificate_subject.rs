@@ -26,21 +26,40 @@ impl Admission for CertificateSubject {
         if !concerned {
             return Ok(());
         }
-        match organizations(object) {
-            None => Err(write.forbidden(object, "failed to parse CSR")),
-            Some(groups) if groups.iter().any(|group| group == MASTERS) => {
+        match Subject::of(object) {
+            Err(error) => Err(write.forbidden(object, &format!("failed to parse CSR: {error}"))),
+            Ok(subject) if subject.organizations.iter().any(|group| group == MASTERS) => {
                 Err(write.forbidden(object, &format!("use of {SIGNER} signer with {MASTERS} group is not allowed")))
             }
-            Some(_) => Ok(()),
+            Ok(_) => Ok(()),
         }
     }
 }
 
-/// Returns the organizations of the requested subject, which become groups; `None` if the request cannot be parsed.
-fn organizations(object: &Value) -> Option<Vec<String>> {
-    let pem = STANDARD.decode(object["spec"]["request"].as_str()?).ok()?;
-    let der = CertificateSigningRequestDer::from_pem_slice(&pem).ok()?;
-    let (_, request) = X509CertificationRequest::from_der(&der).ok()?;
-    let names = request.certification_request_info.subject.iter_organization();
-    Some(names.map(|name| String::from_utf8_lossy(name.attr_value().data).into_owned()).collect())
+/// The subject that a request asks to certify.
+pub(super) struct Subject {
+    /// The common name, which becomes the name of a user.
+    pub(super) common_name: String,
+    /// The organizations, which become groups.
+    pub(super) organizations: Vec<String>,
+}
+
+impl Subject {
+    /// Returns the subject of a CertificateSigningRequest.
+    ///
+    /// # Errors
+    /// Returns kube-apiserver's error if the request cannot be parsed.
+    pub(super) fn of(object: &Value) -> std::result::Result<Self, String> {
+        let malformed = || "PEM block type must be CERTIFICATE REQUEST".to_owned();
+        let pem = object["spec"]["request"].as_str().and_then(|text| STANDARD.decode(text).ok()).unwrap_or_default();
+        let der = CertificateSigningRequestDer::from_pem_slice(&pem).map_err(|_| malformed())?;
+        let (_, request) = X509CertificationRequest::from_der(&der).map_err(|error| error.to_string())?;
+        let subject = &request.certification_request_info.subject;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok(Self {
+            // The last one counts, as in Go.
+            common_name: subject.iter_common_name().last().map(|name| text(name.attr_value().data)).unwrap_or_default(),
+            organizations: subject.iter_organization().map(|name| text(name.attr_value().data)).collect(),
+        })
+    }
 }

@@ -20,9 +20,11 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use crate::{
     admission::Operation,
+    authorization::{Action, Attributes, ResourceAction},
     call::{Answer, Call},
     pod_connections::{PodConnections, Streams},
     status::{ApiError, Result},
+    verb::Verb,
     webhooks::{Options, Subject, call_webhooks},
 };
 
@@ -45,14 +47,40 @@ async fn next_piece(from: &mut (impl AsyncRead + Unpin), buffer: &mut BytesMut) 
 }
 
 /// Connects to the target of the subresource, if no webhook rejects it.
-pub(crate) async fn connect(call: &Call<'_>) -> Result<Answer> {
+pub(crate) async fn connect(call: &Call<'_>, verb: Verb) -> Result<Answer> {
     let subject = Subject { operation: Operation::Connect, name: call.target.name, options: Options::Connect };
     call_webhooks(call, &subject, &mut options(call)).await?;
+    if verb != Verb::Create && call.target.subresource != "proxy" {
+        may_create(call).await?;
+    }
     match call.target.subresource {
         "exec" => exec(call).await,
         "attach" => attach(call).await,
         "portforward" => port_forward(call).await,
         _ => reject_proxy(call).await,
+    }
+}
+
+/// Checks that the user may also create the connection: WebSocket clients send a GET, for which `get` was checked, and
+/// SPDY clients a POST, for which `create` was checked.
+async fn may_create(call: &Call<'_>) -> Result<()> {
+    let target = &call.target;
+    let action = ResourceAction {
+        verb: Verb::Create.as_str(),
+        group: target.group,
+        version: target.version,
+        resource: target.resource,
+        subresource: target.subresource,
+        namespace: target.namespace,
+        name: target.name,
+        ..ResourceAction::default()
+    };
+    let request = Attributes { user: call.user, action: Action::Resource(action) };
+    let decision = call.server.authorizer.authorize(&request).decide().await;
+    match (decision.is_allowed(), decision.error) {
+        (true, _) => Ok(()),
+        (false, Some(error)) => Err(ApiError::internal(error)),
+        (false, None) => Err(ApiError::forbidden(target.resource, target.group, target.name, &decision.reason)),
     }
 }
 

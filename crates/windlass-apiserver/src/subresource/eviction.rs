@@ -12,7 +12,7 @@ use windlass_builtins::kinds::{
 };
 
 use crate::{
-    admission::Operation,
+    admission::{Attributes, Operation, node_restriction},
     call::{Answer, Call},
     meta,
     options::{DeleteOptions, WriteKind, WriteOptions},
@@ -42,6 +42,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
         return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
     }
     let subject = Subject { operation: Operation::Create, name: call.target.name, options: Options::Write(&write) };
+    node_restriction::check(&Attributes::of(call, &subject, call.target.name, None), &eviction).await?;
     call_webhooks(call, &subject, &mut eviction).await?;
     let options = DeleteOptions::from_body(&eviction["deleteOptions"])?;
     let options = DeleteOptions { dry_run: options.dry_run || write.dry_run, ..options };

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, FieldError, Path};
 
 use crate::{
-    admission::Operation,
+    admission::{Attributes, Operation, node_restriction},
     call::{Answer, Call},
     meta,
     options::{WriteKind, WriteOptions},
@@ -40,6 +40,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     }
     managed_fields::track(call, &options, None, &mut request);
     let subject = Subject { operation: Operation::Create, name: call.target.name, options: Options::Write(&options) };
+    node_restriction::check(&Attributes::of(call, &subject, call.target.name, None), &request).await?;
     call_webhooks(call, &subject, &mut request).await?;
     for (field, have) in [("name", call.target.name), ("namespace", call.target.namespace)] {
         let given = meta::text(&request, field);

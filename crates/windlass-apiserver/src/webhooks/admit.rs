@@ -2,6 +2,7 @@
 
 mod annotations;
 mod call;
+mod conditions;
 mod subject;
 mod versions;
 
@@ -10,13 +11,12 @@ use std::{collections::HashSet, sync::Arc};
 use futures_util::future::join_all;
 use serde_json::Value;
 use tracing::warn;
-use windlass_cel::match_conditions::{CONDITIONS_BUDGET, Request};
 
 pub(crate) use self::subject::{Options, Subject};
 use self::{
     annotations::Place,
     call::{Failure, call_and_patch, call_webhook},
-    subject::request,
+    conditions::conditions_hold,
     versions::Versions,
 };
 use super::{
@@ -80,7 +80,8 @@ pub(crate) async fn call_mutating_webhooks(
     for (index, hook) in hooks.mutating().enumerate() {
         let Some(endpoint) = version_for(call, hook, subject, versions.object(), versions.old())? else { continue };
         versions.convert(&endpoint).await?;
-        if !conditions_hold(call, hook, subject, &endpoint, &versions)? || rounds.again && !rounds.due.contains(&index)
+        if !conditions_hold(call, hook, subject, &endpoint, &versions).await?
+            || rounds.again && !rounds.due.contains(&index)
         {
             continue;
         }
@@ -127,7 +128,7 @@ pub(crate) async fn call_validating_webhooks(
                 known.len() - 1
             }
         };
-        if conditions_hold(call, hook, subject, &endpoint, &known[position])? {
+        if conditions_hold(call, hook, subject, &endpoint, &known[position]).await? {
             asked.push((hook, position));
         }
     }
@@ -223,43 +224,6 @@ fn in_namespaces(call: &Call<'_>, namespaces: &Labels, subject: &Subject<'_>, ob
     let found = call.server.storage.cache("/core/namespaces/").get(namespace);
     let found = found.ok_or_else(|| ApiError::not_found("namespaces", "", namespace))?;
     namespaces.selects(&found.to_value()).map_err(ApiError::internal)
-}
-
-/// Returns whether all match conditions hold. A condition that does not hold decides, even if others fail.
-fn conditions_hold(
-    call: &Call<'_>,
-    hook: &Hook,
-    subject: &Subject<'_>,
-    endpoint: &Endpoint,
-    versions: &Versions<'_>,
-) -> Result<bool> {
-    if hook.conditions.is_empty() {
-        return Ok(true);
-    }
-    let request = request(call, subject, endpoint);
-    let about = Request { object: versions.object(), old_object: versions.old(), request: &request };
-    let mut budget = CONDITIONS_BUDGET;
-    let mut failures = Vec::new();
-    for condition in &hook.conditions {
-        let outcome = match condition {
-            Ok(condition) => condition.matches(about, &mut budget),
-            Err(error) => Err(format!("compilation error: {error}")),
-        };
-        match outcome {
-            Ok(true) => {}
-            Ok(false) => return Ok(false),
-            Err(why) => failures.push(why),
-        }
-    }
-    if failures.is_empty() || hook.ignores_failure {
-        return Ok(failures.is_empty());
-    }
-    let why = match failures.as_slice() {
-        [one] => one.clone(),
-        many => format!("[{}]", many.join(", ")),
-    };
-    let resource = &*call.endpoint.resource;
-    Err(ApiError::forbidden(&resource.plural, &resource.group, subject.name, &why))
 }
 
 /// Calls all webhooks for a request that is not stored as it is sent: an eviction, a token, a connection.

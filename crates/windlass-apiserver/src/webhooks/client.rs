@@ -1,6 +1,7 @@
 //! Calls a webhook: one POST over TLS, on a pooled connection, with errors in the words of client-go.
 
 mod dial;
+mod kubeconfig;
 mod remote;
 pub(crate) mod trust;
 mod words;
@@ -20,8 +21,11 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use windlass_schema::{go_url, json, yaml};
 
-use self::dial::{Dial, Service};
 pub(crate) use self::remote::{Fetch, Identity, Remote, Tls, authorities};
+use self::{
+    dial::{Dial, Service},
+    kubeconfig::Credentials,
+};
 use super::resolver::ServiceResolver;
 
 /// The largest accepted response.
@@ -47,6 +51,23 @@ pub(crate) struct Target {
     connections: Arc<Connections>,
     /// The URL, as errors show it.
     url: String,
+    /// The name of the client.
+    agent: &'static str,
+    credentials: Credentials,
+}
+
+/// Why a call has no answer, in the words of kube-apiserver.
+#[derive(Debug)]
+pub(crate) struct CallError {
+    pub(crate) message: String,
+    /// Whether another attempt may succeed.
+    pub(crate) transient: bool,
+}
+
+impl From<String> for CallError {
+    fn from(message: String) -> Self {
+        Self { message, transient: false }
+    }
 }
 
 /// The limits of a call.
@@ -78,7 +99,8 @@ impl Client {
             }
             (None, None) => return Err("webhook configuration must have either service or URL".to_owned()),
         };
-        Ok(Target { connections: self.connections(Peer { ca_bundle, service })?, url })
+        let connections = self.connections(Peer { ca_bundle, service })?;
+        Ok(Target { connections, url, agent: "kube-apiserver-admission", credentials: Credentials::None })
     }
 
     fn connections(&self, peer: Peer) -> Result<Arc<Connections>, String> {
@@ -109,6 +131,14 @@ impl Target {
     /// # Errors
     /// If there is no answer, in the words of kube-apiserver.
     pub(crate) async fn post(&self, review: &Value, limits: Limits) -> Result<Value, String> {
+        self.send(review, limits).await.map_err(|error| error.message)
+    }
+
+    /// Posts a review and returns the answer, of any kind.
+    ///
+    /// # Errors
+    /// If there is no answer.
+    pub(crate) async fn send(&self, review: &Value, limits: Limits) -> Result<Value, CallError> {
         let url = match limits.announced {
             true => format!("{}?timeout={}s", self.url, limits.timeout.as_secs()),
             false => self.url.clone(),
@@ -116,26 +146,35 @@ impl Target {
         let failed = |why: String| format!("Post \"{url}\": {why}");
         let uri: Uri = url.parse().map_err(|error: http::uri::InvalidUri| failed(error.to_string()))?;
         let call = async {
-            let request = Request::builder()
+            let mut request = Request::builder()
                 .method(Method::POST)
                 .uri(uri)
                 .header(header::CONTENT_TYPE, "application/json")
                 .header(header::ACCEPT, "application/json, */*")
-                .header(header::USER_AGENT, "kube-apiserver-admission")
+                .header(header::USER_AGENT, self.agent);
+            if let Some(credentials) = self.credentials.header().map_err(failed)? {
+                request = request.header(header::AUTHORIZATION, credentials);
+            }
+            let request = request
                 .body(Full::new(Bytes::from(json::encode_object(review))))
                 .map_err(|error| failed(error.to_string()))?;
-            let response = self.connections.request(request).await.map_err(|error| failed(words::of(&error)))?;
+            let response = self.connections.request(request).await.map_err(|error| {
+                let why = words::of(&error);
+                CallError { transient: why.contains("connection reset"), message: failed(why) }
+            })?;
             let (parts, body) = response.into_parts();
             let body = Limited::new(body, ANSWER_LIMIT).collect().await;
             let body = body.map_err(|error| {
                 format!("unexpected error when reading response body. Please retry. Original error: {error}")
             })?;
-            answer(parts.status.as_u16(), &parts.headers, &body.to_bytes())
+            let code = parts.status.as_u16();
+            let transient = matches!(code, 429 | 500 | 504) || parts.headers.contains_key(header::RETRY_AFTER);
+            answer(code, &parts.headers, &body.to_bytes()).map_err(|message| CallError { message, transient })
         };
         let _hold = hold_time(limits.timeout);
         match tokio::time::timeout(limits.timeout, call).await {
             Ok(answer) => answer,
-            Err(_) => Err(failed("context deadline exceeded".to_owned())),
+            Err(_) => Err(failed("context deadline exceeded".to_owned()).into()),
         }
     }
 }

@@ -106,6 +106,20 @@ impl Client {
         Answer::read(response).await
     }
 
+    /// Sends a request with a JSON body as another user.
+    pub(crate) async fn ask_for(&self, user: &User, method: Method, path: &str, body: &Value) -> Answer {
+        let kind = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+        let body = if body.is_null() { Bytes::new() } else { body.to_string().into() };
+        let request = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, kind);
+        let mut request = request.body(Full::new(body)).unwrap();
+        request.extensions_mut().insert(Arc::new(user.clone()));
+        let response = match self.server.clone().oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        };
+        Answer::read(response).await
+    }
+
     /// Sends a request as the administrator.
     pub(crate) async fn send(&self, mut request: Request<Full<Bytes>>) -> Response<Body> {
         request.extensions_mut().insert(Arc::new(User::admin()));

@@ -3,6 +3,7 @@
 pub mod admission;
 pub mod binding;
 pub mod defaults;
+pub mod references;
 pub(crate) mod resources;
 pub mod validation;
 

@@ -1,4 +1,4 @@
-//! Authorization checks; custom resource rules have no authorizer, but the names are reserved.
+//! Authorization checks of admission; custom resource rules have no authorizer, but the names are reserved.
 
 use super::Row;
 

@@ -8,6 +8,7 @@ use windlass_schema::go_url;
 use windlass_schema::quantity::Quantity;
 
 use super::EvalError;
+use crate::authorizer::AuthorizationValue;
 
 /// A value of a Kubernetes library type.
 #[derive(Debug, Clone)]
@@ -29,6 +30,8 @@ pub enum Opaque {
     Semver(Semver),
     /// `kubernetes.NamedFormat`
     Format(&'static NamedFormat),
+    /// A type of the authorization library.
+    Authorization(AuthorizationValue),
 }
 
 /// An address and a prefix length.
@@ -102,6 +105,7 @@ impl Opaque {
             Opaque::Url(_) => "kubernetes.URL",
             Opaque::Semver(_) => "kubernetes.Semver",
             Opaque::Format(_) => "kubernetes.NamedFormat",
+            Opaque::Authorization(value) => value.type_name(),
         }
     }
 
@@ -114,6 +118,7 @@ impl Opaque {
             Opaque::Url(_) => "*url.URL",
             Opaque::Semver(_) => "semver.Version",
             Opaque::Format(_) => "cel.Format",
+            Opaque::Authorization(value) => value.go_type(),
         };
         EvalError::new(format!("unsupported conversion to ref.Val: ({native}){self}"))
     }
@@ -152,6 +157,7 @@ impl fmt::Display for Opaque {
             Opaque::Url(url) => f.write_str(&url.text),
             Opaque::Semver(version) => version.fmt(f),
             Opaque::Format(format) => f.write_str(format.name),
+            Opaque::Authorization(value) => f.write_str(value.type_name()),
         }
     }
 }

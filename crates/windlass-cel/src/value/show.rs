@@ -85,7 +85,7 @@ impl Value<'_> {
             Value::Optional(_) => "*types.Optional",
             Value::Type(_) => "*types.Type",
             Value::Lost(_) => "*types.Err",
-            Value::Opaque(value) => match **value {
+            Value::Opaque(value) => match &**value {
                 Opaque::Quantity { computed: false, .. } => "cel.Quantity",
                 Opaque::Quantity { computed: true, .. } => "*cel.Quantity",
                 Opaque::Ip(_) => "cel.IP",
@@ -93,6 +93,7 @@ impl Value<'_> {
                 Opaque::Url(_) => "cel.URL",
                 Opaque::Semver(_) => "cel.Semver",
                 Opaque::Format(_) => "cel.Format",
+                Opaque::Authorization(value) => value.go_type(),
             },
             Value::Preserved(_) => "*common.unknownPreserved",
         }

@@ -9,7 +9,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use http::Uri;
+use http::{Uri, uri::Scheme};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
@@ -76,8 +76,8 @@ impl tower::Service<Uri> for Dial {
 async fn lookup(uri: &Uri) -> Result<Vec<SocketAddr>, DialError> {
     let host = uri.host().unwrap_or_default();
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    let default_port = if uri.scheme_str() == Some("http") { 80 } else { 443 };
-    let found = tokio::net::lookup_host((host, uri.port_u16().unwrap_or(default_port))).await;
+    let default = if uri.scheme() == Some(&Scheme::HTTP) { 80 } else { 443 };
+    let found = tokio::net::lookup_host((host, uri.port_u16().unwrap_or(default))).await;
     let addresses: Vec<SocketAddr> = found.map(Iterator::collect).unwrap_or_default();
     match addresses.is_empty() {
         true => Err(DialError(format!("dial tcp: lookup {host}: no such host"))),
