@@ -142,11 +142,14 @@ fn median(mut rounds: Vec<(f64, Duration)>) -> (f64, Duration) {
     (rate, rounds[rounds.len() / 2].1)
 }
 
+/// The name of a row, and its cell for a server.
+type Line<'a> = (&'a str, &'a dyn Fn(&Outcome) -> String);
+
 fn table(outcomes: &[(Which, Outcome)]) -> String {
     let mut rows = vec![vec![String::new()]];
     rows[0].extend(outcomes.iter().map(|(which, _)| which.title().to_owned()));
     let rate = |rate: f64| thousands(rate.round() as u64);
-    let lines: [(&str, &dyn Fn(&Outcome) -> String); 7] = [
+    let lines: [Line<'_>; 7] = [
         ("gets/s by the administrator", &|outcome| rate(outcome.administrator)),
         ("gets/s by an ordinary user", &|outcome| rate(outcome.user)),
         ("user : administrator (target: at least 95 %)", &|outcome| {
