@@ -426,9 +426,14 @@ fn authentication(options: AuthenticationOptions, pki: &Pki) -> AuthenticationOp
 
 /// Creates and locks the data directory, and closes it to other users.
 pub(crate) fn lock_directory(directory: &Path) -> Result<DataDirLock, PlaneError> {
+    let had_data = ["pki", STORE].iter().any(|name| directory.join(name).exists());
     let lock = create_and_lock(directory)?;
     match files::close_directory(directory) {
         Ok(None) => {}
+        // Nothing in it was accessible.
+        Ok(Some(_)) if !had_data => {
+            tracing::info!(directory = %directory.display(), "closed the data directory to other users")
+        }
         Ok(Some(mode)) => {
             let mode = format!("{mode:04o}");
             tracing::warn!(directory = %directory.display(), mode, "the data directory was accessible to other users; removed their permissions");

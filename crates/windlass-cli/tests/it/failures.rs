@@ -1,6 +1,6 @@
 //! Failures and their error messages.
 
-use std::{fs, net::TcpListener, process::Stdio};
+use std::{fs, net::TcpListener, os::unix::fs::DirBuilderExt as _, process::Stdio};
 
 use crate::process::{Up, output, windlass};
 
@@ -78,7 +78,7 @@ fn a_damaged_certificate_is_reported() {
 fn a_damaged_store_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let data_dir = folder.path().join("data");
-    fs::create_dir(&data_dir).unwrap();
+    fs::DirBuilder::new().mode(0o700).create(&data_dir).unwrap();
     fs::write(data_dir.join("store.redb"), "not a database, but long enough to be looked at".repeat(100)).unwrap();
     let said = failure(&["up", "--port", "0", "--data-dir", data_dir.to_str().unwrap()], 1);
     let store = data_dir.join("store.redb");
@@ -174,10 +174,11 @@ fn version_and_completions_go_to_standard_output() {
 #[test]
 fn a_token_key_that_cannot_be_used_is_reported_with_a_hint_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("pki/sa.key");
-    fs::create_dir(folder.path().join("pki")).unwrap();
+    let data_dir = folder.path().join("data");
+    let path = data_dir.join("pki/sa.key");
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(data_dir.join("pki")).unwrap();
     fs::write(&path, "hello").unwrap();
-    let said = failure(&["up", "--port", "0", "--data-dir", folder.path().to_str().unwrap()], 1);
+    let said = failure(&["up", "--port", "0", "--data-dir", data_dir.to_str().unwrap()], 1);
     let problem = "contains no private key in PEM (PKCS #8, PKCS #1 or SEC 1)";
     assert!(said.starts_with(&format!("error: {} {problem}\nhint: restore the file", path.display())), "{said}");
     assert_eq!(fs::read_to_string(&path).unwrap(), "hello");
