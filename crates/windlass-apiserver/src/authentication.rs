@@ -1,8 +1,8 @@
 //! Authentication: who sent a request.
 //!
-//! The authenticators are asked in the order of kube-apiserver: a front proxy's headers, the client certificate, the bearer
-//! token, and the token in a WebSocket subprotocol. The first that knows the user decides. If none does, a request without
-//! credentials is anonymous, and one whose credentials were rejected is answered with 401.
+//! The authenticators are asked in the order of kube-apiserver: a front proxy's headers, the client certificate, the
+//! bearer token, and the token in a WebSocket subprotocol. The first that knows the user decides. If none does, a
+//! request without credentials is anonymous, and one whose credentials were rejected is answered with 401.
 
 mod anonymous;
 mod bearer;
@@ -78,8 +78,8 @@ pub(crate) trait TokenAuthenticator: Send + Sync {
 pub struct AuthenticationOptions {
     /// Whether requests may be anonymous.
     pub anonymous: AnonymousOptions,
-    /// The certificates of the authorities that issue client certificates, in PEM; without them, certificates of clients are
-    /// ignored.
+    /// The certificates of the authorities that issue client certificates, in PEM; without them, certificates of
+    /// clients are ignored.
     pub client_ca: Option<String>,
     /// A front proxy that names users in headers.
     pub request_header: Option<RequestHeaderOptions>,
@@ -214,8 +214,8 @@ impl Inner {
         if errors.is_empty() { Ok(None) } else { Err(errors) }
     }
 
-    /// Returns the user of a token that is meant for one of the audiences, and those that it is meant for. The errors may be
-    /// shown to users who may review tokens.
+    /// Returns the user of a token that is meant for one of the audiences, and those that it is meant for. The errors
+    /// may be shown to users who may review tokens.
     async fn token_user(
         self: &Arc<Self>,
         token: &str,
@@ -255,8 +255,8 @@ impl Inner {
         Err(errors)
     }
 
-    /// Returns the user of a token for a TokenReview: of a request that has nothing but this token. The error is that of all
-    /// authenticators, as kube-apiserver words it.
+    /// Returns the user of a token for a TokenReview: of a request that has nothing but this token. The error is that
+    /// of all authenticators, as kube-apiserver words it.
     pub(crate) async fn review_token(
         self: &Arc<Self>,
         token: &str,

@@ -186,8 +186,8 @@ impl Server {
         self.inner.audit.flush().await;
     }
 
-    /// Returns the token for a Secret of the type `kubernetes.io/service-account-token`. It is valid as long as the Secret
-    /// has it and the account exists.
+    /// Returns the token for a Secret of the type `kubernetes.io/service-account-token`. It is valid as long as the
+    /// Secret has it and the account exists.
     pub fn sign_secret_token(&self, namespace: &str, secret: &str, account: &str, account_uid: &str) -> String {
         self.inner.token_key.sign(&LegacyClaims {
             iss: LEGACY_ISSUER.to_owned(),
@@ -227,8 +227,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets the issuers of JSON web tokens, and replaces the options of anonymous requests if the configuration has any. The
-    /// server does not wait for issuers: their tokens are valid once their keys are loaded.
+    /// Sets the issuers of JSON web tokens, and replaces the options of anonymous requests if the configuration has
+    /// any. The server does not wait for issuers: their tokens are valid once their keys are loaded.
     #[must_use]
     pub fn jwt(mut self, options: JwtOptions) -> Self {
         if let Some(anonymous) = &options.configuration.anonymous {

@@ -1,7 +1,8 @@
 //! Client certificates: which authorities issue them, and whose they are.
 //!
-//! TLS only requests a certificate and checks that the client has its key. The chain is verified here, once per connection,
-//! so that a client whose certificate is not accepted gets an answer: 401, unless it also has a valid token.
+//! TLS only requests a certificate and checks that the client has its key. The chain is verified here, once per
+//! connection, so that a client whose certificate is not accepted gets an answer: 401, unless it also has a valid
+//! token.
 
 use std::sync::{
     Arc,
@@ -186,8 +187,8 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// Requests a client certificate during the handshake, and accepts any, or none: the server verifies it afterwards. Never
-/// use it without [`ServerBuilder::authentication`](crate::ServerBuilder::authentication).
+/// Requests a client certificate during the handshake, and accepts any, or none: the server verifies it afterwards.
+/// Never use it without [`ServerBuilder::authentication`](crate::ServerBuilder::authentication).
 #[derive(Debug)]
 pub(super) struct RequestCertificate {
     subjects: Vec<DistinguishedName>,

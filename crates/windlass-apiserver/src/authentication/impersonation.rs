@@ -1,9 +1,9 @@
 //! Impersonation: a user who may do so acts as another user.
 //!
-//! The wanted user is named in headers. The modes are tried in the order of kube-apiserver, beginning with the one with which
-//! the requester last succeeded: the constrained ones, which also authorize the request itself under a verb of its own, and
-//! the legacy one. If all fail, the error is that of the first mode that applies. Unlike in kube-apiserver, successes are not
-//! remembered: a permission that is withdrawn is withdrawn at once.
+//! The wanted user is named in headers. The modes are tried in the order of kube-apiserver, beginning with the one with
+//! which the requester last succeeded: the constrained ones, which also authorize the request itself under a verb of
+//! its own, and the legacy one. If all fail, the error is that of the first mode that applies. Unlike in
+//! kube-apiserver, successes are not remembered: a permission that is withdrawn is withdrawn at once.
 
 mod mode;
 mod wanted;

@@ -54,8 +54,8 @@ pub(super) async fn user(server: &Arc<Inner>, token: &str, claims: &LegacyClaims
     note_use(server, namespace, secret, &stored).await;
     if invalid {
         return Err(format!(
-            "the token in secret {namespace}/{secret} for service account {namespace}/{account} has been marked invalid. \
-             Use tokens from the TokenRequest API or manually created secret-based tokens, or remove the \
+            "the token in secret {namespace}/{secret} for service account {namespace}/{account} has been marked \
+             invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or remove the \
              '{INVALID_SINCE}' label from the secret to temporarily allow use of this token"
         ));
     }

@@ -1,5 +1,5 @@
-//! The ConfigMap `kube-system/extension-apiserver-authentication`: how other API servers of the cluster authenticate clients
-//! and this server.
+//! The ConfigMap `kube-system/extension-apiserver-authentication`: how other API servers of the cluster authenticate
+//! clients and this server.
 //!
 //! What other servers have published is kept: lists are merged, and certificates are dropped when they have expired.
 

@@ -1,7 +1,7 @@
 //! Tokens of service accounts, as TokenRequests return them.
 //!
-//! The signature of a token is remembered; that its account and bound objects exist is checked each time, so that a token is
-//! invalid as soon as one of them is deleted.
+//! The signature of a token is remembered; that its account and bound objects exist is checked each time, so that a
+//! token is invalid as soon as one of them is deleted.
 
 use std::{collections::BTreeMap, sync::Arc};
 

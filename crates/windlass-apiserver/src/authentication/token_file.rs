@@ -28,7 +28,8 @@ pub enum TokenFileError {
 }
 
 impl TokenFile {
-    /// Parses a file of comma-separated values: token, user name, user UID, and the groups, separated by commas as well.
+    /// Parses a file of comma-separated values: token, user name, user UID, and the groups, separated by commas as
+    /// well.
     ///
     /// # Errors
     /// If the text is not CSV or a record has fewer than three fields.

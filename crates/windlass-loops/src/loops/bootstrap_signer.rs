@@ -1,5 +1,5 @@
-//! Signs the ConfigMap `kube-public/cluster-info` with every bootstrap token that may sign it, so that new nodes can verify
-//! the cluster that they join.
+//! Signs the ConfigMap `kube-public/cluster-info` with every bootstrap token that may sign it, so that new nodes can
+//! verify the cluster that they join.
 
 use std::{collections::BTreeMap, sync::Arc};
 

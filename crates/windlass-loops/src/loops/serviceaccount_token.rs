@@ -1,5 +1,5 @@
-//! Fills Secrets of the type `kubernetes.io/service-account-token`: the token of the account that an annotation names, the
-//! certificate of the server's authority, and the namespace. Such a Secret is deleted with its account.
+//! Fills Secrets of the type `kubernetes.io/service-account-token`: the token of the account that an annotation names,
+//! the certificate of the server's authority, and the namespace. Such a Secret is deleted with its account.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -176,7 +176,9 @@ fn a_certificate_about_to_expire_is_reissued() {
     assert_eq!(changed(&first, &contents(&folder)), Vec::<&str>::new());
     Pki::load_or_create_at(&folder, &[], start + 336 * DAY).unwrap();
     let second = contents(&folder);
-    assert_eq!(changed(&first, &second), ["server.crt", "server.key", "admin.crt", "admin.key"]);
+    let issued =
+        ["server.crt", "server.key", "admin.crt", "admin.key", "front-proxy-client.crt", "front-proxy-client.key"];
+    assert_eq!(changed(&first, &second), issued);
     Pki::load_or_create_at(&folder, &[], start + 3640 * DAY).unwrap();
     assert_eq!(changed(&second, &contents(&folder)), FILES);
 }
@@ -250,12 +252,14 @@ fn a_damaged_or_foreign_file_is_named_and_left_alone() {
 
 #[test]
 fn files_that_can_be_reissued_without_loss_are_recreated() {
-    let cases: [(&[&str], &[&str], &[bool]); 6] = [
+    let cases: [(&[&str], &[&str], &[bool]); 8] = [
         (&["server.crt"], &["server.crt", "server.key"], &[false, true]),
         (&["admin.key"], &["admin.crt", "admin.key"], &[false, true]),
         (&["admin.key", "admin.crt"], &["admin.crt", "admin.key"], &[false, true]),
         (&["ca.crt"], &["ca.crt"], &[false, true]),
-        (&["ca.crt", "ca.key"], &FILES, &[false]),
+        (&["ca.crt", "ca.key"], &FILES[..6], &[false]),
+        (&["front-proxy-client.key"], &FILES[8..], &[false, true]),
+        (&["front-proxy-ca.crt", "front-proxy-ca.key"], &FILES[6..], &[false]),
         (&FILES, &FILES, &[false, true]),
     ];
     for (lost, expected, ways) in cases {

@@ -1,6 +1,7 @@
 //! The control loops against a server.
 
 mod apiserver_lease_expiry;
+mod bootstrap_tokens;
 mod certificatesigningrequest;
 mod clusterrole_aggregation;
 mod cronjob;
@@ -21,6 +22,7 @@ mod replicaset;
 mod resourcequota;
 mod root_ca_certificate_publisher;
 mod serviceaccount;
+mod serviceaccount_token;
 mod statefulset;
 mod ttl_after_finished;
 mod volumeattributesclass_protection;

@@ -9,7 +9,7 @@ mod storage_class;
 
 use std::{sync::Arc, time::Duration};
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{
     Api, Client, Config,
     api::PostParams,
@@ -123,4 +123,40 @@ async fn a_data_directory_belongs_to_one_plane() {
     assert!(matches!(second, Err(PlaneError::Lock(LockError::Held { .. }))));
     drop(first);
     Plane::start(PlaneOptions::new(folder.path())).await.unwrap();
+}
+
+#[tokio::test]
+async fn other_api_servers_find_out_how_clients_are_authenticated() {
+    let folder = tempfile::tempdir().unwrap();
+    let plane = Plane::start(PlaneOptions::new(folder.path())).await.unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(plane.server().client(), "kube-system");
+    let name = "extension-apiserver-authentication";
+    let data = maps.get(name).await.unwrap().data.unwrap();
+    let same = |a: &str, b: &str| a.replace('\r', "").trim() == b.replace('\r', "").trim();
+    assert!(same(&data["client-ca-file"], &plane.pki().ca().certificate));
+    assert!(same(&data["requestheader-client-ca-file"], &plane.pki().front_proxy().ca.certificate));
+    assert_eq!(data["requestheader-allowed-names"], "[\"front-proxy-client\"]");
+    maps.delete(name, &Default::default()).await.unwrap();
+    windlass_testing::eventually("it is back", async || maps.get_opt(name).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn simulated_pods_run_as_service_accounts() {
+    let folder = tempfile::tempdir().unwrap();
+    let plane = Plane::start(PlaneOptions::new(folder.path())).await.unwrap();
+    let pods: Api<Pod> = Api::namespaced(plane.server().client(), "default");
+    let pod = serde_json::json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let made = pods.create(&PostParams::default(), &serde_json::from_value(pod.clone()).unwrap()).await.unwrap();
+    let spec = made.spec.unwrap();
+    assert_eq!(spec.service_account_name.as_deref(), Some("default"));
+    let volume = &spec.volumes.unwrap()[0];
+    assert!(volume.name.starts_with("kube-api-access-") && volume.projected.is_some());
+    drop(plane);
+    // Without the loop that creates accounts, no pod could be created if it needed one.
+    let folder = tempfile::tempdir().unwrap();
+    let controllers = "*,-serviceaccount-controller".parse().unwrap();
+    let plane = Plane::start(PlaneOptions { controllers, ..PlaneOptions::new(folder.path()) }).await.unwrap();
+    let pods: Api<Pod> = Api::namespaced(plane.server().client(), "default");
+    let made = pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+    assert_eq!(made.spec.unwrap().volumes, None);
 }
