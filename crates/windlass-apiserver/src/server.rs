@@ -14,6 +14,7 @@ use http::{Request, Response};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::watch, task::AbortHandle};
+use tracing::warn;
 use windlass_store::Store;
 
 use crate::{
@@ -322,7 +323,11 @@ impl ServerBuilder {
     }
 
     /// Loads the store and starts the server. Must be called within a tokio runtime.
-    pub async fn build(self) -> Result<Server, BuildError> {
+    pub async fn build(mut self) -> Result<Server, BuildError> {
+        if self.authorizer.is_none() && self.authorization.always_allows() && self.authentication.anonymous.enabled {
+            warn!("requests without credentials are rejected, because the authorizer AlwaysAllow allows everything");
+            self.authentication.anonymous.enabled = false;
+        }
         let (audit, audit_task) = Audit::start(self.audit.as_ref())?;
         let storage = Storage::open(self.store).await.map_err(BuildError::Load)?;
         let mut registry = Registry::builtin(windlass_builtins::table(), &storage);

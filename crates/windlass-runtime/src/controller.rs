@@ -46,6 +46,8 @@
 
 use std::{future::Future, marker::PhantomData, sync::Arc, time::Duration};
 
+use kube::Client;
+
 use crate::{Result, context::Context, key::ObjectKey, object::Object, queue::RateLimit, scope::Scope};
 
 pub mod filter;
@@ -115,6 +117,8 @@ pub(crate) struct AnyController {
     timeout: Option<Duration>,
     rate_limit: RateLimit,
     absent_grace: Duration,
+    /// The client of its requests; that of the operator by default.
+    client: Option<Client>,
     field_manager: Option<Arc<str>>,
     reporter: Option<Arc<str>>,
     needs_leader: bool,
@@ -254,6 +258,14 @@ impl<K: Object> Controller<K> {
         self
     }
 
+    /// Sets the client that the controller writes with, for example with an identity of its own; that of the operator by
+    /// default. Informers and events are the operator's, with its client.
+    #[must_use]
+    pub fn client(mut self, client: Client) -> Self {
+        self.any.client = Some(client);
+        self
+    }
+
     /// Sets the field manager of the controller's writes; OPERATOR/CONTROLLER by default. Controllers that share a
     /// field manager must not apply the same objects: each would remove the fields that the other applied.
     #[must_use]
@@ -278,6 +290,11 @@ impl<K: Object> Controller<K> {
 }
 
 impl AnyController {
+    /// Sets the client, unless the controller has one.
+    pub(crate) fn default_client(&mut self, client: &Client) {
+        self.client.get_or_insert_with(|| client.clone());
+    }
+
     fn new(name: &str, primary: AnyWatch, reconciler: Arc<dyn AnyReconciler>) -> Self {
         Self {
             name: name.into(),
@@ -290,6 +307,7 @@ impl AnyController {
             timeout: Some(Duration::from_secs(600)),
             rate_limit: RateLimit::default(),
             absent_grace: Duration::from_secs(10),
+            client: None,
             field_manager: None,
             reporter: None,
             needs_leader: true,

@@ -78,6 +78,8 @@ pub struct Operator {
     controllers: Vec<AnyController>,
     tasks: Vec<Task>,
     webhooks: Webhooks,
+    /// The client of the controllers and tasks that are being added, if it is not the operator's.
+    client: Option<Client>,
     configure: Vec<Configure>,
     permissions: Vec<Permission>,
     live: Checks,
@@ -92,6 +94,7 @@ type Configure = Box<dyn FnOnce(&Caches) + Send>;
 struct Task {
     name: String,
     needs_leader: bool,
+    client: Option<Client>,
     run: Box<dyn FnOnce(Context, Shutdown) -> BoxFuture<'static, crate::Result<()>> + Send>,
 }
 
@@ -107,6 +110,7 @@ impl Operator {
             controllers: Vec::new(),
             tasks: Vec::new(),
             webhooks: Webhooks::new(),
+            client: None,
             configure: Vec::new(),
             permissions: Vec::new(),
             live: Checks::new(),
@@ -149,8 +153,22 @@ impl Operator {
     /// Adds a controller.
     #[must_use]
     pub fn controller<K: Object>(mut self, controller: Controller<K>) -> Self {
-        self.controllers.push(controller.into_any());
+        let mut controller = controller.into_any();
+        if let Some(client) = &self.client {
+            controller.default_client(client);
+        }
+        self.controllers.push(controller);
         self
+    }
+
+    /// Adds controllers and tasks that write with another client, for example with an identity of their own. They share
+    /// the informers and the writer of events, which use the operator's client.
+    #[must_use]
+    pub fn with_client(mut self, client: Client, add: impl FnOnce(Self) -> Self) -> Self {
+        let outer = self.client.replace(client);
+        let mut operator = add(self);
+        operator.client = outer;
+        operator
     }
 
     /// Adds a task that runs in every replica. It must end when draining begins, and may end earlier: a process that
@@ -180,7 +198,7 @@ impl Operator {
         R: Future<Output = crate::Result<()>> + Send + 'static,
     {
         let run = Box::new(move |context, shutdown| -> BoxFuture<'static, _> { Box::pin(task(context, shutdown)) });
-        self.tasks.push(Task { name, needs_leader, run });
+        self.tasks.push(Task { name, needs_leader, client: self.client.clone(), run });
         self
     }
 

@@ -19,7 +19,7 @@ use crate::client::{Answer, CONFIG_MAPS, Client};
 const REVIEW: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
 /// Sends a GET without credentials but these headers.
-async fn anonymous(client: &Client, path: &str, headers: &[(&str, &str)]) -> Answer {
+pub(crate) async fn anonymous(client: &Client, path: &str, headers: &[(&str, &str)]) -> Answer {
     let mut request = Request::get(path);
     for (name, value) in headers {
         request = request.header(*name, *value);

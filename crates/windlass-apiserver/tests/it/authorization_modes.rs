@@ -15,6 +15,7 @@ use windlass_apiserver::{
 use windlass_store::memory::MemoryStore;
 
 use crate::{
+    access::anonymous,
     client::{CONFIG_MAPS, Client, config_map},
     webhook_server::{WebhookServer, denied},
 };
@@ -81,6 +82,14 @@ async fn modes_are_asked_in_order() {
     denying.get(CONFIG_MAPS).await.expect(200);
     let both = start(vec![AuthorizerOptions::AlwaysDeny, AuthorizerOptions::AlwaysAllow]).await;
     both.ask_for(&eve(), Method::GET, CONFIG_MAPS, &Value::Null).await.expect(200);
+}
+
+#[tokio::test]
+async fn requests_without_credentials_are_rejected_if_everything_is_allowed() {
+    let client = start(vec![AuthorizerOptions::AlwaysAllow]).await;
+    for path in [CONFIG_MAPS, "/version"] {
+        assert_eq!(anonymous(&client, path, &[]).await.code, 401, "{path}");
+    }
 }
 
 #[tokio::test]

@@ -179,12 +179,15 @@ impl AnyController {
         prepared
     }
 
-    /// Returns the handles of this controller's contexts: with its own field manager and reporter, and with the right
-    /// to write in every process if it needs no leader.
+    /// Returns the handles of this controller's contexts: with its own client, field manager and reporter, and with the
+    /// right to write in every process if it needs no leader.
     fn handles(&self, shared: &SharedHandles) -> SharedHandles {
         let own = self.field_manager.clone();
         let field_manager = own.unwrap_or_else(|| field_manager(&shared.field_manager, &self.name));
         let mut handles = SharedHandles { field_manager, ..shared.clone() };
+        if let Some(client) = &self.client {
+            handles.client = client.clone();
+        }
         if let Some(reporter) = &self.reporter {
             handles.events = shared.events.reporting(reporter);
         }

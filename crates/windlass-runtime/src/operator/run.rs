@@ -176,8 +176,10 @@ impl Process {
         let (now, later): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.tasks).into_iter().partition(|one| one.needs_leader == leader);
         self.tasks = later;
-        for Task { name, run, .. } in now {
-            let running = run(Context::new(self.handles.clone(), WatchedKinds::new()), stage.shutdown());
+        for Task { name, client, run, .. } in now {
+            let mut handles = self.handles.clone();
+            handles.client = client.unwrap_or(handles.client);
+            let running = run(Context::new(handles, WatchedKinds::new()), stage.shutdown());
             stage.spawn_finite(&name.clone(), async move {
                 running.await.map_err(|error| OperatorError::Task { name, source: error.to_string().into() })
             });
