@@ -238,7 +238,8 @@ fn validate_rule(rule: &RuleFile, path: &Path, errors: &mut ErrorList) {
     }
     errors.extend(validate_stages(&rule.omit_stages, &path.child("omitStages")));
     let matches = &rule.matches;
-    if !matches.non_resource_urls.is_empty() && !(matches.resources.is_empty() && matches.namespaces.is_empty()) {
+    let about_resources = !matches.resources.is_empty() || !matches.namespaces.is_empty();
+    if about_resources && !matches.non_resource_urls.is_empty() {
         let why = "rules cannot apply to both regular resources and non-resource URLs";
         errors.push(FieldError::invalid(&urls, &list(&matches.non_resource_urls), why));
     }

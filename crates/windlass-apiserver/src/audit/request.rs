@@ -297,9 +297,8 @@ impl Recorded {
     /// Completes the event and returns its last stage; `None` if it has none.
     fn end(&self, panicked: bool) -> Option<Stage> {
         let mut event = self.event.lock();
-        if event.user.is_none() {
-            return None;
-        }
+        // The only event of a request that failed to authenticate is already emitted.
+        event.user.as_ref()?;
         if panicked {
             event.status = Some(EventStatus {
                 status: "Failure".to_owned(),

@@ -39,9 +39,9 @@ struct Receiver {
 }
 
 impl Receiver {
-    fn start(listener: TcpListener, codes: &[u16]) -> Self {
+    fn start(listener: TcpListener, codes: Vec<u16>) -> Self {
         let (sender, received) = mpsc::unbounded_channel();
-        let codes = Arc::new(parking_lot::Mutex::new(codes.to_vec().into_iter()));
+        let codes = Arc::new(parking_lot::Mutex::new(codes.into_iter()));
         let serving = tokio::spawn(async move {
             let mut open = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
@@ -120,7 +120,7 @@ async fn events_are_sent_when_a_receiver_that_was_down_comes_back() {
     let client = server(options(&config)).await.unwrap();
     get(&client, "first").await;
     // The request is answered although nobody listens. The receiver fails twice more after it has come back.
-    let mut receiver = Receiver::start(TcpListener::bind(address).await.unwrap(), &[500, 429]);
+    let mut receiver = Receiver::start(TcpListener::bind(address).await.unwrap(), vec![500, 429]);
     for _ in 0..3 {
         let Received { uri, credentials, list } = receiver.next().await;
         assert_eq!((uri.as_str(), credentials.as_str()), ("/audit?timeout=30s", "Bearer secret"));
@@ -141,7 +141,7 @@ async fn a_batch_is_given_up_after_five_attempts() {
     let config = folder.path().join("config");
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     kubeconfig(&config, &json!({"server": format!("http://{}", listener.local_addr().unwrap())}), &json!({}));
-    let mut receiver = Receiver::start(listener, &[500; 5]);
+    let mut receiver = Receiver::start(listener, vec![500; 5]);
     let client =
         server(WebhookOptions { initial_backoff: Duration::from_millis(1), ..options(&config) }).await.unwrap();
     get(&client, "lost").await;
@@ -159,7 +159,7 @@ async fn events_are_sent_in_batches() {
     let config = folder.path().join("config");
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     kubeconfig(&config, &json!({"server": format!("http://{}", listener.local_addr().unwrap())}), &json!({}));
-    let mut receiver = Receiver::start(listener, &[]);
+    let mut receiver = Receiver::start(listener, Vec::new());
     let batching = Batching { max_size: 3, max_wait: Duration::from_secs(3600), ..Batching::default() };
     let client = server(WebhookOptions { batching, ..options(&config) }).await.unwrap();
     for id in ["a", "b", "c", "d"] {
