@@ -47,7 +47,20 @@ struct Outcome {
     target: String,
     executions: u64,
     total: u64,
+    coverage: Coverage,
     status: ExitStatus,
+}
+
+/// The code that a corpus reaches. Figures that do not grow over a long run, or are those of the seeds, mean that a
+/// target rejects its inputs too early.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Coverage {
+    /// Edges between basic blocks.
+    edges: u64,
+    /// Edges, how often they were taken, and results of comparisons.
+    features: u64,
+    /// The inputs of the corpus.
+    inputs: u64,
 }
 
 /// Builds the targets and runs them.
@@ -134,7 +147,9 @@ fn fuzz(options: &Options, programs: &Path) -> anyhow::Result<Vec<Outcome>> {
         let mut outcomes = Vec::new();
         while let Some(target) = next() {
             let outcome = fuzz_one(target, options.seconds, &programs.join(target), &work)?;
+            let Coverage { edges, features, inputs } = outcome.coverage;
             println!("{target}: {} executions, {}", outcome.executions, outcome.status);
+            println!("    {edges} edges and {features} features, reached by {inputs} inputs");
             outcomes.push(outcome);
         }
         Ok(outcomes)
@@ -151,7 +166,12 @@ fn fuzz_one(target: &str, seconds: u64, program: &Path, work: &Path) -> anyhow::
     let (corpus, log, count) =
         (work.join("corpus").join(target), work.join(format!("{target}.log")), work.join(format!("{target}.count")));
     fs::create_dir_all(&corpus)?;
-    let status = limited(program)
+    let dictionary = directory().join("dictionaries").join(format!("{target}.dict"));
+    let mut command = limited(program);
+    if dictionary.exists() {
+        command.arg(format!("-dict={}", dictionary.display()));
+    }
+    let status = command
         .args([&corpus, &directory().join("corpus").join(target)])
         .args([format!("-max_total_time={seconds}"), format!("-timeout={TIMEOUT_SECONDS}")])
         .args([format!("-rss_limit_mb={MEMORY}"), format!("-max_len={INPUT_MAX}")])
@@ -159,7 +179,9 @@ fn fuzz_one(target: &str, seconds: u64, program: &Path, work: &Path) -> anyhow::
         .stdout(Stdio::null())
         .stderr(fs::File::create(&log)?)
         .status()?;
-    let executions = executions(&String::from_utf8_lossy(&fs::read(&log)?));
+    let output = fs::read(&log)?;
+    let output = String::from_utf8_lossy(&output);
+    let (executions, coverage) = (executions(&output), coverage(&output));
     let before: u64 = fs::read_to_string(&count).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
     let total = before + executions;
     fs::write(&count, format!("{total}\n"))?;
@@ -167,7 +189,7 @@ fn fuzz_one(target: &str, seconds: u64, program: &Path, work: &Path) -> anyhow::
         println!("{target}: finding, see {} and the inputs {}/{target}-*", log.display(), work.display());
         println!("    reproduce it with: cargo xtask fuzz {target} --input FILE");
     }
-    Ok(Outcome { target: target.to_owned(), executions, total, status })
+    Ok(Outcome { target: target.to_owned(), executions, total, coverage, status })
 }
 
 /// Returns the number of executions in the log of libFuzzer: its final statistics, or the last line of its progress
@@ -182,13 +204,31 @@ fn executions(log: &str) -> u64 {
     last("stat::number_of_executed_units:").or_else(|| last("#")).unwrap_or(0)
 }
 
+/// Returns the last coverage in the log of libFuzzer: `cov: EDGES ft: FEATURES corp: INPUTS/SIZE`.
+fn coverage(log: &str) -> Coverage {
+    let last = |name: &str| {
+        let mut lines = log.lines().rev().filter(|line| line.starts_with('#'));
+        let number = |line: &str| {
+            let after = line.split_once(name)?.1.trim_start();
+            after.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+        };
+        lines.find_map(number).unwrap_or(0)
+    };
+    Coverage { edges: last("cov:"), features: last("ft:"), inputs: last("corp:") }
+}
+
 fn report(outcomes: &[Outcome]) -> anyhow::Result<()> {
-    println!("{:<12} {:>14} {:>16}", "target", "executions", "with earlier runs");
-    for outcome in outcomes {
-        println!("{:<12} {:>14} {:>16}", outcome.target, outcome.executions, outcome.total);
+    println!(
+        "{:<14} {:>14} {:>17} {:>7} {:>8} {:>7}  finding",
+        "target", "executions", "with earlier runs", "edges", "features", "inputs"
+    );
+    for Outcome { target, executions, total, coverage, status } in outcomes {
+        let Coverage { edges, features, inputs } = coverage;
+        let finding = if status.success() { "none" } else { "yes" };
+        println!("{target:<14} {executions:>14} {total:>17} {edges:>7} {features:>8} {inputs:>7}  {finding}");
     }
     let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
-    println!("{:<12} {:>14} {:>16}", "total", sum(|outcome| outcome.executions), sum(|outcome| outcome.total));
+    println!("{:<14} {:>14} {:>17}", "total", sum(|outcome| outcome.executions), sum(|outcome| outcome.total));
     let failed: Vec<&str> =
         outcomes.iter().filter(|outcome| !outcome.status.success()).map(|outcome| &*outcome.target).collect();
     ensure!(failed.is_empty(), "findings in {}", failed.join(", "));
@@ -205,5 +245,13 @@ mod tests {
         assert_eq!(executions(progress), 1024);
         assert_eq!(executions(&format!("{progress}stat::number_of_executed_units: 2000\nstat::x: 1\n")), 2000);
         assert_eq!(executions("killed"), 0);
+    }
+
+    #[test]
+    fn coverage_is_read_from_the_last_progress() {
+        let log =
+            "#2\tINITED cov: 3 ft: 4 corp: 1/1b exec/s: 0\n#8\tNEW    cov: 512 ft: 1024 corp: 7/9Kb lim: 4\n#9\tDONE\n";
+        assert_eq!(coverage(log), Coverage { edges: 512, features: 1024, inputs: 7 });
+        assert_eq!(coverage("killed"), Coverage::default());
     }
 }

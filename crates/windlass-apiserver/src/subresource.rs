@@ -4,7 +4,7 @@
 //! here have handlers of their own.
 
 mod binding;
-mod connect;
+pub(crate) mod connect;
 mod eviction;
 mod review;
 mod scale;

@@ -122,7 +122,12 @@ impl TokenKey {
     /// Returns a token with these claims.
     pub(crate) fn sign(&self, claims: &Claims) -> String {
         let header = Header { alg: "ES256".to_owned(), kid: self.id.clone() };
-        let said = format!("{}.{}", encode(&header), encode(claims));
+        self.sign_parts(&encode(&header), &encode(claims))
+    }
+
+    /// Returns a token with these parts, which are JSON.
+    pub(crate) fn sign_parts(&self, header: &[u8], claims: &[u8]) -> String {
+        let said = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
         let signature = self.pair.sign(&SystemRandom::new(), said.as_bytes());
         let signature = signature.expect("the system must have random numbers");
         format!("{said}.{}", URL_SAFE_NO_PAD.encode(signature))
@@ -149,8 +154,8 @@ impl std::fmt::Debug for TokenKey {
     }
 }
 
-fn encode(part: &impl Serialize) -> String {
-    URL_SAFE_NO_PAD.encode(serde_json::to_vec(part).expect("a part of a token must be JSON"))
+fn encode(part: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(part).expect("a part of a token must be JSON")
 }
 
 fn decode<T: DeserializeOwned>(part: &str) -> Option<T> {
@@ -189,8 +194,8 @@ mod tests {
         let key = TokenKey::generate();
         let token = key.sign(&claims());
         let parts: Vec<&str> = token.split('.').collect();
-        let other = encode(&Claims { exp: 99, ..claims() });
-        let unsigned = encode(&Header { alg: "none".to_owned(), kid: String::new() });
+        let other = URL_SAFE_NO_PAD.encode(encode(&Claims { exp: 99, ..claims() }));
+        let unsigned = URL_SAFE_NO_PAD.encode(encode(&Header { alg: "none".to_owned(), kid: String::new() }));
         for changed in [
             format!("{}.{other}.{}", parts[0], parts[2]),
             format!("{unsigned}.{}.", parts[1]),
