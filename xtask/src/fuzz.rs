@@ -15,9 +15,11 @@ use anyhow::{Context as _, bail, ensure};
 
 use crate::{cargo, peers};
 
-const USAGE: &str = "usage: cargo xtask fuzz [TARGET...] [--seconds N] [--jobs N] [--input FILE]
+const USAGE: &str =
+    "usage: cargo xtask fuzz [TARGET...] [--seconds N] [--jobs N] [--no-build | --build-only] [--input FILE]
 
-Without targets, all of them run, for N seconds each (60 unless given). --input runs one target on one file.";
+Without targets, all of them run, for N seconds each (60 unless given). --input runs one target on one file.
+--no-build runs the programs of the last build, and --build-only runs nothing.";
 
 /// Coverage counters and traced comparisons, as `cargo fuzz` uses them.
 const INSTRUMENTATION: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -40,6 +42,8 @@ struct Options {
     seconds: u64,
     jobs: usize,
     input: Option<PathBuf>,
+    no_build: bool,
+    build_only: bool,
 }
 
 /// The result of fuzzing one target.
@@ -73,7 +77,11 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     if options.targets.is_empty() {
         options.targets = all;
     }
-    let programs = build(&options.targets)?;
+    ensure!(options.seconds > 0, "--seconds must be at least 1");
+    let programs = if options.no_build { programs()? } else { build(&options.targets)? };
+    if options.build_only {
+        return Ok(());
+    }
     if let Some(input) = &options.input {
         let [target] = &options.targets[..] else { bail!("--input needs one target\n{USAGE}") };
         let status = limited(&programs.join(target)).arg(input).status()?;
@@ -91,6 +99,8 @@ fn parse(args: &[&str]) -> anyhow::Result<Options> {
         match arg {
             "--seconds" => options.seconds = value()?.parse()?,
             "--jobs" => options.jobs = value()?.parse()?,
+            "--no-build" => options.no_build = true,
+            "--build-only" => options.build_only = true,
             "--input" => options.input = Some(value()?.into()),
             _ if arg.starts_with('-') => bail!("{USAGE}"),
             target => options.targets.push(target.to_owned()),
@@ -112,22 +122,32 @@ fn targets() -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
+/// Returns the platform of the programs.
+fn host() -> anyhow::Result<String> {
+    let version = Command::new("rustc").arg("-vV").output().context("cannot run rustc")?;
+    let version = String::from_utf8(version.stdout)?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc names no host")?;
+    Ok(host.to_owned())
+}
+
+/// Returns the directory of the programs.
+fn programs() -> anyhow::Result<PathBuf> {
+    Ok(std::path::absolute(peers::target())?.join(host()?).join("release"))
+}
+
 /// Builds the programs of targets and returns their directory.
 fn build(targets: &[String]) -> anyhow::Result<PathBuf> {
     let engine = directory().join("engine");
     // The same versions as in the workspace; cargo adds those that only the engine needs.
     fs::copy(directory().with_file_name("Cargo.lock"), engine.join("Cargo.lock"))?;
-    let version = Command::new("rustc").arg("-vV").output().context("cannot run rustc")?;
-    let version = String::from_utf8(version.stdout)?;
-    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc names no host")?;
     let target_directory = std::path::absolute(peers::target())?;
     let mut command = Command::new(cargo::program());
     // With a target, the flags do not apply to build scripts and procedural macros.
-    command.args(["build", "--release", "--target", host]).current_dir(&engine);
+    command.args(["build", "--release", "--target", &host()?]).current_dir(&engine);
     command.args(targets.iter().flat_map(|target| ["--bin", target]));
     command.env("RUSTFLAGS", INSTRUMENTATION).env("CARGO_TARGET_DIR", &target_directory);
     ensure!(cargo::forget(&mut command).status().context("cannot run cargo")?.success(), "failed to build the targets");
-    Ok(target_directory.join(host).join("release"))
+    programs()
 }
 
 /// Returns a command that runs a program within the limits.
