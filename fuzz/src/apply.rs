@@ -60,7 +60,9 @@ pub fn apply(data: &[u8]) {
         if kind & 1 == 0 {
             let force = kind & 2 == 0;
             let Ok(applied) = manager.apply(live.as_ref(), &object, name, force, now) else { continue };
-            // The first apply may leave null in place of a map that it has emptied, as in Kubernetes.
+            // An apply of `{}` leaves null in place of a map that it has emptied, and the next one `{}`. So does
+            // structured-merge-diff: `a_map_that_an_apply_empties_is_null_until_it_is_applied_again` has its results. The
+            // server decodes the null of a built-in kind to an empty value, and rejects that of a custom resource.
             let repeated = manager.apply(Some(&applied), &object, name, force, now);
             let repeated = repeated.expect("a repeated apply must succeed");
             let again = manager.apply(Some(&repeated), &object, name, force, now);

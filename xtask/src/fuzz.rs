@@ -15,9 +15,11 @@ use anyhow::{Context as _, bail, ensure};
 
 use crate::{cargo, peers};
 
-const USAGE: &str = "usage: cargo xtask fuzz [TARGET...] [--seconds N] [--jobs N] [--input FILE]
+const USAGE: &str =
+    "usage: cargo xtask fuzz [TARGET...] [--seconds N] [--jobs N] [--no-build | --build-only] [--input FILE]
 
-Without targets, all of them run, for N seconds each (60 unless given). --input runs one target on one file.";
+Without targets, all of them run, for N seconds each (60 unless given). --input runs one target on one file.
+--no-build runs the programs of the last build, and --build-only runs nothing.";
 
 /// Coverage counters and traced comparisons, as `cargo fuzz` uses them.
 const INSTRUMENTATION: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -40,6 +42,8 @@ struct Options {
     seconds: u64,
     jobs: usize,
     input: Option<PathBuf>,
+    no_build: bool,
+    build_only: bool,
 }
 
 /// The result of fuzzing one target.
@@ -47,7 +51,20 @@ struct Outcome {
     target: String,
     executions: u64,
     total: u64,
+    coverage: Coverage,
     status: ExitStatus,
+}
+
+/// The code that a corpus reaches. Figures that do not grow over a long run, or are those of the seeds, mean that a
+/// target rejects its inputs too early.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Coverage {
+    /// Edges between basic blocks.
+    edges: u64,
+    /// Edges, how often they were taken, and results of comparisons.
+    features: u64,
+    /// The inputs of the corpus.
+    inputs: u64,
 }
 
 /// Builds the targets and runs them.
@@ -60,7 +77,11 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     if options.targets.is_empty() {
         options.targets = all;
     }
-    let programs = build(&options.targets)?;
+    ensure!(options.seconds > 0, "--seconds must be at least 1");
+    let programs = if options.no_build { programs()? } else { build(&options.targets)? };
+    if options.build_only {
+        return Ok(());
+    }
     if let Some(input) = &options.input {
         let [target] = &options.targets[..] else { bail!("--input needs one target\n{USAGE}") };
         let status = limited(&programs.join(target)).arg(input).status()?;
@@ -78,6 +99,8 @@ fn parse(args: &[&str]) -> anyhow::Result<Options> {
         match arg {
             "--seconds" => options.seconds = value()?.parse()?,
             "--jobs" => options.jobs = value()?.parse()?,
+            "--no-build" => options.no_build = true,
+            "--build-only" => options.build_only = true,
             "--input" => options.input = Some(value()?.into()),
             _ if arg.starts_with('-') => bail!("{USAGE}"),
             target => options.targets.push(target.to_owned()),
@@ -99,22 +122,32 @@ fn targets() -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
+/// Returns the platform of the programs.
+fn host() -> anyhow::Result<String> {
+    let version = Command::new("rustc").arg("-vV").output().context("cannot run rustc")?;
+    let version = String::from_utf8(version.stdout)?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc names no host")?;
+    Ok(host.to_owned())
+}
+
+/// Returns the directory of the programs.
+fn programs() -> anyhow::Result<PathBuf> {
+    Ok(std::path::absolute(peers::target())?.join(host()?).join("release"))
+}
+
 /// Builds the programs of targets and returns their directory.
 fn build(targets: &[String]) -> anyhow::Result<PathBuf> {
     let engine = directory().join("engine");
     // The same versions as in the workspace; cargo adds those that only the engine needs.
     fs::copy(directory().with_file_name("Cargo.lock"), engine.join("Cargo.lock"))?;
-    let version = Command::new("rustc").arg("-vV").output().context("cannot run rustc")?;
-    let version = String::from_utf8(version.stdout)?;
-    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc names no host")?;
     let target_directory = std::path::absolute(peers::target())?;
     let mut command = Command::new(cargo::program());
     // With a target, the flags do not apply to build scripts and procedural macros.
-    command.args(["build", "--release", "--target", host]).current_dir(&engine);
+    command.args(["build", "--release", "--target", &host()?]).current_dir(&engine);
     command.args(targets.iter().flat_map(|target| ["--bin", target]));
     command.env("RUSTFLAGS", INSTRUMENTATION).env("CARGO_TARGET_DIR", &target_directory);
     ensure!(cargo::forget(&mut command).status().context("cannot run cargo")?.success(), "failed to build the targets");
-    Ok(target_directory.join(host).join("release"))
+    programs()
 }
 
 /// Returns a command that runs a program within the limits.
@@ -134,7 +167,9 @@ fn fuzz(options: &Options, programs: &Path) -> anyhow::Result<Vec<Outcome>> {
         let mut outcomes = Vec::new();
         while let Some(target) = next() {
             let outcome = fuzz_one(target, options.seconds, &programs.join(target), &work)?;
+            let Coverage { edges, features, inputs } = outcome.coverage;
             println!("{target}: {} executions, {}", outcome.executions, outcome.status);
+            println!("    {edges} edges and {features} features, reached by {inputs} inputs");
             outcomes.push(outcome);
         }
         Ok(outcomes)
@@ -151,7 +186,12 @@ fn fuzz_one(target: &str, seconds: u64, program: &Path, work: &Path) -> anyhow::
     let (corpus, log, count) =
         (work.join("corpus").join(target), work.join(format!("{target}.log")), work.join(format!("{target}.count")));
     fs::create_dir_all(&corpus)?;
-    let status = limited(program)
+    let dictionary = directory().join("dictionaries").join(format!("{target}.dict"));
+    let mut command = limited(program);
+    if dictionary.exists() {
+        command.arg(format!("-dict={}", dictionary.display()));
+    }
+    let status = command
         .args([&corpus, &directory().join("corpus").join(target)])
         .args([format!("-max_total_time={seconds}"), format!("-timeout={TIMEOUT_SECONDS}")])
         .args([format!("-rss_limit_mb={MEMORY}"), format!("-max_len={INPUT_MAX}")])
@@ -159,7 +199,9 @@ fn fuzz_one(target: &str, seconds: u64, program: &Path, work: &Path) -> anyhow::
         .stdout(Stdio::null())
         .stderr(fs::File::create(&log)?)
         .status()?;
-    let executions = executions(&String::from_utf8_lossy(&fs::read(&log)?));
+    let output = fs::read(&log)?;
+    let output = String::from_utf8_lossy(&output);
+    let (executions, coverage) = (executions(&output), coverage(&output));
     let before: u64 = fs::read_to_string(&count).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
     let total = before + executions;
     fs::write(&count, format!("{total}\n"))?;
@@ -167,7 +209,7 @@ fn fuzz_one(target: &str, seconds: u64, program: &Path, work: &Path) -> anyhow::
         println!("{target}: finding, see {} and the inputs {}/{target}-*", log.display(), work.display());
         println!("    reproduce it with: cargo xtask fuzz {target} --input FILE");
     }
-    Ok(Outcome { target: target.to_owned(), executions, total, status })
+    Ok(Outcome { target: target.to_owned(), executions, total, coverage, status })
 }
 
 /// Returns the number of executions in the log of libFuzzer: its final statistics, or the last line of its progress
@@ -182,13 +224,31 @@ fn executions(log: &str) -> u64 {
     last("stat::number_of_executed_units:").or_else(|| last("#")).unwrap_or(0)
 }
 
+/// Returns the last coverage in the log of libFuzzer: `cov: EDGES ft: FEATURES corp: INPUTS/SIZE`.
+fn coverage(log: &str) -> Coverage {
+    let last = |name: &str| {
+        let mut lines = log.lines().rev().filter(|line| line.starts_with('#'));
+        let number = |line: &str| {
+            let after = line.split_once(name)?.1.trim_start();
+            after.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+        };
+        lines.find_map(number).unwrap_or(0)
+    };
+    Coverage { edges: last("cov:"), features: last("ft:"), inputs: last("corp:") }
+}
+
 fn report(outcomes: &[Outcome]) -> anyhow::Result<()> {
-    println!("{:<12} {:>14} {:>16}", "target", "executions", "with earlier runs");
-    for outcome in outcomes {
-        println!("{:<12} {:>14} {:>16}", outcome.target, outcome.executions, outcome.total);
+    println!(
+        "{:<14} {:>14} {:>17} {:>7} {:>8} {:>7}  finding",
+        "target", "executions", "with earlier runs", "edges", "features", "inputs"
+    );
+    for Outcome { target, executions, total, coverage, status } in outcomes {
+        let Coverage { edges, features, inputs } = coverage;
+        let finding = if status.success() { "none" } else { "yes" };
+        println!("{target:<14} {executions:>14} {total:>17} {edges:>7} {features:>8} {inputs:>7}  {finding}");
     }
     let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
-    println!("{:<12} {:>14} {:>16}", "total", sum(|outcome| outcome.executions), sum(|outcome| outcome.total));
+    println!("{:<14} {:>14} {:>17}", "total", sum(|outcome| outcome.executions), sum(|outcome| outcome.total));
     let failed: Vec<&str> =
         outcomes.iter().filter(|outcome| !outcome.status.success()).map(|outcome| &*outcome.target).collect();
     ensure!(failed.is_empty(), "findings in {}", failed.join(", "));
@@ -205,5 +265,13 @@ mod tests {
         assert_eq!(executions(progress), 1024);
         assert_eq!(executions(&format!("{progress}stat::number_of_executed_units: 2000\nstat::x: 1\n")), 2000);
         assert_eq!(executions("killed"), 0);
+    }
+
+    #[test]
+    fn coverage_is_read_from_the_last_progress() {
+        let log =
+            "#2\tINITED cov: 3 ft: 4 corp: 1/1b exec/s: 0\n#8\tNEW    cov: 512 ft: 1024 corp: 7/9Kb lim: 4\n#9\tDONE\n";
+        assert_eq!(coverage(log), Coverage { edges: 512, features: 1024, inputs: 7 });
+        assert_eq!(coverage("killed"), Coverage::default());
     }
 }

@@ -333,7 +333,7 @@ fn deprecated(resource: &Resource) -> Option<&str> {
 }
 
 /// Returns the time limit of a request: the client's, up to the server's own limit.
-fn timeout(query: &Query<'_>) -> Result<Duration> {
+pub(crate) fn timeout(query: &Query<'_>) -> Result<Duration> {
     let text = query.text("timeout");
     if text.is_empty() {
         return Ok(TIMEOUT);

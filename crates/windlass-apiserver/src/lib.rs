@@ -20,6 +20,8 @@ mod definitions;
 mod discovery;
 mod endpoint;
 mod flow_control;
+#[doc(hidden)]
+pub mod fuzzing;
 mod handle;
 mod health;
 pub(crate) mod kubeconfig;

@@ -38,6 +38,11 @@ impl<'a> Query<'a> {
         self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| &**value).collect()
     }
 
+    /// Returns all parameters, in order.
+    pub(crate) fn into_pairs(self) -> impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)> {
+        self.0.into_iter()
+    }
+
     /// Returns a boolean parameter: absent, `0` and `false` are false, anything else is true.
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.optional_flag(name).unwrap_or(false)

@@ -5,7 +5,7 @@
 
 mod access_review;
 mod binding;
-mod connect;
+pub(crate) mod connect;
 mod eviction;
 mod review;
 mod scale;

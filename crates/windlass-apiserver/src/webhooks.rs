@@ -6,12 +6,12 @@
 //! acknowledged, and also if the writer no longer waits.
 
 mod admit;
-mod client;
+pub(crate) mod client;
 mod configuration;
-mod conversion;
+pub(crate) mod conversion;
 mod matching;
 mod resolver;
-mod review;
+pub(crate) mod review;
 
 use std::sync::{Arc, Weak};
 

@@ -233,7 +233,7 @@ impl Pki {
     pub fn server_config(&self) -> Result<ServerConfig, PkiError> {
         let certificate = CertResolver::new();
         self.serve_with(&certificate)?;
-        self.server_config_of(&certificate)
+        self.server_config_with(&certificate, self.client_verifier()?)
     }
 
     /// Presents the serving certificate to new connections.
@@ -243,17 +243,12 @@ impl Pki {
             .map_err(|error| PkiError::Tls(rustls::Error::General(error.to_string())))
     }
 
-    /// Returns the TLS configuration of a server whose certificate may change.
-    pub(crate) fn server_config_of(&self, certificate: &CertResolver) -> Result<ServerConfig, PkiError> {
+    /// Returns the verifier of client certificates that the authority has issued. Clients need no certificate.
+    pub(crate) fn client_verifier(&self) -> Result<Arc<dyn ClientCertVerifier>, PkiError> {
+        let roots = Arc::new(check::roots(&self.ca.certificate)?);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let verifier = WebPkiClientVerifier::builder_with_provider(
-            Arc::new(check::roots(&self.ca.certificate)?),
-            provider.clone(),
-        )
-        .allow_unauthenticated()
-        .build()
-        .map_err(|error| PkiError::Tls(rustls::Error::General(error.to_string())))?;
-        self.server_config_with(certificate, verifier)
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).allow_unauthenticated().build();
+        verifier.map_err(|error| PkiError::Tls(rustls::Error::General(error.to_string())))
     }
 
     /// Returns the TLS configuration of a server whose certificate may change, with this verifier of client certificates.

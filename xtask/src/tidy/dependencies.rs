@@ -83,7 +83,17 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     // Its tests may know everything.
     ("windlass-book", &[]),
     // Calls the parsers of everything that receives bytes from clients.
-    ("windlass-fuzz", &["windlass-schema", "windlass-cel", "windlass-merge", "windlass-builtins"]),
+    (
+        "windlass-fuzz",
+        &[
+            "windlass-schema",
+            "windlass-cel",
+            "windlass-merge",
+            "windlass-store",
+            "windlass-builtins",
+            "windlass-apiserver",
+        ],
+    ),
     ("xtask", &["windlass-schema", "windlass-builtins", "windlass-book"]),
 ];
 

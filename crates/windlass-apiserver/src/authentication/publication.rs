@@ -36,6 +36,9 @@ pub(crate) struct Publication {
     config_maps: Arc<ResourceCache>,
 }
 
+/// A list of names in the options.
+type ListOf = fn(&RequestHeaderOptions) -> &Vec<String>;
+
 impl Publication {
     /// Returns `None` if there is nothing to publish.
     pub(crate) fn of(options: &AuthenticationOptions, storage: &Storage) -> Result<Option<Self>, AuthenticationError> {
@@ -113,7 +116,7 @@ impl Publication {
             return data;
         }
         data.insert("requestheader-client-ca-file".to_owned(), proxies.into());
-        let lists: [(&str, fn(&RequestHeaderOptions) -> &Vec<String>); 5] = [
+        let lists: [(&str, ListOf); 5] = [
             ("requestheader-allowed-names", |options| &options.allowed_names),
             ("requestheader-extra-headers-prefix", |options| &options.extra_header_prefixes),
             ("requestheader-group-headers", |options| &options.group_headers),

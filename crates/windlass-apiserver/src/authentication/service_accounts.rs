@@ -37,7 +37,7 @@ pub(super) struct ServiceAccountTokens {
 
 /// A token whose signature is that of this server.
 pub(super) enum Verified {
-    Bound(Claims, Arc<User>),
+    Bound(Box<Claims>, Arc<User>),
     Legacy(LegacyClaims),
 }
 
@@ -97,7 +97,7 @@ impl Inner {
         } else {
             let claims: Claims = self.token_key.verify(token).ok_or_else(broken)?;
             let user = Arc::new(user(&claims));
-            Verified::Bound(claims, user)
+            Verified::Bound(Box::new(claims), user)
         });
         remembered.insert(key, verified.clone());
         Ok(Some(verified))

@@ -37,9 +37,12 @@ impl<'a> Clause<'a> {
     }
 }
 
+/// The most clauses of a header that are considered: sorting them takes quadratic time, and a client needs a few.
+const CLAUSES_MAX: usize = 64;
+
 /// Returns the clauses of a header in the order of preference. Malformed ones are skipped.
 pub(super) fn parse(header: &str) -> Vec<Clause<'_>> {
-    let mut clauses: Vec<_> = header.split(',').filter_map(parse_clause).collect();
+    let mut clauses: Vec<_> = header.split(',').filter_map(parse_clause).take(CLAUSES_MAX).collect();
     // Insertion sort, as in Go: `before` is not an order, so the result depends on the algorithm.
     for end in 1..clauses.len() {
         let mut at = end;

@@ -32,6 +32,13 @@ fn without_a_header_the_answer_is_plain_json() {
 }
 
 #[test]
+fn a_header_of_any_length_is_judged_in_linear_time() {
+    let header = format!("{}{}", "*/*,".repeat(50_000), "a/b,".repeat(50_000));
+    assert_eq!(accept::parse(&header).len(), 64);
+    gives(&header, Media::Json, Transform::None);
+}
+
+#[test]
 fn media_types_are_tried_in_the_order_of_their_quality() {
     gives("*/*", Media::Json, Transform::None);
     gives("application/yaml", Media::Yaml, Transform::None);

@@ -3,13 +3,13 @@
 //! Requests are checked here and then handed to the [`PodConnections`] of the server. A server without any has no node to
 //! connect to, or only simulated ones.
 
-mod channels;
+pub(crate) mod channels;
 mod log;
-mod pieces;
+pub(crate) mod pieces;
 mod port_forward;
 mod remote;
-mod spdy;
-mod upgrade;
+pub(crate) mod spdy;
+pub(crate) mod upgrade;
 
 use std::sync::Arc;
 

@@ -93,7 +93,16 @@ impl TokenKey {
     /// Returns a token with these claims.
     pub(crate) fn sign(&self, claims: &impl Serialize) -> String {
         let header = Header::new(self.pair.algorithm(), &self.id);
-        let signed = format!("{}.{}", encode(&header), encode(claims));
+        self.sign_encoded(&encode(&header), &encode(claims))
+    }
+
+    /// Returns a token with these parts, which are JSON.
+    pub(crate) fn sign_parts(&self, header: &[u8], claims: &[u8]) -> String {
+        self.sign_encoded(&URL_SAFE_NO_PAD.encode(header), &URL_SAFE_NO_PAD.encode(claims))
+    }
+
+    fn sign_encoded(&self, header: &str, claims: &str) -> String {
+        let signed = format!("{header}.{claims}");
         let signature = URL_SAFE_NO_PAD.encode(self.pair.sign(signed.as_bytes()));
         format!("{signed}.{signature}")
     }

@@ -190,7 +190,7 @@ fn hold_time(limit: Duration) -> Option<mpsc::Sender<()>> {
 }
 
 /// Parses an answer: YAML, of which JSON is a subset.
-fn answer(code: u16, headers: &HeaderMap, body: &[u8]) -> Result<Value, String> {
+pub(crate) fn answer(code: u16, headers: &HeaderMap, body: &[u8]) -> Result<Value, String> {
     if !(200..=206).contains(&code) {
         return Err(words::of_status(code, headers, body));
     }

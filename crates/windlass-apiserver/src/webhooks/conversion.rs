@@ -12,7 +12,11 @@ use std::{
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use windlass_builtins::table::object_meta;
-use windlass_schema::structural::NormalizeOptions;
+use windlass_schema::{
+    field::Path,
+    object_meta::{validate_annotations, validate_labels},
+    structural::NormalizeOptions,
+};
 use windlass_store::Revision;
 
 use super::client::{Client, Limits, Target};
@@ -20,7 +24,7 @@ use crate::{
     custom::Custom,
     meta,
     server::Inner,
-    status::{ApiError, Result},
+    status::{ApiError, Result, aggregate},
     storage::StoredObject,
 };
 
@@ -57,8 +61,7 @@ impl Converter {
     /// Converts objects of one kind; none may be in the desired version already.
     async fn convert(&self, client: &Client, objects: &[Value], to: &str) -> Result<Vec<Value>> {
         let Some(first) = objects.first() else { return Ok(Vec::new()) };
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let about = format!("conversion webhook for {}, Kind={}", text(&first["apiVersion"]), text(&first["kind"]));
+        let about = about(first);
         let failed = |why: String| ApiError::unexpected(format!("{about} failed: {why}"));
         let mut known = self.review_versions.iter().filter(|version| matches!(version.as_str(), "v1" | "v1beta1"));
         let version = known.next().ok_or_else(|| ApiError::unexpected("no supported conversion review versions"))?;
@@ -72,6 +75,29 @@ impl Converter {
             "response": {"uid": "", "convertedObjects": null, "result": {"metadata": {}}},
         });
         let answer = target.post(&review, Limits { timeout: TIMEOUT, announced: false }).await.map_err(failed)?;
+        let sent = Sent { version, uid: &uid, objects, to };
+        sent.read(&answer)
+    }
+}
+
+/// A review that was sent.
+pub(crate) struct Sent<'a> {
+    /// The version of the review.
+    pub(crate) version: &'a str,
+    pub(crate) uid: &'a str,
+    pub(crate) objects: &'a [Value],
+    /// The desired version of the objects.
+    pub(crate) to: &'a str,
+}
+
+impl Sent<'_> {
+    /// Returns the converted objects of the answer, with the metadata that no conversion may change.
+    pub(crate) fn read(&self, answer: &Value) -> Result<Vec<Value>> {
+        let Self { version, uid, objects, to } = *self;
+        let Some(first) = objects.first() else { return Ok(Vec::new()) };
+        let about = about(first);
+        let failed = |why: String| ApiError::unexpected(format!("{about} failed: {why}"));
+        let api_version = format!("apiextensions.k8s.io/{version}");
         if version == "v1" {
             let wanted = format!("{api_version}, Kind=ConversionReview");
             let given = format!("{}, Kind={}", text(&answer["apiVersion"]), text(&answer["kind"]));
@@ -106,6 +132,15 @@ impl Converter {
     }
 }
 
+/// Returns the subject of errors about the conversion of an object.
+fn about(object: &Value) -> String {
+    format!("conversion webhook for {}, Kind={}", text(&object["apiVersion"]), text(&object["kind"]))
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
 /// Checks a converted object, and restores the metadata that no conversion may change.
 fn accept(from: &Value, mut into: Value, to: &str) -> Result<Value, String> {
     let text = |object: &Value, field: &str| object[field].as_str().unwrap_or_default().to_owned();
@@ -124,18 +159,60 @@ fn accept(from: &Value, mut into: Value, to: &str) -> Result<Value, String> {
             return Err(format!("returned invalid object: must have the same {name}: {expected} != {received}"));
         }
     }
-    let Some(converted) = into["metadata"].as_object_mut().map(std::mem::take) else {
-        return Err("returned invalid metadata: missing metadata in converted object".to_owned());
+    let converted = match into.get_mut("metadata") {
+        Some(Value::Object(metadata)) => std::mem::take(metadata),
+        Some(other) => {
+            let given = go_type(other);
+            return Err(format!("returned invalid metadata: invalid metadata of type {given} in converted object"));
+        }
+        None => return Err("returned invalid metadata: missing metadata in converted object".to_owned()),
     };
     let mut metadata: Map<String, Value> = from["metadata"].as_object().cloned().unwrap_or_default();
     for field in ["labels", "annotations"] {
         match converted.get(field) {
-            Some(value) if !value.is_null() => metadata.insert(field.to_owned(), value.clone()),
-            _ => metadata.remove(field),
+            None | Some(Value::Null) => metadata.remove(field),
+            Some(value) => {
+                check_texts(field, value, metadata.get(field))
+                    .map_err(|why| format!("returned invalid metadata: {why}"))?;
+                metadata.insert(field.to_owned(), value.clone())
+            }
         };
     }
     into["metadata"] = metadata.into();
     Ok(into)
+}
+
+/// Checks labels or annotations of a converted object; those that have not changed were checked before.
+fn check_texts(field: &str, texts: &Value, before: Option<&Value>) -> Result<(), String> {
+    let Value::Object(map) = texts else {
+        return Err(format!("invalid metadata.{field} of type {} in converted object", go_type(texts)));
+    };
+    if let Some((key, value)) = map.iter().find(|(_, value)| !value.is_string()) {
+        let given = go_type(value);
+        return Err(format!("metadata.{field}[{key}] must be a string, but is {given} in converted object"));
+    }
+    if before == Some(texts) {
+        return Ok(());
+    }
+    let path = Path::new("metadata");
+    let errors = match field {
+        "labels" => validate_labels(Some(map), &path.child("labels")),
+        _ => validate_annotations(Some(map), &path.child("annotation")),
+    };
+    if errors.is_empty() { Ok(()) } else { Err(aggregate(&errors)) }
+}
+
+/// Returns the Go type of a value that was decoded without a schema.
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
 }
 
 impl Custom {
@@ -214,5 +291,37 @@ impl ConversionCache {
             known.clear();
         }
         known.insert(object.header.uid.clone(), (object.written, object.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_and_annotations_of_a_converted_object_are_checked() {
+        let object = |metadata: Value| {
+            let mut object = json!({"apiVersion": "e.io/v2", "kind": "W", "metadata": {"name": "a"}});
+            if let (Some(all), Some(more)) = (object["metadata"].as_object_mut(), metadata.as_object()) {
+                all.extend(more.clone());
+            }
+            object
+        };
+        let from = json!({"apiVersion": "e.io/v1", "kind": "W", "metadata": {"name": "a", "labels": {"a b": "c"}}});
+        let read = |into: Value| accept(&from, into, "e.io/v2");
+        for (metadata, expected) in [
+            (json!({"labels": 1}), "invalid metadata.labels of type int64 in converted object"),
+            (json!({"annotations": [1]}), "invalid metadata.annotations of type []interface {} in converted object"),
+            (json!({"labels": {"a": 1.5}}), "metadata.labels[a] must be a string, but is float64 in converted object"),
+        ] {
+            let error = read(object(metadata)).unwrap_err();
+            assert_eq!(error, format!("returned invalid metadata: {expected}"));
+        }
+        let error = read(object(json!({"labels": {"c d": "e"}}))).unwrap_err();
+        assert!(error.starts_with("returned invalid metadata: metadata.labels: Invalid value: \"c d\": "), "{error}");
+        let converted = read(object(json!({"labels": {"x": "y"}, "annotations": null}))).unwrap();
+        assert_eq!(converted["metadata"], json!({"name": "a", "labels": {"x": "y"}}));
+        // Labels that were stored before they had to be valid do not have to change.
+        read(object(json!({"labels": {"a b": "c"}}))).unwrap();
     }
 }

@@ -3,6 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
+use windlass_schema::decode::{Storage, decode};
 
 use crate::{status::ApiError, user::User};
 
@@ -10,14 +11,14 @@ const GROUP: &str = "admission.k8s.io";
 
 /// A version of AdmissionReview.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ReviewVersion {
+pub(crate) enum ReviewVersion {
     V1,
     V1Beta1,
 }
 
 impl ReviewVersion {
     /// Returns the first supported version of a webhook.
-    pub(super) fn of(versions: &[String]) -> Result<Self, String> {
+    pub(crate) fn of(versions: &[String]) -> Result<Self, String> {
         let known = versions.iter().find_map(|version| match version.as_str() {
             "v1" => Some(Self::V1),
             "v1beta1" => Some(Self::V1Beta1),
@@ -38,7 +39,7 @@ impl ReviewVersion {
 }
 
 /// Returns the review of a request, with its uid and objects.
-pub(super) fn review(version: ReviewVersion, uid: &str, request: &Value, object: &Value, old: &Value) -> Value {
+pub(crate) fn review(version: ReviewVersion, uid: &str, request: &Value, object: &Value, old: &Value) -> Value {
     let mut request = request.clone();
     request["uid"] = uid.into();
     request["object"] = object.clone();
@@ -47,7 +48,7 @@ pub(super) fn review(version: ReviewVersion, uid: &str, request: &Value, object:
 }
 
 /// Returns the user of the request.
-pub(super) fn user_info(user: &User) -> Value {
+pub(crate) fn user_info(user: &User) -> Value {
     let mut info = Map::new();
     if !user.name.is_empty() {
         info.insert("username".to_owned(), user.name.as_str().into());
@@ -66,23 +67,25 @@ pub(super) fn user_info(user: &User) -> Value {
 
 /// The decision of a webhook.
 #[derive(Debug, PartialEq)]
-pub(super) struct Verdict {
-    pub(super) allowed: bool,
+pub(crate) struct Verdict {
+    pub(crate) allowed: bool,
     /// The patch and its type.
-    pub(super) patch: Option<(Vec<u8>, String)>,
-    pub(super) status: Value,
-    pub(super) warnings: Vec<String>,
+    pub(crate) patch: Option<(Vec<u8>, String)>,
+    pub(crate) status: Value,
+    pub(crate) warnings: Vec<String>,
 }
 
 impl Verdict {
     /// Parses a response, which must be the one to this review.
-    pub(super) fn read(version: ReviewVersion, uid: &str, mutating: bool, answer: &Value) -> Result<Self, String> {
+    pub(crate) fn read(version: ReviewVersion, uid: &str, mutating: bool, answer: &Value) -> Result<Self, String> {
         let invalid = |why: String| Err(format!("received invalid webhook response: {why}"));
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let response = &answer["response"];
         if !response.is_object() {
             return invalid("webhook response was absent".to_owned());
         }
+        check_types(response).map_err(|why| format!("failed to call webhook: {why}"))?;
+        let status = decode_status(&response["status"]).map_err(|why| format!("failed to call webhook: {why}"))?;
         if version == ReviewVersion::V1 {
             let given = text(&response["uid"]);
             if given != uid {
@@ -130,13 +133,13 @@ impl Verdict {
         Ok(Self {
             allowed: response["allowed"] == true,
             patch,
-            status: response["status"].clone(),
+            status,
             warnings: warnings.filter_map(|warning| warning.as_str().map(str::to_owned)).collect(),
         })
     }
 
     /// Returns the error for a denied request.
-    pub(super) fn denial(&self, webhook: &str) -> ApiError {
+    pub(crate) fn denial(&self, webhook: &str) -> ApiError {
         let given = |field: &str| self.status[field].as_str().unwrap_or_default();
         let denied = format!("admission webhook {webhook:?} denied the request");
         let message = match (given("message"), given("reason")) {
@@ -160,6 +163,52 @@ impl Verdict {
         let error = ApiError::new(http_code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), "", message);
         let details = Some(&status["details"]).filter(|details| details.is_object()).cloned().map(Box::new);
         ApiError { details, foreign: Some(Box::new(status)), ..error }
+    }
+}
+
+/// Checks the types of a response as Go's decoder does.
+fn check_types(response: &Value) -> Result<(), String> {
+    let is_text: fn(&Value) -> bool = Value::is_string;
+    let fields = [
+        ("uid", is_text, "types.UID"),
+        ("allowed", Value::is_boolean, "bool"),
+        ("patch", is_text, "[]uint8"),
+        ("patchType", is_text, "v1.PatchType"),
+        ("warnings", Value::is_array, "[]string"),
+    ];
+    let warnings = response["warnings"].as_array().into_iter().flatten();
+    let given = fields.iter().map(|(name, fits, expected)| (*name, &response[*name], *fits, *expected));
+    let mut given = given.chain(warnings.map(|warning| ("warnings", warning, is_text, "string")));
+    match given.find(|(_, value, fits, _)| !value.is_null() && !fits(value)) {
+        None => Ok(()),
+        Some((name, value, _, expected)) => {
+            let kind = match value {
+                Value::Null => "null",
+                Value::Bool(_) => "bool",
+                Value::Number(_) => "number",
+                Value::String(_) => "string",
+                Value::Array(_) => "array",
+                Value::Object(_) => "object",
+            };
+            Err(format!(
+                "json: cannot unmarshal {kind} into Go struct field AdmissionResponse.response.{name} of type {expected}"
+            ))
+        }
+    }
+}
+
+/// Decodes the status of a response, which the client gets if the request is denied.
+fn decode_status(status: &Value) -> Result<Value, String> {
+    let table = windlass_builtins::table();
+    let Some(ty) = table.kind("v1", "Status").filter(|_| !status.is_null()) else { return Ok(Value::Null) };
+    let decoded = decode(status.clone(), ty, &table.types, Storage::Json);
+    match decoded.error {
+        // The decoder does not know that the Status is a part of the review.
+        Some(error) => Err(match error.split_once("Go struct field ").and_then(|(_, at)| at.split_once('.')) {
+            Some((name, _)) => error.replacen(&format!("{name}."), &format!("{name}.response.status."), 1),
+            None => error.replacen("Go value", "Go struct field AdmissionResponse.response.status", 1),
+        }),
+        None => Ok(decoded.value),
     }
 }
 
@@ -190,6 +239,40 @@ mod tests {
             wrong(true, json!({"uid": "u", "patch": "W10="})),
             format!("{prefix}webhook returned response.patch but not response.patchType")
         );
+    }
+
+    #[test]
+    fn a_response_with_fields_of_the_wrong_type_is_rejected() {
+        let status = "json: cannot unmarshal";
+        for (response, expected) in [
+            (
+                json!({"status": {"metadata": "x"}}),
+                "string into Go struct field Status.response.status.metadata of type v1.ListMeta",
+            ),
+            (
+                json!({"status": {"reason": {}}}),
+                "object into Go struct field Status.response.status.reason of type v1.StatusReason",
+            ),
+            (
+                json!({"status": {"details": {"causes": [{"field": 1}]}}}),
+                "number into Go struct field StatusCause.response.status.details.causes.field of type string",
+            ),
+            (
+                json!({"status": {"code": 5_000_000_000_i64}}),
+                "number 5000000000 into Go struct field Status.response.status.code of type int32",
+            ),
+            (json!({"status": []}), "array into Go struct field AdmissionResponse.response.status of type v1.Status"),
+            (json!({"allowed": "true"}), "string into Go struct field AdmissionResponse.response.allowed of type bool"),
+            (
+                json!({"warnings": [1]}),
+                "number into Go struct field AdmissionResponse.response.warnings of type string",
+            ),
+        ] {
+            let mut response = response;
+            response["uid"] = "u".into();
+            let error = read(true, response.clone()).unwrap_err();
+            assert_eq!(error, format!("failed to call webhook: {status} {expected}"), "{response}");
+        }
     }
 
     #[test]

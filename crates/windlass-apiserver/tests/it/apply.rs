@@ -46,6 +46,16 @@ async fn an_apply_creates_then_changes_nothing_when_repeated() {
 }
 
 #[tokio::test]
+async fn a_map_of_a_custom_resource_that_an_apply_empties_is_invalid() {
+    let client = with_widgets().await;
+    apply(&client, "m1", &json!({"a": "1"}), false).await.expect(201);
+    let status = apply(&client, "m1", &json!({}), false).await.expect(422);
+    let expected = "Widget.example.com \"w\" is invalid: spec: Invalid value: \"null\": spec in body must be of type \
+                    object: \"null\"";
+    assert_eq!(status["message"], expected);
+}
+
+#[tokio::test]
 async fn a_field_of_another_manager_is_a_conflict_unless_forced() {
     let client = with_widgets().await;
     apply(&client, "m1", &json!({"a": "1", "ports": [{"port": 80, "name": "http"}]}), false).await.expect(201);

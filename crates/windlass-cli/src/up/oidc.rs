@@ -102,7 +102,7 @@ impl OidcArgs {
                 ));
             }
             (Some(file), false) => from_file(file)?,
-            (None, true) => self.from_flags()?,
+            (None, true) => self.flag_options()?,
         };
         let checked = options.configuration.validate(&[]);
         checked
@@ -123,7 +123,7 @@ impl OidcArgs {
     }
 
     /// Returns the issuer of the flags, with kube-apiserver's defaults.
-    fn from_flags(&self) -> anyhow::Result<JwtOptions> {
+    fn flag_options(&self) -> anyhow::Result<JwtOptions> {
         let text = |flag: &Option<String>| flag.clone().unwrap_or_default();
         let (url, client) = (text(&self.oidc_issuer_url), text(&self.oidc_client_id));
         if url.is_empty() || client.is_empty() {

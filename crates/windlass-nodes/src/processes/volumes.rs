@@ -206,10 +206,10 @@ fn files(pod: &Pod, volume: &Volume, sources: &Sources) -> Result<Option<Files>,
             if let Some(source) = &source.downward_api {
                 downward_api(&mut files, pod, sources, source.items.as_deref(), mode)?;
             }
-            if let Some(source) = &source.service_account_token {
-                if let Some(token) = sources.tokens.get(&token_spec(source)) {
-                    put(&mut files, &source.path, token.clone().into_bytes(), mode)?;
-                }
+            if let Some(source) = &source.service_account_token
+                && let Some(token) = sources.tokens.get(&token_spec(source))
+            {
+                put(&mut files, &source.path, token.clone().into_bytes(), mode)?;
             }
         }
     } else {

@@ -18,6 +18,11 @@ struct Setup {
 }
 
 impl Setup {
+    fn server_config(&self) -> Arc<rustls::ServerConfig> {
+        let verifier = self.renewal.pki().client_verifier().unwrap();
+        self.renewal.server_config(verifier).unwrap()
+    }
+
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let start = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
@@ -112,7 +117,7 @@ impl Connection {
 #[test]
 fn certificates_are_renewed_for_new_connections_while_old_ones_continue() {
     let mut setup = Setup::new();
-    let tls = setup.renewal.server_config().unwrap();
+    let tls = setup.server_config();
     let old = setup.renewal.pki().clone();
     let kubeconfig = setup.read("kubeconfig");
     let (mut first, presented) = Connection::open(&tls, &old, setup.start).unwrap();
@@ -144,7 +149,7 @@ fn certificates_are_renewed_for_new_connections_while_old_ones_continue() {
 #[test]
 fn certificates_that_someone_has_replaced_are_loaded() {
     let mut setup = Setup::new();
-    let tls = setup.renewal.server_config().unwrap();
+    let tls = setup.server_config();
     let old = setup.renewal.pki().clone();
     // Issued by the same authority elsewhere.
     let elsewhere = tempfile::tempdir().unwrap();

@@ -235,9 +235,9 @@ impl Source {
 /// Returns how long keys need not be fetched again, by the header `Cache-Control`.
 fn freshness(answer: &Fetch) -> Duration {
     let control = answer.headers.get(header::CACHE_CONTROL).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let mut directives = control.split(',').map(|directive| directive.trim().to_ascii_lowercase());
+    let directives = control.split(',').map(|directive| directive.trim().to_ascii_lowercase());
     let mut seconds = 0;
-    while let Some(directive) = directives.next() {
+    for directive in directives {
         match directive.strip_prefix("max-age=") {
             Some(age) => seconds = age.parse().unwrap_or(0),
             None if matches!(directive.as_str(), "no-store" | "no-cache") => return FRESH,

@@ -257,8 +257,12 @@ fn accept(key: &HeaderValue) -> HeaderValue {
 }
 
 async fn websocket(upgraded: Upgraded) -> WebSocketStream<TokioIo<Upgraded>> {
-    let config = WebSocketConfig::default().max_message_size(Some(MESSAGE_MAX)).max_frame_size(Some(MESSAGE_MAX));
-    WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(config)).await
+    WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(websocket_config())).await
+}
+
+/// Returns the limits of a WebSocket.
+pub(crate) fn websocket_config() -> WebSocketConfig {
+    WebSocketConfig::default().max_message_size(Some(MESSAGE_MAX)).max_frame_size(Some(MESSAGE_MAX))
 }
 
 #[cfg(test)]

@@ -39,6 +39,24 @@ fn fields_no_longer_applied_are_removed_unless_another_manager_owns_them() {
     );
 }
 
+/// The results are those of structured-merge-diff v6.3.3 for the same writes.
+#[test]
+fn a_map_that_an_apply_empties_is_null_until_it_is_applied_again() {
+    let mut story = Story::new();
+    story.apply("one", json!({"spec": {"m": {"x": "1"}}})).unwrap();
+    let emptied = json!({"spec": {}});
+    assert_eq!(story.apply("one", emptied.clone()).unwrap()["spec"], json!(null));
+    for _ in 0..2 {
+        assert_eq!(story.apply("one", emptied.clone()).unwrap()["spec"], json!({}));
+    }
+    // A map that is not applied anymore is removed, and one with fields of others keeps these.
+    story.apply("one", json!({"spec": {"m": {"x": "1"}}})).unwrap();
+    assert_eq!(story.apply("one", json!({})).unwrap().get("spec"), None);
+    story.apply("one", json!({"spec": {"m": {"x": "1"}}})).unwrap();
+    story.write("user", "", |object, _| object["spec"]["m"]["y"] = "2".into());
+    assert_eq!(story.apply("one", json!({"spec": {"m": {}}})).unwrap()["spec"], json!({"m": {"y": "2"}}));
+}
+
 #[test]
 fn conflicts_name_the_managers_and_the_fields() {
     let mut story = Story::new();

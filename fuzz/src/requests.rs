@@ -1,0 +1,54 @@
+//! Whole requests: a short sequence of them, by the administrator and by a user without rights.
+
+mod answer;
+mod input;
+mod removal;
+
+use std::cell::RefCell;
+
+use serde_json::json;
+
+use crate::world::{self, World};
+
+/// Text in an object that only the administrator may read.
+const SECRET: &str = "only-for-the-administrator";
+
+thread_local! {
+    static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
+}
+
+/// Sends [requests](input) to a server. No request makes it panic; every response is a Status or an object in the
+/// format that it announces; a user without rights gets no objects and changes none; and everything that was stored can
+/// be read and deleted again.
+pub fn requests(data: &[u8]) {
+    let requests: Vec<_> = input::parse(data).collect();
+    if requests.is_empty() {
+        return;
+    }
+    // A binding may give rights to the user.
+    let is_powerless = !data.windows(4).any(|window| window.eq_ignore_ascii_case(b"rbac"));
+    world::with(&WORLD, create_secret, async |world| {
+        for request in requests {
+            let before = world.revision().await;
+            let (user, method, uri) = (request.user, request.method.clone(), request.uri.clone());
+            let answer = world.send(request.into_http()).await;
+            answer::check(&answer, &method, &uri);
+            if user != input::UserKind::Administrator && is_powerless {
+                answer::check_no_data(&answer, &uri);
+                assert_eq!(world.revision().await, before, "{method} {uri} by {user:?} must not write");
+            }
+        }
+        if !world.is_untouched().await {
+            removal::remove_new_objects(world).await;
+        }
+    });
+}
+
+async fn create_secret(world: &World) {
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "canary", "labels": {"text": SECRET}},
+        "stringData": {"text": SECRET},
+    });
+    let created = world.send(world::post("/api/v1/namespaces/default/secrets", &secret)).await;
+    assert_eq!(created.code, 201, "{:?}", String::from_utf8_lossy(&created.body));
+}
