@@ -31,8 +31,9 @@ pub use self::{
     event::{Level, Stage},
     log::{LogFormat, LogOptions},
     policy::{Policy, PolicyError},
-    webhook::{ConfigError, WebhookOptions},
+    webhook::WebhookOptions,
 };
+pub use crate::kubeconfig::KubeconfigError;
 use crate::{authorization::Action, user::User};
 
 /// How long stopping waits for queued events.
@@ -116,7 +117,7 @@ pub enum AuditError {
     },
     /// The configuration of the webhook is invalid.
     #[error(transparent)]
-    Webhook(#[from] ConfigError),
+    Webhook(#[from] KubeconfigError),
 }
 
 /// The auditing of a server.

@@ -23,7 +23,7 @@ pub(crate) use self::{
     admit::{
         Options, Rounds, Subject, call_mutating_webhooks, call_validating_webhooks, call_webhooks, hooks_for, name_of,
     },
-    client::{Client, Fetch, Identity, Limits, Remote, Target, Tls, authorities, trust},
+    client::{Client, Fetch, Identity, Limits, Remote, Target, Tls, authorities},
     conversion::{ConversionCache, Converter},
     resolver::EndpointSlices,
 };

@@ -83,7 +83,6 @@ impl RequestAudit {
     }
 
     /// Adds the user as whom the request is performed.
-    #[allow(dead_code, reason = "impersonation is not served yet")]
     pub(crate) fn impersonated(&self, user: &Arc<User>, constraint: &str) {
         self.change(|event| {
             event.impersonated = Some(user.clone());
@@ -93,6 +92,10 @@ impl RequestAudit {
 
     /// Adds the decision of the authorizer.
     pub(crate) fn authorized(&self, decision: &Decision) {
+        if !decision.is_allowed() && decision.error.is_some() {
+            self.annotate("authorization.k8s.io/reason", "internal error");
+            return;
+        }
         let verdict = if decision.is_allowed() { "allow" } else { "forbid" };
         self.annotate("authorization.k8s.io/decision", verdict);
         self.annotate("authorization.k8s.io/reason", &decision.reason);

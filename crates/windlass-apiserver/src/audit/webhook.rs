@@ -11,13 +11,13 @@ use tokio::{
     time::Instant,
 };
 
-pub use self::client::ConfigError;
 use self::{client::Client, throttle::Throttle};
 use super::{
     Batching, Counters, Mode, Plugin, Truncation,
     event::ITEM,
     queue::{Item, Queue, Queued},
 };
+use crate::kubeconfig::KubeconfigError;
 
 /// The number of times a batch is sent before it is given up, and the growth of the pauses between them.
 const ATTEMPTS: u32 = 5;
@@ -60,7 +60,7 @@ impl WebhookOptions {
 pub(super) fn start(
     options: &WebhookOptions,
     counters: Arc<Counters>,
-) -> Result<(Queue, impl Future<Output = ()> + Send + use<>), ConfigError> {
+) -> Result<(Queue, impl Future<Output = ()> + Send + use<>), KubeconfigError> {
     let client = Arc::new(Client::from_kubeconfig(&options.config_file)?);
     let batching = options.batching.clone();
     let (queue, receiver) = Queue::new(options.mode, batching.buffer_bytes, batching.buffer_events, counters.clone());

@@ -3,7 +3,7 @@
 mod dial;
 mod kubeconfig;
 mod remote;
-pub(crate) mod trust;
+mod trust;
 mod words;
 
 use std::{

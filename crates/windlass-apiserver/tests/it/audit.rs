@@ -16,6 +16,7 @@ use windlass_apiserver::{
     Server, ServerBuilder,
     admission::{Admission, Attributes},
     audit::{AuditOptions, LogOptions, Policy},
+    authorization::{self, Action, Authorization, Authorizer, Decision},
     body::Body,
     status::Result,
     user::User,
@@ -208,7 +209,10 @@ async fn a_status_is_recorded_at_any_level() {
     let message = "configmaps \"a\" not found";
     assert_eq!(
         events[1]["responseStatus"],
-        json!({"metadata": {}, "status": "Failure", "message": message, "reason": "NotFound", "details": details, "code": 404})
+        json!({
+            "metadata": {}, "status": "Failure", "message": message, "reason": "NotFound", "details": details,
+            "code": 404,
+        })
     );
     audited.client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
     let events = audited.events_of(Method::DELETE, path, "", "").await;
@@ -336,7 +340,8 @@ async fn the_audit_id_of_the_client_is_kept_and_others_get_one() {
     let own = audited.send(Some(User::admin()), Request::get("/api").header("Audit-ID", "mine"), "").await;
     assert_eq!(id(&own), "mine");
     let new = audited.send(Some(User::admin()), Request::get("/api"), "").await;
-    let other = audited.send(None, Request::get("/api"), "").await;
+    let wrong = Request::get("/api").header(header::AUTHORIZATION, "Bearer wrong");
+    let other = audited.send(None, wrong, "").await;
     assert_eq!((id(&new).len(), other.status().as_u16()), (36, 401));
     assert_ne!(id(&new), id(&other));
 }
@@ -402,4 +407,41 @@ async fn calls_of_admission_webhooks_are_annotations() {
             })
         );
     }
+}
+
+#[tokio::test]
+async fn the_impersonated_user_is_recorded_beside_the_one_who_sent_the_request() {
+    let audited = Audited::new("rules: [{level: Metadata, users: [admin]}]").await;
+    let request = Request::get(CONFIG_MAPS).header("audit-id", "x").header("impersonate-user", "eve");
+    assert_eq!(audited.send(Some(User::admin()), request, "").await.status(), 403);
+    let events = audited.events("x").await;
+    assert_eq!(stages(&events), ["RequestReceived", "ResponseComplete"]);
+    assert!(events[0]["impersonatedUser"].is_null());
+    assert_eq!(
+        (&events[1]["user"]["username"], &events[1]["impersonatedUser"]["username"]),
+        (&json!("admin"), &json!("eve"))
+    );
+    assert_eq!(events[1]["annotations"]["authorization.k8s.io/decision"], "forbid");
+}
+
+/// An authorizer that fails for one path.
+struct Fails;
+
+impl Authorizer for Fails {
+    fn authorize<'a>(&'a self, request: &'a authorization::Attributes<'a>) -> Authorization<'a> {
+        match request.action {
+            Action::Path { path: "/version", .. } => {
+                Decision { error: Some("defect".to_owned()), ..Decision::no_opinion("") }.into()
+            }
+            _ => Decision::allow("").into(),
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_authorizer_that_fails_is_a_reason() {
+    let audited = Audited::with("rules: [{level: Metadata}]", |builder| builder.authorizer(Fails)).await;
+    let events = audited.events_of(Method::GET, "/version", "", "").await;
+    assert_eq!(events[1]["annotations"], json!({"authorization.k8s.io/reason": "internal error"}));
+    assert_eq!(events[1]["responseStatus"]["code"], 500);
 }

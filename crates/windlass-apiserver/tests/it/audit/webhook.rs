@@ -192,15 +192,13 @@ async fn a_kubeconfig_that_names_no_webhook_is_an_error() {
     let message = async |cluster: Value| {
         kubeconfig(&config, &cluster, &json!({}));
         match server(options(&config)).await.err() {
-            Some(BuildError::Audit(error)) => error.to_string().rsplit("webhook: ").next().unwrap().to_owned(),
+            Some(BuildError::Audit(error)) => error.to_string().rsplit("config: ").next().unwrap().to_owned(),
             _ => "none".to_owned(),
         }
     };
     for (cluster, why) in [
         (json!({"server": "http://localhost"}), "none"),
-        (json!({}), "the cluster has no server"),
-        (json!({"server": "https://localhost"}), "the cluster has no certificate-authority"),
-        (json!({"server": "localhost"}), "server \"localhost\" must be an http or https URL"),
+        (json!({"server": "localhost"}), "server \"localhost\" is not a URL of http or https"),
         (json!({"server": "http://h", "proxy-url": "http://p"}), "proxy-url is not supported"),
     ] {
         assert_eq!(message(cluster.clone()).await, why, "{cluster}");
