@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::stream;
-use k8s_openapi::api::core::v1::Pod;
+use serde_json::Value;
 use windlass_apiserver::{
     body::Chunks,
     pod_connections::{Connection, LogOptions, PodConnections, Process, Streams},
@@ -21,13 +21,13 @@ pub(crate) struct EchoingPods;
 
 #[async_trait]
 impl PodConnections for EchoingPods {
-    async fn log(&self, _: &Pod, container: &str, options: LogOptions) -> Result<Chunks> {
+    async fn log(&self, _: &Value, container: &str, options: LogOptions) -> Result<Chunks> {
         let lines: Vec<_> =
             (0..options.tail_lines.unwrap_or(3).min(3)).map(|_| format!("{container}\n").into()).collect();
         Ok(Box::pin(stream::iter(lines)))
     }
 
-    async fn exec(&self, _: &Pod, _: &str, command: Vec<String>, streams: Streams) -> Result<Process> {
+    async fn exec(&self, _: &Value, _: &str, command: Vec<String>, streams: Streams) -> Result<Process> {
         let (stdin, stdout) = tokio::io::duplex(PIPE);
         let code = command.iter().map(|word| word.len() as i32).sum::<i32>() - 1;
         Ok(Process {
@@ -42,11 +42,11 @@ impl PodConnections for EchoingPods {
         })
     }
 
-    async fn attach(&self, pod: &Pod, container: &str, streams: Streams) -> Result<Process> {
+    async fn attach(&self, pod: &Value, container: &str, streams: Streams) -> Result<Process> {
         self.exec(pod, container, Vec::new(), streams).await
     }
 
-    async fn port_forward(&self, _: &Pod, port: u16) -> Result<Connection> {
+    async fn port_forward(&self, _: &Value, port: u16) -> Result<Connection> {
         if port == 1 {
             return Err(ApiError::internal("nothing listens"));
         }

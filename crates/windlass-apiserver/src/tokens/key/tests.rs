@@ -41,13 +41,13 @@ fn keys_of_kube_apiserver_sign_and_verify_in_every_form() {
         };
         let key = TokenKey::from_pem(&text).unwrap_or_else(|error| panic!("{name} in {form}: {error}"));
         let token = key.sign(&claims());
-        assert_eq!(key.verify(&token), Some(claims()), "{name} in {form}");
+        assert_eq!(key.verify::<Claims>(&token), Some(claims()), "{name} in {form}");
         let header = Jws::parse(&token).unwrap().header;
         assert_eq!((header.alg.as_str(), header.kid.as_str()), (algorithm, fixture["kid"].as_str().unwrap()));
         // Others verify it with the public key alone.
         let public = PublicKey::all_from_pem(fixture["public"].as_str().unwrap().as_bytes()).unwrap();
-        assert_eq!(Jws::parse(&token).unwrap().verify(&public), Some(claims()), "{name} in {form}");
-        assert_eq!(TokenKey::generate().verify(&token), None);
+        assert_eq!(Jws::parse(&token).unwrap().verify::<Claims>(&public), Some(claims()), "{name} in {form}");
+        assert_eq!(TokenKey::generate().verify::<Claims>(&token), None);
         assert_eq!(key.to_pem(), text);
         signed.push(format!("{name} in {form}"));
     }
@@ -102,21 +102,21 @@ fn the_first_private_key_signs_and_tokens_of_the_others_stay_valid() {
     let file = [public, parameters, new.to_pem(), old.to_pem()].concat();
     let all = TokenKey::from_pem(&file).unwrap();
     for key in [&new, &old, &rsa] {
-        assert_eq!(all.verify(&key.sign(&claims())), Some(claims()));
+        assert_eq!(all.verify::<Claims>(&key.sign(&claims())), Some(claims()));
     }
     let token = all.sign(&claims());
-    assert_eq!(new.verify(&token), Some(claims()));
-    assert_eq!((old.verify(&token), rsa.verify(&token)), (None, None));
+    assert_eq!(new.verify::<Claims>(&token), Some(claims()));
+    assert_eq!((old.verify::<Claims>(&token), rsa.verify::<Claims>(&token)), (None, None));
 }
 
 #[test]
 fn a_token_is_verified_only_by_the_key_that_signed_it() {
     let key = TokenKey::generate();
     let token = key.sign(&claims());
-    assert_eq!(key.verify(&token), Some(claims()));
-    assert_eq!(TokenKey::generate().verify(&token), None);
+    assert_eq!(key.verify::<Claims>(&token), Some(claims()));
+    assert_eq!(TokenKey::generate().verify::<Claims>(&token), None);
     let again = TokenKey::from_pem(key.to_pem()).unwrap();
-    assert_eq!(again.verify(&token), Some(claims()));
+    assert_eq!(again.verify::<Claims>(&token), Some(claims()));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_token_is_verified_by_the_key_that_it_names_or_by_any_if_it_names_none() {
     for (kid, expected) in [(String::new(), true), (key.id.clone(), true), ("another".to_owned(), false)] {
         let signed = format!("{}.{}", encode(&Header::new("ES256", &kid)), encode(&claims()));
         let token = format!("{signed}.{}", URL_SAFE_NO_PAD.encode(key.pair.sign(signed.as_bytes())));
-        assert_eq!(key.verify(&token).is_some(), expected, "{kid:?}");
+        assert_eq!(key.verify::<Claims>(&token).is_some(), expected, "{kid:?}");
     }
 }
 
@@ -143,7 +143,7 @@ fn a_token_that_was_changed_is_invalid() {
         "..".to_owned(),
         String::new(),
     ] {
-        assert_eq!(key.verify(&changed), None, "{changed}");
+        assert_eq!(key.verify::<Claims>(&changed), None, "{changed}");
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) fn config(ca_bundle: &str) -> Result<ClientConfig, String> {
 }
 
 /// Returns the verifier of servers that certificates in PEM vouch for.
-fn verifier(pem: &[u8], provider: Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, String> {
+pub(crate) fn verifier(pem: &[u8], provider: Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, String> {
     let rejected = |why: &str| format!("unable to load root certificates: {why}");
     let bundle: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(pem).flatten().collect();
     if bundle.is_empty() {
