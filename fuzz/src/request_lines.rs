@@ -30,6 +30,9 @@ fn check_path(method: &Method, path: &str, query: &str) {
     for part in &parsed.parts {
         assert!(path.contains(&**part), "{part:?} is not in {path:?}");
     }
+    if resource == "namespaces" && !parsed.in_namespace {
+        assert_eq!(namespace, name, "a namespace has its own name");
+    }
     if name.is_empty() {
         assert!(!matches!(parsed.verb, Verb::Get | Verb::Delete), "{parsed:?} has no name");
     } else {
@@ -43,7 +46,7 @@ fn check_path(method: &Method, path: &str, query: &str) {
     if parsed.old_watch {
         usual.push_str("/watch");
     }
-    if resource != "namespaces" && !namespace.is_empty() {
+    if parsed.in_namespace {
         usual.push_str(&format!("/namespaces/{namespace}"));
     }
     for part in [resource, name, subresource, rest].into_iter().filter(|part| !part.is_empty()) {

@@ -46,6 +46,8 @@ pub fn decode_path(path: &str) -> Option<String> {
 pub struct ResourcePath {
     /// Group, version, namespace, resource, name, subresource and the rest of the path.
     pub parts: [String; 7],
+    /// Whether the resource is addressed in a namespace.
+    pub in_namespace: bool,
     /// Whether the path has the old `/watch/` form.
     pub old_watch: bool,
     /// The verb of the request.
@@ -58,7 +60,8 @@ pub fn parse_path(method: &Method, path: &str, query: &str) -> Option<ResourcePa
     let verb = target.verb(method, &Query::parse(Some(query)));
     let parts =
         [target.group, target.version, target.namespace, target.resource, target.name, target.subresource, target.rest];
-    Some(ResourcePath { parts: parts.map(str::to_owned), old_watch: target.old_watch, verb })
+    let (in_namespace, old_watch) = (target.in_namespace, target.old_watch);
+    Some(ResourcePath { parts: parts.map(str::to_owned), in_namespace, old_watch, verb })
 }
 
 /// Decodes the parameters of a query.

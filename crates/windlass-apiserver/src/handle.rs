@@ -421,7 +421,8 @@ fn check_scope(endpoint: &Endpoint, target: &ResourceRequest<'_>, method: &Metho
         let fits = resource.namespaced != target.namespace.is_empty() || (resource.namespaced && reads);
         return if fits { Ok(()) } else { Err(ApiError::page_not_found()) };
     }
-    let in_namespace = !target.namespace.is_empty() && &*resource.plural != "namespaces";
+    // A namespace is not addressed in another one, whose rules would apply.
+    let in_namespace = !target.namespace.is_empty() && (target.in_namespace || &*resource.plural != "namespaces");
     if resource.namespaced {
         if !in_namespace && !target.name.is_empty() {
             return Err(ApiError::no_such_resource());

@@ -20,8 +20,10 @@ pub(crate) struct ResourceRequest<'a> {
     pub(crate) group: &'a str,
     /// The version.
     pub(crate) version: &'a str,
-    /// The namespace; empty for cluster-wide requests.
+    /// The namespace; empty for cluster-wide requests. A namespace has its own name here.
     pub(crate) namespace: &'a str,
+    /// Whether the path has the form `/namespaces/<namespace>/<resource>`, which no namespace has.
+    pub(crate) in_namespace: bool,
     /// The plural resource name.
     pub(crate) resource: &'a str,
     /// The object's name; empty for collections.
@@ -68,6 +70,7 @@ impl<'a> RequestInfo<'a> {
         // `/namespaces/x/<resource>...`; the namespace itself and its own subresources are of resource `namespaces`.
         if parts[0] == "namespaces" && parts.len() > 2 && !matches!(parts[2], "status" | "finalize") {
             request.namespace = parts[1];
+            request.in_namespace = true;
             parts.drain(..2);
         } else if parts[0] == "namespaces" && parts.len() > 1 {
             request.namespace = parts[1];

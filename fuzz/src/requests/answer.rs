@@ -89,3 +89,53 @@ pub(super) fn check_no_data(answer: &Answer, uri: &Uri) {
 fn contains(body: &[u8], text: &[u8]) -> bool {
     body.windows(text.len()).any(|window| window == text)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use http::{HeaderMap, HeaderValue};
+
+    use super::*;
+
+    fn answer(code: u16, media_type: &'static str, body: &str) -> Answer {
+        let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static(media_type))]);
+        Answer { code, headers, body: body.as_bytes().to_vec(), ended: true }
+    }
+
+    #[test]
+    fn a_response_that_is_not_what_it_says_is_found() {
+        let json = "application/json";
+        let status = |code: u16| {
+            format!(r#"{{"kind":"Status","apiVersion":"v1","metadata":{{}},"status":"Failure","code":{code}}}"#)
+        };
+        let uri = Uri::from_static("/api/v1/configmaps");
+        let is_found = |answer: Answer| catch_unwind(|| check(&answer, &Method::GET, &uri)).is_err();
+        assert!(!is_found(answer(404, json, &status(404))));
+        assert!(!is_found(answer(200, json, r#"{"kind":"ConfigMapList","apiVersion":"v1"}"#)));
+        assert!(!is_found(answer(404, "text/plain", "404 page not found\n")));
+        for bad in [
+            answer(404, json, &status(400)),
+            answer(500, json, &status(500)),
+            answer(200, json, "{"),
+            answer(200, json, "{}"),
+            answer(200, "application/yaml", "a: ["),
+            answer(200, "application/vnd.kubernetes.protobuf", "k8s"),
+            answer(400, json, r#"{"kind":"Status","apiVersion":"v1","metadata":[],"code":400}"#),
+            answer(200, "text/plain", "This request caused apiserver to panic. Look in the logs for details."),
+        ] {
+            let shown = format!("{} {}", bad.code, String::from_utf8_lossy(&bad.body));
+            assert!(is_found(bad), "{shown}");
+        }
+    }
+
+    #[test]
+    fn an_object_in_the_hands_of_a_user_without_rights_is_found() {
+        let uri = Uri::from_static("/api/v1/secrets");
+        let json = "application/json";
+        let is_found = |answer: Answer| catch_unwind(|| check_no_data(&answer, &uri)).is_err();
+        assert!(!is_found(answer(200, json, r#"{"kind":"APIResourceList","apiVersion":"v1"}"#)));
+        assert!(is_found(answer(200, json, r#"{"kind":"SecretList","apiVersion":"v1","items":[]}"#)));
+        assert!(is_found(answer(403, json, &format!("{{\"message\":\"{SECRET}\"}}"))));
+    }
+}

@@ -104,3 +104,29 @@ impl InputRequest {
         request
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_is_a_sequence_of_requests() {
+        let input = b"a POST /api/v1/pods?x=y\ncontent-type: a/b\nx:y\n\n{}\n\nrest\n\x1e\nnonsense\n\x1e\nu GET /\n\x1e\nn HEAD /api";
+        let requests: Vec<_> = parse(input).collect();
+        let users: Vec<_> = requests.iter().map(|request| (request.user, request.method.as_str())).collect();
+        let expected = [(UserKind::Administrator, "POST"), (UserKind::Ordinary, "GET"), (UserKind::Anonymous, "HEAD")];
+        assert_eq!(users, expected);
+        assert_eq!((requests[0].uri.query(), &requests[0].body[..]), (Some("x=y"), &b"{}\n\nrest"[..]));
+        assert_eq!(requests[0].headers["content-type"], "a/b");
+    }
+
+    #[test]
+    fn requests_that_configure_webhooks_are_skipped() {
+        let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+        assert_eq!(parse(format!("a POST {path}\n\n{{}}").as_bytes()).count(), 0);
+        assert_eq!(parse(format!("a GET {path}\n\n").as_bytes()).count(), 1);
+        let body = r#"{"spec":{"conversion":{"strategy":"Webhook"}}}"#;
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        assert_eq!(parse(format!("a POST {definitions}\n\n{body}").as_bytes()).count(), 0);
+    }
+}

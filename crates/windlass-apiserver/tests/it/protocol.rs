@@ -15,6 +15,10 @@ async fn unknown_paths_are_answered_as_by_kube_apiserver() {
         ("/api/v1/namespaces/default/widgets", false),
         ("/api/v1/namespaces/default/configmaps/x/nonsense", false),
         ("/api/v1/configmaps/x", false),
+        // A namespace in a namespace, to which the roles of the latter would apply.
+        ("/api/v1/namespaces/default/namespaces/kube-system", false),
+        ("/api/v1/namespaces/default/namespaces/default", false),
+        ("/api/v1/namespaces/default/namespaces", false),
     ] {
         let answer = client.get(path).await;
         assert_eq!(answer.code, 404, "{path}");
