@@ -7,6 +7,7 @@ pub mod ast;
 pub mod authentication;
 pub mod authorizer;
 pub mod checker;
+mod condition;
 pub mod cost;
 pub mod declarations;
 pub mod declared;

@@ -7,12 +7,11 @@
 use std::sync::{Arc, LazyLock};
 
 use serde_json::Value as Json;
-use windlass_schema::go_regex;
 
 use crate::authorizer::{AuthorizationValue, Authorizer, Resource};
-use crate::checker::{self, Environment, TypeProvider};
+use crate::checker::{Environment, TypeProvider};
+use crate::condition;
 use crate::interpreter::{Bindings, Program};
-use crate::parser;
 use crate::rules::PER_CALL_LIMIT;
 use crate::types::Type;
 use crate::value::{Opaque, Value};
@@ -46,16 +45,7 @@ impl MatchCondition {
     /// # Errors
     /// Returns kube-apiserver's error for an invalid expression.
     pub fn compile(text: &str) -> Result<Self, String> {
-        let failed = |issues: crate::source::Errors| format!("compilation failed: {issues}");
-        let parsed = parser::parse(text, parser::Options::KUBERNETES).map_err(failed)?;
-        let checked = checker::check(&parsed, &ENVIRONMENT).map_err(failed)?;
-        let result = checked.result_type();
-        if *result != Type::Bool {
-            return Err(format!("must evaluate to bool but got {result}"));
-        }
-        let program = go_regex::with_shared_limits(|| Program::new(&checked));
-        let program = program.map_err(|error| format!("program instantiation failed: {error}"))?;
-        Ok(Self { text: text.to_owned(), program })
+        Ok(Self { text: text.to_owned(), program: condition::compile(text, &ENVIRONMENT)? })
     }
 
     /// Returns whether the condition asks the authorizer.
