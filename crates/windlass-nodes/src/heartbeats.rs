@@ -1,10 +1,6 @@
 //! Registers the nodes of the fleet, renews their leases, and reports their status.
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, stream};
 use k8s_openapi::{

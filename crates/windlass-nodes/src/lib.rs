@@ -31,14 +31,14 @@ use std::sync::Arc;
 
 use windlass::operator::Operator;
 
-pub(crate) use self::{
-    kubelet::Kubelet,
-    runtime::{Next, PodRuntime},
-};
 pub use self::{
     clients::NodeClients,
     processes::{POD_PROCESS, ProcessOptions, Processes, exec_pod_process},
     stages::{StageError, Stages},
+};
+pub(crate) use self::{
+    kubelet::Kubelet,
+    runtime::{Next, PodRuntime},
 };
 
 /// Number of nodes, and how their pods run.

@@ -155,7 +155,11 @@ mod tests {
                 "pods is forbidden: User \"system:serviceaccount:kube-system:job-controller\" cannot create resource",
                 true,
             ),
-            (User::service_account("kube-system", "job-controller"), "pods \"p\" is forbidden: exceeded quota: q", false),
+            (
+                User::service_account("kube-system", "job-controller"),
+                "pods \"p\" is forbidden: exceeded quota: q",
+                false,
+            ),
             (User::service_account("kube-system", "job-controller"), terminating, false),
             (User::node("a"), terminating, false),
             (User::node("a"), "nodes \"b\" is forbidden: node \"a\" is not allowed to modify node \"b\"", true),

@@ -46,8 +46,7 @@ impl Loops {
     /// Starts the loops and nodes. Must be called within a tokio runtime.
     pub fn start(server: &Server, options: &LoopOptions) -> Self {
         let identities = Identities::new(server);
-        let mut loops =
-            Self { shutdown: Shutdown::new(), identities: identities.clone(), running: JoinSet::new() };
+        let mut loops = Self { shutdown: Shutdown::new(), identities: identities.clone(), running: JoinSet::new() };
         let signing = server.clone();
         let certificates = ClusterCertificates {
             root_ca: options.root_ca.clone(),

@@ -83,9 +83,8 @@ async fn components_act_as_they_do_in_a_cluster() {
         ("system:node:node-1", "create leases"),
         ("system:node:node-1", "patch pods/status"),
     ];
-    let done = |(user, action): (&str, &str)| {
-        recording.0.lock().0.get(user).is_some_and(|actions| actions.contains(action))
-    };
+    let done =
+        |(user, action): (&str, &str)| recording.0.lock().0.get(user).is_some_and(|actions| actions.contains(action));
     eventually("all have acted", async || expected.into_iter().all(done).then_some(())).await;
     let recorded = recording.0.lock();
     for (user, groups) in &recorded.1 {
@@ -156,7 +155,8 @@ async fn loops_and_nodes_that_may_do_nothing_keep_trying() {
     let failed = tokio::time::timeout(Duration::from_secs(600), loops.failed()).await;
     assert!(failed.is_err(), "{failed:?}");
     let denied = loops.denied_requests();
-    for user in ["system:kube-controller-manager", "system:kube-scheduler", "system:node:node-1", "system:node:node-2"] {
+    for user in ["system:kube-controller-manager", "system:kube-scheduler", "system:node:node-1", "system:node:node-2"]
+    {
         let theirs = format!("User {user:?} cannot ");
         assert!(denied.iter().any(|message| message.contains(&theirs)), "{user}: {denied:#?}");
     }
