@@ -26,11 +26,11 @@ impl NodeClients {
     /// | client | acts as | for |
     /// |---|---|---|
     /// | `node` | `system:node:NAME` | everything about a node and its pods; called with the name |
-    /// | `node_controller` | the service account `node-controller` | deleting nodes, and removing taints where no loop does |
+    /// | `node_controller` | the service account `node-controller` | deleting nodes, removing taints if no loop does |
     /// | `volume_binder` | the service account `persistent-volume-binder` | provisioning volumes |
     ///
-    /// `node` is called for each sync of a node or pod: a client costs a microsecond to create, but ten kilobytes to keep,
-    /// which is too much for a thousand idle nodes.
+    /// `node` is called for each sync of a node or pod: a client in this process is cheap to create, but has a task and a
+    /// queue of its own, which would be a waste for a thousand idle nodes.
     pub fn new(
         node: impl Fn(&str) -> Client + Send + Sync + 'static,
         node_controller: Client,

@@ -63,9 +63,9 @@ pub enum Runtime {
 }
 
 /// Returns an operator with a scheduler and the nodes. The operator must be run with the client of
-/// `system:kube-scheduler`: the scheduler and the nodes share its informers, because a watch per node would cost too much.
-/// All other requests of nodes are their own, with the given clients. `lifecycle` indicates whether the node lifecycle loop runs: without it, the
-/// not-ready taints of nodes are removed here.
+/// `system:kube-scheduler`: the scheduler and the nodes share its informers, because a watch per node would cost too
+/// much. All other requests of nodes are their own, with the given clients. `lifecycle` indicates whether the node
+/// lifecycle loop runs: without it, the not-ready taints of nodes are removed here.
 pub fn operator(options: &NodeOptions, clients: &NodeClients, lifecycle: bool) -> Operator {
     let stages = options.stages.clone().unwrap_or_default();
     let runtime: Arc<dyn PodRuntime> = match &options.runtime {
