@@ -26,7 +26,7 @@ impl User {
     }
 
     /// The server itself, for writes on its own behalf.
-    pub(crate) fn apiserver() -> Self {
+    pub fn apiserver() -> Self {
         Self { name: "system:apiserver".to_owned(), groups: vec!["system:masters".to_owned()], ..Self::default() }
     }
 

@@ -33,5 +33,5 @@ pub mod volumes;
 
 pub use self::{
     certificates::CertificateAndKey,
-    loops::{ClusterCertificates, SecretToken, Selection, TokenSigner, UnknownLoop, operator},
+    loops::{ClusterCertificates, LoopIdentity, SecretToken, Selection, TokenSigner, UnknownLoop, operator},
 };

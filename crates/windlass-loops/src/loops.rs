@@ -43,8 +43,10 @@ mod volumeattributesclass_protection;
 use std::{str::FromStr, sync::Arc};
 
 use k8s_openapi::api::core::v1::Namespace;
+use kube::Client;
 use windlass::{controller::Controller, object::Object, operator::Operator};
 
+use self::LoopIdentity::{Account, ApiServer, ControllerManager};
 pub use self::serviceaccount_token::{SecretToken, TokenSigner};
 use crate::CertificateAndKey;
 
@@ -62,49 +64,62 @@ pub struct ClusterCertificates {
     pub token_signer: Option<TokenSigner>,
 }
 
+/// The identity that a loop acts with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LoopIdentity {
+    /// A service account in `kube-system`, with a ClusterRole `system:controller:NAME` of its own.
+    Account(&'static str),
+    /// `system:kube-controller-manager`, which is also the identity of the informers that all loops share.
+    ControllerManager,
+    /// `system:apiserver`: in a cluster this is the work of kube-apiserver.
+    ApiServer,
+}
+
 /// A loop that can be enabled or disabled.
 struct Loop {
     name: &'static str,
+    identity: LoopIdentity,
     add: fn(Operator, &ClusterCertificates) -> Operator,
 }
 
-/// All loops, in the order in which they are added.
+/// All loops, in the order in which they are added, with the identities that they have in kube-controller-manager with
+/// `--use-service-account-credentials`.
 #[rustfmt::skip]
 const LOOPS: &[Loop] = &[
-    Loop { name: "namespace-controller", add: namespace::add },
-    Loop { name: "garbage-collector-controller", add: garbage_collector::add },
-    Loop { name: "serviceaccount-controller", add: serviceaccount::add },
-    Loop { name: "serviceaccount-token-controller", add: serviceaccount_token::add },
-    Loop { name: "root-ca-certificate-publisher-controller", add: root_ca_certificate_publisher::add },
-    Loop { name: "clusterrole-aggregation-controller", add: clusterrole_aggregation::add },
-    Loop { name: "deployment-controller", add: deployment::add },
-    Loop { name: "replicaset-controller", add: replicaset::add },
-    Loop { name: "replicationcontroller-controller", add: replicationcontroller::add },
-    Loop { name: "statefulset-controller", add: statefulset::add },
-    Loop { name: "daemonset-controller", add: daemonset::add },
-    Loop { name: "job-controller", add: job::add },
-    Loop { name: "cronjob-controller", add: cronjob::add },
-    Loop { name: "ttl-after-finished-controller", add: ttl_after_finished::add },
-    Loop { name: "endpointslice-controller", add: endpointslice::add },
-    Loop { name: "endpointslice-mirroring-controller", add: endpointslice_mirroring::add },
-    Loop { name: "endpoints-controller", add: endpoints::add },
-    Loop { name: "disruption-controller", add: disruption::add },
-    Loop { name: "horizontal-pod-autoscaler-controller", add: horizontal_pod_autoscaler::add },
-    Loop { name: "pod-garbage-collector-controller", add: pod_garbage_collector::add },
-    Loop { name: "taint-eviction-controller", add: taint_eviction::add },
-    Loop { name: "node-lifecycle-controller", add: node_lifecycle::add },
-    Loop { name: "resourcequota-controller", add: resourcequota::add },
-    Loop { name: "persistentvolume-binder-controller", add: persistentvolume_binder::add },
-    Loop { name: "persistentvolumeclaim-protection-controller", add: persistentvolumeclaim_protection::add },
-    Loop { name: "persistentvolume-protection-controller", add: persistentvolume_protection::add },
-    Loop { name: "volumeattributesclass-protection-controller", add: volumeattributesclass_protection::add },
-    Loop { name: "certificatesigningrequest-approving-controller", add: certificatesigningrequest_approving::add },
-    Loop { name: "certificatesigningrequest-signing-controller", add: certificatesigningrequest_signing::add },
-    Loop { name: "certificatesigningrequest-cleaner-controller", add: certificatesigningrequest_cleaner::add },
-    Loop { name: "bootstrap-signer-controller", add: bootstrap_signer::add },
-    Loop { name: "token-cleaner-controller", add: token_cleaner::add },
-    Loop { name: "event-expiry-controller", add: event_expiry::add },
-    Loop { name: "apiserver-lease-expiry-controller", add: apiserver_lease_expiry::add },
+    Loop { name: "namespace-controller", identity: Account("namespace-controller"), add: namespace::add },
+    Loop { name: "garbage-collector-controller", identity: Account("generic-garbage-collector"), add: garbage_collector::add },
+    Loop { name: "serviceaccount-controller", identity: Account("service-account-controller"), add: serviceaccount::add },
+    Loop { name: "serviceaccount-token-controller", identity: ControllerManager, add: serviceaccount_token::add },
+    Loop { name: "root-ca-certificate-publisher-controller", identity: Account("root-ca-cert-publisher"), add: root_ca_certificate_publisher::add },
+    Loop { name: "clusterrole-aggregation-controller", identity: Account("clusterrole-aggregation-controller"), add: clusterrole_aggregation::add },
+    Loop { name: "deployment-controller", identity: Account("deployment-controller"), add: deployment::add },
+    Loop { name: "replicaset-controller", identity: Account("replicaset-controller"), add: replicaset::add },
+    Loop { name: "replicationcontroller-controller", identity: Account("replication-controller"), add: replicationcontroller::add },
+    Loop { name: "statefulset-controller", identity: Account("statefulset-controller"), add: statefulset::add },
+    Loop { name: "daemonset-controller", identity: Account("daemon-set-controller"), add: daemonset::add },
+    Loop { name: "job-controller", identity: Account("job-controller"), add: job::add },
+    Loop { name: "cronjob-controller", identity: Account("cronjob-controller"), add: cronjob::add },
+    Loop { name: "ttl-after-finished-controller", identity: Account("ttl-after-finished-controller"), add: ttl_after_finished::add },
+    Loop { name: "endpointslice-controller", identity: Account("endpointslice-controller"), add: endpointslice::add },
+    Loop { name: "endpointslice-mirroring-controller", identity: Account("endpointslicemirroring-controller"), add: endpointslice_mirroring::add },
+    Loop { name: "endpoints-controller", identity: Account("endpoint-controller"), add: endpoints::add },
+    Loop { name: "disruption-controller", identity: Account("disruption-controller"), add: disruption::add },
+    Loop { name: "horizontal-pod-autoscaler-controller", identity: Account("horizontal-pod-autoscaler"), add: horizontal_pod_autoscaler::add },
+    Loop { name: "pod-garbage-collector-controller", identity: Account("pod-garbage-collector"), add: pod_garbage_collector::add },
+    Loop { name: "taint-eviction-controller", identity: Account("node-controller"), add: taint_eviction::add },
+    Loop { name: "node-lifecycle-controller", identity: Account("node-controller"), add: node_lifecycle::add },
+    Loop { name: "resourcequota-controller", identity: Account("resourcequota-controller"), add: resourcequota::add },
+    Loop { name: "persistentvolume-binder-controller", identity: Account("persistent-volume-binder"), add: persistentvolume_binder::add },
+    Loop { name: "persistentvolumeclaim-protection-controller", identity: Account("pvc-protection-controller"), add: persistentvolumeclaim_protection::add },
+    Loop { name: "persistentvolume-protection-controller", identity: Account("pv-protection-controller"), add: persistentvolume_protection::add },
+    Loop { name: "volumeattributesclass-protection-controller", identity: Account("volumeattributesclass-protection-controller"), add: volumeattributesclass_protection::add },
+    Loop { name: "certificatesigningrequest-approving-controller", identity: Account("certificate-controller"), add: certificatesigningrequest_approving::add },
+    Loop { name: "certificatesigningrequest-signing-controller", identity: Account("certificate-controller"), add: certificatesigningrequest_signing::add },
+    Loop { name: "certificatesigningrequest-cleaner-controller", identity: Account("certificate-controller"), add: certificatesigningrequest_cleaner::add },
+    Loop { name: "bootstrap-signer-controller", identity: Account("bootstrap-signer"), add: bootstrap_signer::add },
+    Loop { name: "token-cleaner-controller", identity: Account("token-cleaner"), add: token_cleaner::add },
+    Loop { name: "event-expiry-controller", identity: ApiServer, add: event_expiry::add },
+    Loop { name: "apiserver-lease-expiry-controller", identity: ApiServer, add: apiserver_lease_expiry::add },
 ];
 
 /// The loops to run, in the format of kube-controller-manager's `--controllers`: `*` enables all loops, `name` enables
@@ -157,10 +172,18 @@ impl FromStr for Selection {
     }
 }
 
-/// Returns an operator with the selected loops.
-pub fn operator(selection: &Selection, certificates: &ClusterCertificates) -> Operator {
+/// Returns an operator with the selected loops, each with the client of its identity. The operator must be run with the
+/// client of [`LoopIdentity::ControllerManager`].
+pub fn operator(
+    selection: &Selection,
+    certificates: &ClusterCertificates,
+    client: impl Fn(LoopIdentity) -> Client,
+) -> Operator {
     let selected = LOOPS.iter().filter(|one| selection.contains(one.name));
-    selected.fold(Operator::new(FIELD_MANAGER), |operator, one| (one.add)(operator, certificates))
+    selected.fold(Operator::new(FIELD_MANAGER), |operator, one| match one.identity {
+        ControllerManager => (one.add)(operator, certificates),
+        identity => operator.with_client(client(identity), |operator| (one.add)(operator, certificates)),
+    })
 }
 
 /// A controller with the settings that all loops share.

@@ -1,17 +1,14 @@
 //! Registers the nodes of the fleet, renews their leases, and reports their status.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use futures_util::{StreamExt as _, stream};
 use k8s_openapi::{
     api::{coordination::v1::Lease, core::v1::Node},
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
 use kube::{
-    Api, Client, ResourceExt as _,
+    Api, ResourceExt as _,
     api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams},
 };
 use parking_lot::Mutex;
@@ -23,11 +20,13 @@ use windlass::{
     controller::{Action, Controller, Reconciler},
     key::ObjectKey,
     operator::Operator,
+    shutdown::Shutdown,
 };
 use windlass_clock::{now, now_in_seconds};
 use windlass_loops::json_text;
 
 use super::{
+    clients::NodeClients,
     machine::{self, Fleet},
     simulated::{Simulation, StageStep},
     stages::{Environment, Stages, Subject, Transition, transition},
@@ -41,50 +40,77 @@ const LEASE_SECONDS: i32 = 40;
 /// How often unchanged node conditions get a heartbeat.
 const HEARTBEAT: Duration = Duration::from_secs(300);
 
+/// Number of nodes that are registered at the same time.
+const CONCURRENCY: usize = 64;
+/// Delays before a failed registration is retried: the kubelet's.
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+const LONGEST_RETRY: Duration = Duration::from_secs(7);
+
 /// Taints of unhealthy nodes, which simulated nodes never are.
 const AILMENTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
 /// Adds the node controller, and the task that registers the fleet.
-pub(super) fn add(operator: Operator, fleet: &Fleet, client: Client, stages: Stages, lifecycle: bool) -> Operator {
-    let registered = fleet.clone();
-    let registrar = client.clone();
+pub(super) fn add(
+    operator: Operator,
+    fleet: &Fleet,
+    clients: &NodeClients,
+    stages: Stages,
+    lifecycle: bool,
+) -> Operator {
+    let (registered, registrars) = (fleet.clone(), clients.clone());
     let simulation = Arc::new(Simulation::new(stages, Subject::Node));
     let leases = Arc::<Mutex<HashMap<String, Renewed>>>::default();
     let (removed, expired) = (simulation.clone(), leases.clone());
-    let heartbeats =
-        Heartbeats { client, fleet: fleet.clone(), simulation, lifecycle, context: OnceLock::new(), leases };
+    let heartbeats = Heartbeats { clients: clients.clone(), fleet: fleet.clone(), simulation, lifecycle, leases };
     let controller = Controller::new("node", heartbeats).field_manager(FIELD_MANAGER).concurrency(8);
     let controller = controller.on_deleted(move |key, _ctx| {
         removed.remove(&key);
         expired.lock().remove(key.name());
         async { Ok(()) }
     });
-    operator.task("nodes", async move |_ctx, _shutdown| register(&registrar, &registered).await).controller(controller)
+    let registration = async move |_ctx: Context, shutdown: Shutdown| {
+        let registering = stream::iter(0..registered.names().len())
+            .for_each_concurrent(CONCURRENCY, |index| register(&registrars, &registered, index));
+        tokio::select! {
+            () = registering => {}
+            () = shutdown.draining() => {}
+        }
+        Ok(())
+    };
+    operator.task("nodes", registration).controller(controller)
 }
 
-/// Creates the missing nodes of the fleet.
-async fn register(client: &Client, fleet: &Fleet) -> Result<()> {
-    let nodes: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<Node>(&()));
-    let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-    let created = (0..fleet.names().len()).map(async |index| {
-        let node = serde_json::from_value(fleet.node(index, now_in_seconds()))?;
-        match nodes.create(&params, &node).await {
-            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
-            created => created.map(|_| ()).map_err(windlass::Error::from),
+/// Creates a node of the fleet, unless it exists. Retries until it succeeds, as kubelets do.
+async fn register(clients: &NodeClients, fleet: &Fleet, index: usize) {
+    let name = &fleet.names()[index];
+    let mut delay = FIRST_RETRY;
+    loop {
+        match create(clients, fleet, index).await {
+            Ok(()) => return,
+            Err(error) => tracing::debug!(node = name, %error, "failed to register a node; retrying"),
         }
-    });
-    futures_util::future::try_join_all(created).await?;
-    Ok(())
+        tokio::time::sleep(delay).await;
+        delay = (delay * 2).min(LONGEST_RETRY);
+    }
+}
+
+async fn create(clients: &NodeClients, fleet: &Fleet, index: usize) -> Result<()> {
+    let client = clients.node(&fleet.names()[index]);
+    let nodes: Api<DynamicObject> = Api::all_with(client, &ApiResource::erase::<Node>(&()));
+    let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+    let node = serde_json::from_value(fleet.node(index, now_in_seconds()))?;
+    match nodes.create(&params, &node).await {
+        Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+        created => created.map(|_| ()).map_err(windlass::Error::from),
+    }
 }
 
 struct Heartbeats {
-    client: Client,
+    clients: NodeClients,
     fleet: Fleet,
     simulation: Arc<Simulation>,
     /// Whether a loop updates taints from node conditions.
     lifecycle: bool,
-    /// The controller's context, with the nodes' client.
-    context: OnceLock<Context>,
     leases: Arc<Mutex<HashMap<String, Renewed>>>,
 }
 
@@ -100,13 +126,13 @@ impl Reconciler<Node> for Heartbeats {
         if !machine::runs(&node) || node.metadata.deletion_timestamp.is_some() {
             return Ok(Action::done());
         }
-        let ctx = self.context.get_or_init(|| as_nodes(&ctx, &self.client));
         let name = node.name_any();
+        let ctx = &self.clients.node_context(&ctx, &name);
         let known = self.leases.lock().get(&name).copied();
         let heartbeat = self.report(&node, ctx, known.map(|known| known.heartbeat)).await?;
         let mut renewed = known.and_then(|known| known.lease);
         if renewed.is_none_or(|renewed| renewed.elapsed() >= RENEWAL) {
-            self.renew(&node, &name).await?;
+            self.renew(&node, &name, ctx).await?;
             renewed = Some(Instant::now());
         }
         self.leases.lock().insert(name, Renewed { lease: renewed, heartbeat });
@@ -128,7 +154,8 @@ impl Heartbeats {
         if kept.len() < taints.len() && !self.lifecycle {
             let patch =
                 json!({"metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": kept}});
-            ctx.patch(node, &Patch::Merge(patch)).await?;
+            // Kubelets may not change taints.
+            self.clients.node_controller_context(ctx).patch(node, &Patch::Merge(patch)).await?;
         }
         let status = present.get("status").filter(|status| !status.is_null());
         if let Some(last) = last.filter(|last| is_well(status) && last.elapsed() < HEARTBEAT) {
@@ -177,7 +204,8 @@ impl Heartbeats {
             changed = true;
         }
         if delete {
-            ctx.delete(node).await?;
+            // Kubelets may not delete nodes.
+            self.clients.node_controller_context(ctx).delete(node).await?;
         }
         if !changed {
             self.simulation.exhausted(&key, stage);
@@ -185,8 +213,8 @@ impl Heartbeats {
         Ok(Some(Duration::ZERO))
     }
 
-    async fn renew(&self, node: &Node, name: &str) -> Result<()> {
-        let leases: Api<Lease> = Api::namespaced(self.client.clone(), "kube-node-lease");
+    async fn renew(&self, node: &Node, name: &str, ctx: &Context) -> Result<()> {
+        let leases: Api<Lease> = Api::namespaced(ctx.client(), "kube-node-lease");
         let renewal = MicroTime(now());
         let spec = json!({"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": renewal});
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
@@ -211,9 +239,4 @@ fn is_well(status: Option<&Value>) -> bool {
     let Some(status) = status else { return false };
     let ready = status["conditions"].as_array().into_iter().flatten().find(|condition| condition["type"] == "Ready");
     ready.is_some_and(|ready| ready["status"] == "True") && status["allocatable"].is_object()
-}
-
-/// A context that shares the caches of another, and writes as the nodes.
-pub(super) fn as_nodes(ctx: &Context, client: &Client) -> Context {
-    ctx.to_builder().client(client.clone()).field_manager(FIELD_MANAGER).build()
 }

@@ -1,10 +1,10 @@
 //! The kubelets of all nodes: one pod controller, and the writes that a [`PodRuntime`] requests.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once};
 
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
 use kube::{
-    Client, Resource as _,
+    Resource as _,
     api::{DeleteParams, Patch},
 };
 use parking_lot::Mutex;
@@ -24,7 +24,7 @@ use windlass::{
 
 use super::{
     addresses::Addresses,
-    heartbeats::as_nodes,
+    clients::NodeClients,
     machine::{Fleet, runs},
     runtime::{Next, PodRuntime},
 };
@@ -33,12 +33,12 @@ use super::{
 const CONCURRENCY: usize = 32;
 
 /// Adds the kubelets.
-pub(super) fn add(operator: Operator, fleet: &Fleet, client: Client, runtime: Arc<dyn PodRuntime>) -> Operator {
+pub(super) fn add(operator: Operator, fleet: &Fleet, clients: &NodeClients, runtime: Arc<dyn PodRuntime>) -> Operator {
     let wake = Trigger::new();
     runtime.attach(wake.clone());
     let shared = Arc::new(Shared { fleet: fleet.clone(), addresses: Mutex::default() });
     let (shared_state, pod_runtime) = (shared.clone(), runtime.clone());
-    let kubelets = Kubelets { client, shared, runtime, kubelet: OnceLock::new() };
+    let kubelets = Kubelets { clients: clients.clone(), shared, runtime, began: Once::new() };
     let controller = Controller::new("kubelet", kubelets)
         .field_manager("kubelet")
         .concurrency(CONCURRENCY)
@@ -76,53 +76,48 @@ struct Shared {
 }
 
 struct Kubelets {
-    client: Client,
+    clients: NodeClients,
     shared: Arc<Shared>,
     runtime: Arc<dyn PodRuntime>,
-    /// Created from the first context.
-    kubelet: OnceLock<Kubelet>,
+    began: Once,
 }
 
 impl Reconciler<Pod> for Kubelets {
     async fn reconcile(&self, pod: Arc<Pod>, ctx: Context) -> Result<Action> {
-        let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|node| !node.is_empty())
-        else {
-            return Ok(Action::done());
-        };
-        let node = ctx.get::<Node>(&ObjectKey::cluster(node))?;
-        if !node.is_some_and(|node| runs(&node)) {
+        let name = node_name(&pod);
+        if name.is_empty() || !ctx.get::<Node>(&ObjectKey::cluster(name))?.is_some_and(|node| runs(&node)) {
             return Ok(Action::done());
         }
-        let kubelet = self.kubelet.get_or_init(|| Kubelet::new(&ctx, &self.client, self.shared.clone()));
-        match self.runtime.sync(pod, kubelet).await? {
+        self.began.call_once(|| self.shared.learn_addresses(&ctx));
+        let kubelet = Kubelet { ctx: self.clients.node_context(&ctx, name), shared: self.shared.clone() };
+        match self.runtime.sync(pod, &kubelet).await? {
             Next::Wait => Ok(Action::done()),
             Next::After(delay) => Ok(Action::requeue_after(delay)),
         }
     }
 }
 
-/// The reporting interface for runtimes, on behalf of all kubelets.
+impl Shared {
+    /// Learns the addresses that were assigned before a restart.
+    fn learn_addresses(&self, ctx: &Context) {
+        let pods = ctx.list::<Pod>().unwrap_or_default();
+        let mut addresses = self.addresses.lock();
+        for pod in pods.iter().filter(|pod| !is_on_host(pod)) {
+            if let Some(address) = pod.status.as_ref().and_then(|status| status.pod_ip.as_deref()) {
+                addresses.record(&ObjectKey::of(pod.as_ref()), address);
+            }
+        }
+    }
+}
+
+/// The reporting interface for runtimes, on behalf of the kubelet of one node.
 pub(crate) struct Kubelet {
     ctx: Context,
     shared: Arc<Shared>,
 }
 
 impl Kubelet {
-    fn new(ctx: &Context, client: &Client, shared: Arc<Shared>) -> Self {
-        let kubelet = Self { ctx: as_nodes(ctx, client), shared };
-        // Addresses assigned before a restart.
-        let pods = kubelet.ctx.list::<Pod>().unwrap_or_default();
-        let mut addresses = kubelet.shared.addresses.lock();
-        for pod in pods.iter().filter(|pod| !is_on_host(pod)) {
-            if let Some(address) = pod.status.as_ref().and_then(|status| status.pod_ip.as_deref()) {
-                addresses.record(&ObjectKey::of(pod.as_ref()), address);
-            }
-        }
-        drop(addresses);
-        kubelet
-    }
-
-    /// The context that it reads with.
+    /// The context of the node: with the caches that all nodes share, and the node's own client.
     pub(crate) fn context(&self) -> &Context {
         &self.ctx
     }
@@ -159,9 +154,11 @@ impl Kubelet {
         Ok(true)
     }
 
-    /// Sends a merge patch for a pod.
-    pub(crate) async fn patch(&self, pod: &Pod, patch: Value) -> Result<()> {
-        self.ctx.patch(pod, &Patch::Merge(patch)).await?;
+    /// Replaces the finalizers of a pod. Nodes may change only the status of pods, with which the server accepts most
+    /// changes of the metadata.
+    pub(crate) async fn write_finalizers(&self, pod: &Pod, finalizers: &[String]) -> Result<()> {
+        let patch = json!({"metadata": {"uid": pod.metadata.uid, "finalizers": finalizers}});
+        self.ctx.kind::<Pod>().patch_status(&ObjectKey::of(pod), &Patch::Merge(patch)).await?;
         Ok(())
     }
 
@@ -175,8 +172,7 @@ impl Kubelet {
     /// Records an event about a pod, reported by its node.
     pub(crate) fn event(&self, pod: &Pod, kind: EventType, reason: &str, note: &str) {
         let about = ObjectReference { resource_version: pod.metadata.resource_version.clone(), ..pod.object_ref(&()) };
-        let events = self.ctx.recorder().reporting("kubelet").from_instance(node_name(pod));
-        events.record(&about, kind, reason, "", note);
+        self.ctx.recorder().record(&about, kind, reason, "", note);
     }
 }
 

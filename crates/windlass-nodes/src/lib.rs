@@ -2,6 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `clients` | the identities of nodes and of the components beside them |
 //! | `machine` | pure: the Node objects of simulated machines |
 //! | `heartbeats` | registers nodes, renews their leases, reports their status |
 //! | `scheduler` | assigns pods to nodes; its core is pure |
@@ -13,6 +14,7 @@
 //! | `provisioner` | creates persistent volumes for claims |
 
 mod addresses;
+mod clients;
 mod conditions;
 mod containers;
 mod heartbeats;
@@ -27,16 +29,16 @@ mod stages;
 
 use std::sync::Arc;
 
-use kube::Client;
 use windlass::operator::Operator;
 
+pub use self::{
+    clients::NodeClients,
+    processes::{POD_PROCESS, ProcessOptions, Processes, exec_pod_process},
+    stages::{StageError, Stages},
+};
 pub(crate) use self::{
     kubelet::Kubelet,
     runtime::{Next, PodRuntime},
-};
-pub use self::{
-    processes::{POD_PROCESS, ProcessOptions, Processes, exec_pod_process},
-    stages::{StageError, Stages},
 };
 
 /// Number of nodes, and how their pods run.
@@ -60,17 +62,18 @@ pub enum Runtime {
     Processes(Processes),
 }
 
-/// Returns an operator with a scheduler and the nodes. The operator's client is the scheduler's; nodes write with the
-/// client `nodes`. `lifecycle` indicates whether the node lifecycle loop runs: without it, nodes remove their not-ready
-/// taints themselves.
-pub fn operator(options: &NodeOptions, nodes: Client, lifecycle: bool) -> Operator {
+/// Returns an operator with a scheduler and the nodes. The operator must be run with the client of
+/// `system:kube-scheduler`: the scheduler and the nodes share its informers, because a watch per node would cost too
+/// much. All other requests of nodes are their own, with the given clients. `lifecycle` indicates whether the node
+/// lifecycle loop runs: without it, the not-ready taints of nodes are removed here.
+pub fn operator(options: &NodeOptions, clients: &NodeClients, lifecycle: bool) -> Operator {
     let stages = options.stages.clone().unwrap_or_default();
     let runtime: Arc<dyn PodRuntime> = match &options.runtime {
         Runtime::Simulated => Arc::new(simulated::Simulated::new(stages.clone())),
         Runtime::Processes(processes) => Arc::new(processes.clone()),
     };
     let fleet = machine::Fleet::new(options.count);
-    let operator = heartbeats::add(Operator::new("kube-scheduler"), &fleet, nodes.clone(), stages, lifecycle);
-    let operator = provisioner::add(scheduler::add(operator));
-    kubelet::add(operator, &fleet, nodes, runtime)
+    let operator = heartbeats::add(Operator::new("kube-scheduler"), &fleet, clients, stages, lifecycle);
+    let operator = provisioner::add(scheduler::add(operator), clients);
+    kubelet::add(operator, &fleet, clients, runtime)
 }

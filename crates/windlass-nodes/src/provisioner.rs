@@ -3,8 +3,9 @@
 //!
 //! A claim without a storage class (`storageClassName: ""`), or with a class that has no provisioner, waits for a
 //! volume created by a user; a claim whose class waits for the first consumer waits for a pod. The loop
-//! `persistentvolume-binder-controller` binds claims and volumes; this module does the work of an external provisioner
-//! and, for classes that wait for the first consumer, of the scheduler.
+//! `persistentvolume-binder-controller` binds claims and volumes; this module does the work of kube-controller-manager's
+//! host path provisioner, as the service account `persistent-volume-binder`, and, for classes that wait for the first
+//! consumer, of the scheduler.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use serde_json::json;
 use windlass::{
     Result,
     context::Context,
-    controller::{Action, Controller, Watch, filter::Filter},
+    controller::{Action, Controller, Reconciler, Watch, filter::Filter},
     key::ObjectKey,
     operator::Operator,
 };
@@ -33,63 +34,84 @@ use windlass_loops::{
     },
 };
 
+use crate::clients::NodeClients;
+
 /// The provisioner named by volumes.
 const PROVISIONER: &str = "windlass.dev/simulated";
 /// The provisioner of classes without dynamic provisioning.
 const NOBODY: &str = "kubernetes.io/no-provisioner";
 
 /// Adds the provisioner.
-pub(super) fn add(operator: Operator) -> Operator {
+pub(super) fn add(operator: Operator, clients: &NodeClients) -> Operator {
+    let volumes = Controller::new("deleter", reclaim).field_manager(PROVISIONER);
+    operator.controller(claims("volume-binding", reserve)).with_client(clients.volume_binder(), |operator| {
+        operator.controller(claims("provisioner", provide)).controller(volumes)
+    })
+}
+
+/// A controller of claims that have no volume yet.
+fn claims(name: &str, reconciler: impl Reconciler<PersistentVolumeClaim>) -> Controller<PersistentVolumeClaim> {
     let consumers = Filter::new(|change: &windlass::controller::filter::Change<'_, Pod>| change.old.is_none());
-    let claims = Controller::new("provisioner", provide)
+    Controller::new(name, reconciler)
         .field_manager(PROVISIONER)
         .watches::<PersistentVolume>(claims_of_volume)
         .watches::<StorageClass>(|class, ctx| windlass_loops::volumes::waiting(ctx, &class.name_any()))
         .source(Watch::<Pod>::new().filter(consumers).map(|pod, _ctx| claims_of_pod(pod)))
-        .concurrency(8);
-    let volumes = Controller::new("deleter", reclaim).field_manager(PROVISIONER);
-    operator.controller(claims).controller(volumes)
+        .concurrency(8)
 }
 
-/// Ensures that there is a volume for a claim.
-async fn provide(claim: Arc<PersistentVolumeClaim>, ctx: Context) -> Result<Action> {
+/// A claim that needs a volume now.
+struct Waiting {
+    class: Option<Arc<StorageClass>>,
+    /// Whether the claim waited for its first consumer.
+    delayed: bool,
+    /// The best existing volume.
+    volume: Option<Arc<PersistentVolume>>,
+}
+
+fn waiting(claim: &PersistentVolumeClaim, ctx: &Context) -> Result<Option<Waiting>> {
     let spec = claim.spec.clone().unwrap_or_default();
     let names_one = spec.volume_name.as_deref().is_some_and(|name| !name.is_empty());
-    if is_bound(&claim) || claim.metadata.deletion_timestamp.is_some() || names_one {
-        return Ok(Action::done());
+    if is_bound(claim) || claim.metadata.deletion_timestamp.is_some() || names_one {
+        return Ok(None);
     }
     let class = match spec.storage_class_name.as_deref() {
-        Some("") => return Ok(Action::done()),
+        Some("") => return Ok(None),
         Some(name) => ctx.get::<StorageClass>(&ObjectKey::cluster(name))?,
         None => None,
     };
     let delayed = class.as_ref().is_some_and(|class| is_delayed(class));
-    if delayed && !is_used(&claim, &ctx)? {
-        return Ok(Action::done());
+    if delayed && !is_used(claim, ctx)? {
+        return Ok(None);
     }
-    if let Some(volume) = best(&claim, &candidates(&claim, &ctx)?, false) {
-        if delayed {
-            reserve(&volume, &claim, &ctx).await?;
-        }
-        return Ok(Action::done());
-    }
-    if class.as_ref().is_none_or(|class| class.provisioner != NOBODY) {
+    let volume = best(claim, &candidates(claim, ctx)?, false);
+    Ok(Some(Waiting { class, delayed, volume }))
+}
+
+/// Ensures that there is a volume for a claim.
+async fn provide(claim: Arc<PersistentVolumeClaim>, ctx: Context) -> Result<Action> {
+    if let Some(Waiting { class, volume: None, .. }) = waiting(&claim, &ctx)?
+        && class.as_ref().is_none_or(|class| class.provisioner != NOBODY)
+    {
         provision(&claim, class.as_deref(), &ctx).await?;
     }
     Ok(Action::done())
 }
 
-/// Reserves a volume for a claim, as the scheduler does.
-async fn reserve(volume: &Arc<PersistentVolume>, claim: &PersistentVolumeClaim, ctx: &Context) -> Result<()> {
+/// Reserves an existing volume for a claim that waited for its first consumer, as the scheduler does.
+async fn reserve(claim: Arc<PersistentVolumeClaim>, ctx: Context) -> Result<Action> {
+    let Some(Waiting { delayed: true, volume: Some(volume), .. }) = waiting(&claim, &ctx)? else {
+        return Ok(Action::done());
+    };
     if volume.spec.as_ref().is_some_and(|spec| spec.claim_ref.is_some()) {
-        return Ok(());
+        return Ok(Action::done());
     }
     let patch = json!({
         "metadata": {"resourceVersion": volume.metadata.resource_version, "annotations": {BY_CONTROLLER: "yes"}},
-        "spec": {"claimRef": reference(claim)},
+        "spec": {"claimRef": reference(&claim)},
     });
-    ctx.patch(volume, &Patch::Merge(patch)).await?;
-    Ok(())
+    ctx.patch(&volume, &Patch::Merge(patch)).await?;
+    Ok(Action::done())
 }
 
 /// Creates a volume for a claim.

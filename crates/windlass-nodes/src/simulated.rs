@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::Value;
 use windlass::{Result, events::EventType, key::ObjectKey};
 use windlass_clock::{now, now_in_seconds};
 use windlass_loops::json_text;
@@ -129,7 +129,7 @@ impl Simulated {
         if let Some(finalizers) = finalizers
             && pod.metadata.finalizers.as_deref().unwrap_or_default() != finalizers
         {
-            kubelet.patch(pod, json!({"metadata": {"finalizers": finalizers}})).await?;
+            kubelet.write_finalizers(pod, &finalizers).await?;
             changed = true;
         }
         if delete {

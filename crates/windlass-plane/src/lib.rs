@@ -22,6 +22,7 @@
 //! | `lock` | see [`DataDirLock`] |
 
 mod files;
+mod identities;
 mod kubeconfig;
 mod lock;
 mod loops;

@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
+use kube::Client;
 use tokio::task::JoinSet;
 use windlass::{
     operator::{Operator, OperatorError, Options},
     shutdown::Shutdown,
 };
-use windlass_apiserver::{Server, user::User};
+use windlass_apiserver::Server;
 
-use windlass_loops::{CertificateAndKey, ClusterCertificates, SecretToken, Selection, TokenSigner};
+use windlass_loops::{CertificateAndKey, ClusterCertificates, LoopIdentity, SecretToken, Selection, TokenSigner};
 use windlass_nodes::NodeOptions;
+
+use crate::identities::Identities;
 
 /// Which loops and nodes to run against a server.
 #[derive(Debug, Clone)]
@@ -35,13 +38,15 @@ impl Default for LoopOptions {
 /// Running loops and nodes; they stop when this is dropped.
 pub struct Loops {
     shutdown: Shutdown,
+    identities: Identities,
     running: JoinSet<Result<(), OperatorError>>,
 }
 
 impl Loops {
     /// Starts the loops and nodes. Must be called within a tokio runtime.
     pub fn start(server: &Server, options: &LoopOptions) -> Self {
-        let mut loops = Self { shutdown: Shutdown::new(), running: JoinSet::new() };
+        let identities = Identities::new(server);
+        let mut loops = Self { shutdown: Shutdown::new(), identities: identities.clone(), running: JoinSet::new() };
         let signing = server.clone();
         let certificates = ClusterCertificates {
             root_ca: options.root_ca.clone(),
@@ -51,23 +56,25 @@ impl Loops {
                 signing.sign_secret_token(namespace, secret, account, account_uid)
             })),
         };
-        loops.run(
-            server,
-            "system:kube-controller-manager",
-            windlass_loops::operator(&options.controllers, &certificates),
-        );
+        let controllers =
+            windlass_loops::operator(&options.controllers, &certificates, |identity| identities.of_loop(identity));
+        loops.run(identities.of_loop(LoopIdentity::ControllerManager), controllers);
         if options.nodes.count > 0 {
-            // Not a member of system:nodes: one client acts for all nodes.
-            let kubelets = server.client_as(user("system:node:windlass", &[]));
             // This loop removes the taints of new nodes; kubelets cannot.
             let lifecycle = options.controllers.contains("node-lifecycle-controller");
-            loops.run(server, "system:kube-scheduler", windlass_nodes::operator(&options.nodes, kubelets, lifecycle));
+            let nodes = windlass_nodes::operator(&options.nodes, &identities.nodes(), lifecycle);
+            loops.run(identities.scheduler(), nodes);
         }
         loops
     }
 
-    fn run(&mut self, server: &Server, name: &str, operator: Operator) {
-        let client = server.client_as(user(name, &[]));
+    /// Returns the messages of the server for requests of loops and nodes that it denied. With the default authorizers
+    /// and roles there are none.
+    pub fn denied_requests(&self) -> Vec<String> {
+        self.identities.denials().messages()
+    }
+
+    fn run(&mut self, client: Client, operator: Operator) {
         self.running.spawn(operator.run_with(client, Options::default(), self.shutdown.clone()));
     }
 
@@ -86,11 +93,4 @@ impl Loops {
         self.shutdown.drain();
         while self.running.join_next().await.is_some() {}
     }
-}
-
-/// A component of the control plane, which is allowed everything.
-fn user(name: &str, groups: &[&str]) -> User {
-    let everywhere = ["system:masters", "system:authenticated"];
-    let groups = groups.iter().chain(&everywhere).map(|group| (*group).to_owned()).collect();
-    User { name: name.to_owned(), groups, ..User::default() }
 }

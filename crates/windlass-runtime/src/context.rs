@@ -63,6 +63,15 @@ pub(crate) struct SharedHandles {
     pub(crate) field_manager: Arc<str>,
 }
 
+impl SharedHandles {
+    /// Returns handles whose requests and events use another client.
+    pub(crate) fn with_client(self, client: &Client) -> Self {
+        let own = client.clone();
+        let events = self.events.with_client(move || own.clone());
+        Self { client: client.clone(), events, ..self }
+    }
+}
+
 #[cfg(test)]
 impl SharedHandles {
     pub(crate) fn for_test(client: Client, leadership: Leadership) -> Self {

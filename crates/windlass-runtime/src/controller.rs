@@ -258,8 +258,8 @@ impl<K: Object> Controller<K> {
         self
     }
 
-    /// Sets the client that the controller writes with, for example with an identity of its own; that of the operator by
-    /// default. Informers and events are the operator's, with its client.
+    /// Sets the client that the controller and its events are written with, for example with an identity of its own; that
+    /// of the operator by default. Informers are the operator's, with its client.
     #[must_use]
     pub fn client(mut self, client: Client) -> Self {
         self.any.client = Some(client);

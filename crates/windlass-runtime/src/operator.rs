@@ -161,8 +161,8 @@ impl Operator {
         self
     }
 
-    /// Adds controllers and tasks that write with another client, for example with an identity of their own. They share
-    /// the informers and the writer of events, which use the operator's client.
+    /// Adds controllers and tasks that write with another client, for example with an identity of their own, and whose
+    /// events are written with it. They share the informers, which use the operator's client.
     #[must_use]
     pub fn with_client(mut self, client: Client, add: impl FnOnce(Self) -> Self) -> Self {
         let outer = self.client.replace(client);

@@ -32,7 +32,8 @@ fn authority() -> CertificateAndKey {
 /// ```
 pub struct TestPlane {
     cluster: TestCluster,
-    _loops: Option<Loops>,
+    loops: Option<Loops>,
+    denials_expected: bool,
     _time: Option<VirtualTime>,
 }
 
@@ -41,12 +42,19 @@ pub struct TestPlaneBuilder {
     loops: LoopOptions,
     crds: Vec<CustomResourceDefinition>,
     virtual_time: bool,
+    denials_expected: bool,
 }
 
 impl TestPlane {
     /// Returns a builder for a plane with all control loops and no nodes.
     pub fn builder() -> TestPlaneBuilder {
         TestPlaneBuilder::default()
+    }
+
+    /// Returns the messages of the server for requests of control loops and nodes that it denied, because they lack the
+    /// permission.
+    pub fn denied_requests(&self) -> Vec<String> {
+        self.loops.as_ref().map(Loops::denied_requests).unwrap_or_default()
     }
 
     /// Waits for this time, which is instant with [virtual time](TestPlaneBuilder::virtual_time).
@@ -60,7 +68,7 @@ impl Default for TestPlaneBuilder {
         let authority = authority();
         let root_ca = Some(authority.certificate.as_str().into());
         let loops = LoopOptions { root_ca, authority: Some(authority), ..LoopOptions::default() };
-        Self { loops, crds: Vec::new(), virtual_time: false }
+        Self { loops, crds: Vec::new(), virtual_time: false, denials_expected: false }
     }
 }
 
@@ -107,6 +115,14 @@ impl TestPlaneBuilder {
         self
     }
 
+    /// Accepts that control loops and nodes lack permissions, for tests that take these away. By default, a test fails when
+    /// the server has denied a request of theirs.
+    #[must_use]
+    pub fn expect_denied_requests(mut self) -> Self {
+        self.denials_expected = true;
+        self
+    }
+
     async fn start(self) -> TestPlane {
         let time = self.virtual_time.then(|| {
             tokio::time::pause();
@@ -117,7 +133,7 @@ impl TestPlaneBuilder {
         for crd in &self.crds {
             cluster.define_as(crd).await;
         }
-        TestPlane { cluster, _loops: loops, _time: time }
+        TestPlane { cluster, loops, denials_expected: self.denials_expected, _time: time }
     }
 }
 
@@ -127,6 +143,16 @@ impl IntoFuture for TestPlaneBuilder {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.start())
+    }
+}
+
+impl Drop for TestPlane {
+    fn drop(&mut self) {
+        if self.denials_expected || std::thread::panicking() {
+            return;
+        }
+        let denied = self.denied_requests();
+        assert!(denied.is_empty(), "control loops or nodes lack permissions:\n{}", denied.join("\n"));
     }
 }
 

@@ -74,6 +74,8 @@ enum Task {
 /// State shared by watches and workers.
 struct Shared {
     client: Client,
+    /// The client of the metadata watches: that of the informers.
+    watching: Client,
     cluster: Remote,
     // Locked for the duration of one change of the graph, and never across an await.
     graph: Mutex<Graph>,
@@ -89,6 +91,7 @@ async fn run(ctx: Context, shutdown: Shutdown) -> Result<()> {
     let shared = Arc::new(Shared {
         cluster: Remote::new(ctx.client()),
         client: ctx.client(),
+        watching: ctx.caches().client(),
         graph: Mutex::new(Graph::new()),
         queue: Queue::builder("garbage-collector-controller").build(),
         parked: Mutex::default(),

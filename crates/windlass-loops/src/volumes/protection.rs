@@ -26,7 +26,8 @@ fn step(object: &impl ResourceExt, finalizer: &str) -> Step {
     }
 }
 
-/// Adds or removes the finalizer. `is_used` is called only for objects that are being deleted.
+/// Adds or removes the finalizer, by update: the roles of these loops do not permit patches. `is_used` is called only for
+/// objects that are being deleted.
 pub(crate) async fn protect<K: Object<DynamicType: Default>>(
     object: Arc<K>,
     ctx: &Context,
@@ -36,11 +37,18 @@ pub(crate) async fn protect<K: Object<DynamicType: Default>>(
     match step(object.as_ref(), finalizer) {
         Step::Nothing => {}
         Step::Add => {
-            ctx.add_finalizer(&object, finalizer).await?;
+            let mut protected = K::clone(&object);
+            protected.finalizers_mut().push(finalizer.to_owned());
+            ctx.update(protected).await?;
         }
         Step::RemoveIfUnused => {
             if !is_used(&object).await? {
-                ctx.remove_finalizer(&object, finalizer).await?;
+                let mut released = K::clone(&object);
+                released.finalizers_mut().retain(|have| have != finalizer);
+                match ctx.update(released).await {
+                    Err(error) if !error.is_not_found() => return Err(error.into()),
+                    _ => {}
+                }
             }
         }
     }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
+mod identities;
 mod keys;
 mod loops;
 mod nodes;

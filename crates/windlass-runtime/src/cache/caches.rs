@@ -129,6 +129,11 @@ impl Caches {
         Self { inner: Arc::new(inner) }
     }
 
+    /// Returns the client of the informers, for watches beside them.
+    pub fn client(&self) -> Client {
+        self.inner.client.clone()
+    }
+
     /// Registers metrics of informers and their watches, for informers that start afterwards. A second call does
     /// nothing.
     pub fn register_metrics(&self, metrics: &Metrics) {

@@ -186,10 +186,10 @@ impl AnyController {
         let field_manager = own.unwrap_or_else(|| field_manager(&shared.field_manager, &self.name));
         let mut handles = SharedHandles { field_manager, ..shared.clone() };
         if let Some(client) = &self.client {
-            handles.client = client.clone();
+            handles = handles.with_client(client);
         }
         if let Some(reporter) = &self.reporter {
-            handles.events = shared.events.reporting(reporter);
+            handles.events = handles.events.reporting(reporter);
         }
         if !self.needs_leader {
             (handles.leadership, handles.shard) = (Leadership::always(), Shard::whole());

@@ -13,7 +13,7 @@ use k8s_openapi::{
 };
 use tokio::time::Instant;
 
-use super::{event::Occurrence, recent::Recent};
+use super::{event::Occurrence, recent::Recent, recorder::EventClient};
 use crate::token_bucket::TokenBucket;
 
 /// Maximum number of series, and of rate limits, as in client-go.
@@ -103,6 +103,8 @@ pub(super) struct Correlator {
 #[derive(Debug)]
 struct Series {
     event: Event,
+    /// The client that writes it, if it is not the writer's own.
+    client: Option<EventClient>,
     count: i32,
     last: Timestamp,
     last_at: Instant,
@@ -166,6 +168,7 @@ impl Correlator {
         self.last_name = occurrence.at.as_nanosecond().max(self.last_name + 1);
         let series = Series {
             event: occurrence.event(self.last_name),
+            client: occurrence.client.clone(),
             count: 1,
             last: occurrence.at,
             last_at: now,
@@ -240,6 +243,11 @@ impl Correlator {
         let write = series.write();
         self.writing = Some(Writing { number, key, count: series.count });
         Next::Write(write)
+    }
+
+    /// Returns the client of the current write, if it is not the writer's own.
+    pub(super) fn client(&mut self) -> Option<EventClient> {
+        self.series.peek_mut(&self.writing.as_ref()?.key)?.client.clone()
     }
 
     /// Handles the result of the write. `chance` is from 0 to 1.

@@ -9,7 +9,7 @@ use k8s_openapi::{
 };
 use uuid::Uuid;
 
-use super::EventType;
+use super::{EventType, recorder::EventClient};
 
 /// Limits of the API server, in bytes.
 const NOTE_LIMIT: usize = 1024;
@@ -20,6 +20,7 @@ const WORD_LIMIT: usize = 128;
 pub(super) struct Occurrence {
     pub(super) reporter: Arc<str>,
     pub(super) instance: Arc<str>,
+    pub(super) client: Option<EventClient>,
     pub(super) about: ObjectReference,
     pub(super) related: Option<ObjectReference>,
     pub(super) kind: EventType,
@@ -132,6 +133,7 @@ mod tests {
         Occurrence {
             reporter: "foo-controller".into(),
             instance: "foo-0".into(),
+            client: None,
             about: ObjectReference {
                 kind: Some("Foo".to_owned()),
                 name: Some("web".to_owned()),

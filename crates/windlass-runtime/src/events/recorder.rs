@@ -27,8 +27,15 @@ pub struct Recorder {
     reporter: Arc<str>,
     instance: Arc<str>,
     metrics: EventMetrics,
+    /// The client that writes its events, if it is not the writer's own.
+    client: Option<EventClient>,
     writer: mpsc::Sender<Message>,
 }
+
+/// Provides the client that writes an event. Called for each write, so that a thousand remembered series do not keep a
+/// thousand clients.
+#[derive(Clone)]
+pub(super) struct EventClient(Arc<dyn Fn() -> Client + Send + Sync>);
 
 /// Type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,6 +50,18 @@ pub enum EventType {
 pub(super) enum Message {
     Happened(Box<Occurrence>),
     Flush(oneshot::Sender<()>),
+}
+
+impl EventClient {
+    pub(super) fn get(&self) -> Client {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for EventClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EventClient")
+    }
 }
 
 impl EventType {
@@ -66,7 +85,7 @@ impl Recorder {
     pub fn with_metrics(client: Client, reporter: &str, instance: &str, metrics: EventMetrics) -> Self {
         let (writer, inbox) = mpsc::channel(CAPACITY);
         tokio::spawn(writer::run(client, inbox, metrics.clone()));
-        Self { reporter: reporter.into(), instance: instance.into(), metrics, writer }
+        Self { reporter: reporter.into(), instance: instance.into(), metrics, client: None, writer }
     }
 
     /// Returns a recorder for another controller in this process, with the same writer and limits.
@@ -77,6 +96,12 @@ impl Recorder {
     /// Returns a recorder for another instance, on whose behalf this process acts, with the same writer and limits.
     pub fn from_instance(&self, instance: &str) -> Self {
         Self { instance: instance.into(), ..self.clone() }
+    }
+
+    /// Returns a recorder whose events are written with another client, for example with the identity of the controller
+    /// that reports them, with the same limits. The function is called for each write.
+    pub fn with_client(&self, client: impl Fn() -> Client + Send + Sync + 'static) -> Self {
+        Self { client: Some(EventClient(Arc::new(client))), ..self.clone() }
     }
 
     /// Records an event about an object. `reason` is one word for machines, `action` the action that was taken, `note`
@@ -124,6 +149,7 @@ impl Recorder {
         let occurrence = Occurrence {
             reporter: self.reporter.clone(),
             instance: self.instance.clone(),
+            client: self.client.clone(),
             about: about.clone(),
             related,
             kind,

@@ -41,7 +41,10 @@ pub(super) async fn run(client: Client, mut inbox: mpsc::Receiver<Message>, metr
         let mut wake = closed;
         if writing.is_none() {
             match correlator.next_write(Instant::now()) {
-                Next::Write(write) => writing = Some(Box::pin(perform(client.clone(), write))),
+                Next::Write(write) => {
+                    let client = correlator.client().map_or_else(|| client.clone(), |own| own.get());
+                    writing = Some(Box::pin(perform(client, write)));
+                }
                 Next::Wait(until) => wake = Some(closed.map_or(until, |end| end.min(until))),
                 Next::Idle if closed.is_some() => return,
                 Next::Idle => {}

@@ -178,7 +178,9 @@ impl Process {
         self.tasks = later;
         for Task { name, client, run, .. } in now {
             let mut handles = self.handles.clone();
-            handles.client = client.unwrap_or(handles.client);
+            if let Some(client) = client {
+                handles = handles.with_client(&client);
+            }
             let running = run(Context::new(handles, WatchedKinds::new()), stage.shutdown());
             stage.spawn_finite(&name.clone(), async move {
                 running.await.map_err(|error| OperatorError::Task { name, source: error.to_string().into() })

@@ -117,7 +117,7 @@ async fn follow(
         ("apiextensions.k8s.io", "customresourcedefinitions") | ("apiregistration.k8s.io", "apiservices")
     );
     let options = WatchOptions::new(resource, Scope::all()).metadata();
-    let watching = watch::run(shared.client.clone(), options, sender);
+    let watching = watch::run(shared.watching.clone(), options, sender);
     let applying = Applying { shared, kind, source, defines, leaving, unsynced }.run(changes);
     tokio::select! {
         () = watching => {}

@@ -113,7 +113,7 @@ async fn number(ctx: &Context, namespace: &str, resource: &ApiResource) -> Resul
 async fn follow(ctx: Context, key: Key, resource: ApiResource, trigger: Trigger) {
     let (sender, mut changes) = mpsc::channel::<Change<PartialObjectMeta<DynamicObject>>>(WAITING);
     let options = WatchOptions::new(resource, Scope::all()).metadata();
-    let watching = watch::run(ctx.client(), options, sender);
+    let watching = watch::run(ctx.caches().client(), options, sender);
     let tell = |namespace: Option<&str>| {
         let concerned = naming(&ctx, namespace, |name| counted(name).as_ref() == Some(&key));
         concerned.into_iter().for_each(|quota| trigger.enqueue(quota));

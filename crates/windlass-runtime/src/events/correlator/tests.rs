@@ -19,6 +19,7 @@ impl Bench {
         let occurrence = Occurrence {
             reporter: "foo-controller".into(),
             instance: "foo-0".into(),
+            client: None,
             about,
             related: None,
             kind: EventType::Normal,

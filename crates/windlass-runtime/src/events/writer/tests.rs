@@ -119,3 +119,21 @@ async fn a_count_is_written_by_itself_after_a_while() {
     tokio::time::sleep(Duration::from_secs(3_600)).await;
     assert_eq!(server.asked().len(), 0, "the server has everything");
 }
+
+#[tokio::test(start_paused = true)]
+async fn events_of_a_recorder_with_its_own_client_are_written_with_it() {
+    let (server, own) = (Server::new(), Server::new());
+    let (recorder, metrics) = recorder(&server);
+    let client = own.client();
+    let other = recorder.reporting("bar-controller").with_client(move || client.clone());
+    synced(&recorder, "web");
+    synced(&other, "web");
+    synced(&other, "web");
+    recorder.flush().await;
+    assert_eq!((server.asked(), own.asked()), (vec!["POST".to_owned()], vec!["POST".to_owned()]));
+    // Its series are counted with the same client.
+    synced(&other, "web");
+    recorder.flush().await;
+    assert_eq!((server.asked(), own.asked()), (vec![], vec!["PATCH".to_owned()]));
+    assert_eq!((metrics.written(), metrics.dropped()), (3, 0));
+}

@@ -1,0 +1,181 @@
+//! Clients of control loops, scheduler and nodes: each acts with its own identity, and has only the permissions of that.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use http::{Request, Response, StatusCode, header::RETRY_AFTER};
+use http_body_util::BodyExt as _;
+use kube::Client;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use tower::{BoxError, Service as _};
+use windlass_apiserver::{Server, body::Body, user::User};
+use windlass_loops::LoopIdentity;
+use windlass_nodes::NodeClients;
+
+/// How often a request is repeated that the server was too busy for, as in client-go.
+const RETRIES: usize = 10;
+
+/// Number of different denials that are remembered.
+const MOST_DENIALS: usize = 1000;
+
+/// Creates clients of components of the control plane, in this process.
+#[derive(Clone)]
+pub(crate) struct Identities {
+    server: Server,
+    denials: Denials,
+}
+
+impl Identities {
+    pub(crate) fn new(server: &Server) -> Self {
+        Self { server: server.clone(), denials: Denials::default() }
+    }
+
+    /// Requests of these clients that the server denied.
+    pub(crate) fn denials(&self) -> &Denials {
+        &self.denials
+    }
+
+    /// Returns the client of a control loop.
+    pub(crate) fn of_loop(&self, identity: LoopIdentity) -> Client {
+        match identity {
+            LoopIdentity::Account(name) => self.client(User::service_account("kube-system", name)),
+            LoopIdentity::ControllerManager => self.client(User::component("system:kube-controller-manager")),
+            LoopIdentity::ApiServer => self.client(User::apiserver()),
+        }
+    }
+
+    /// Returns the client of the scheduler.
+    pub(crate) fn scheduler(&self) -> Client {
+        self.client(User::component("system:kube-scheduler"))
+    }
+
+    /// Returns the clients of nodes.
+    pub(crate) fn nodes(&self) -> NodeClients {
+        let identities = self.clone();
+        NodeClients::new(
+            move |name| identities.client(User::node(name)),
+            self.of_loop(LoopIdentity::Account("node-controller")),
+            self.of_loop(LoopIdentity::Account("persistent-volume-binder")),
+        )
+    }
+
+    fn client(&self, user: User) -> Client {
+        let (identities, user) = (self.clone(), Arc::new(user));
+        let service = tower::service_fn(move |request| identities.clone().send(user.clone(), request));
+        Client::new(service, "default")
+    }
+
+    /// Sends a request, and repeats it as client-go does if the server is too busy.
+    async fn send(self, user: Arc<User>, request: Request<kube::client::Body>) -> Result<Response<Body>, BoxError> {
+        let (mut parts, body) = request.into_parts();
+        parts.extensions.insert(user.clone());
+        for _ in 0..RETRIES {
+            let Some(copy) = body.try_clone() else { break };
+            let response = self.server.clone().call(Request::from_parts(parts.clone(), copy)).await?;
+            match retry_after(&response) {
+                Some(delay) => tokio::time::sleep(delay).await,
+                None => return self.denials.watch(&user, response).await,
+            }
+        }
+        let response = self.server.clone().call(Request::from_parts(parts, body)).await?;
+        self.denials.watch(&user, response).await
+    }
+}
+
+/// Returns when to repeat a request that the server was too busy for.
+fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
+    let busy = response.status() == StatusCode::TOO_MANY_REQUESTS;
+    let seconds = response.headers().get(RETRY_AFTER).filter(|_| busy)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// Requests of the control plane's own components that the server denied. There are none in a cluster whose default roles
+/// and authorizers are in force; each is logged once.
+#[derive(Clone, Default)]
+pub(crate) struct Denials(Arc<Mutex<BTreeSet<String>>>);
+
+/// The part of a `metav1.Status` that explains a denial.
+#[derive(Deserialize)]
+struct Denial {
+    #[serde(default)]
+    message: String,
+}
+
+impl Denials {
+    /// Returns the messages of the server.
+    pub(crate) fn messages(&self) -> Vec<String> {
+        self.0.lock().iter().cloned().collect()
+    }
+
+    /// Records a response if it denies access.
+    async fn watch(&self, user: &User, response: Response<Body>) -> Result<Response<Body>, BoxError> {
+        if response.status() != StatusCode::FORBIDDEN {
+            return Ok(response);
+        }
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await?.to_bytes();
+        if let Ok(Denial { message }) = serde_json::from_slice(&body)
+            && denies_access(user, &message)
+        {
+            self.record(user, message);
+        }
+        Ok(Response::from_parts(parts, Body::from(body)))
+    }
+
+    fn record(&self, user: &User, message: String) {
+        let mut known = self.0.lock();
+        if known.len() < MOST_DENIALS && !known.contains(&message) {
+            tracing::warn!(user = user.name, "a request of the control plane was denied: {message}");
+            known.insert(message);
+        }
+    }
+}
+
+/// Returns whether a 403 is about the rights of the user. Others are about the object: its namespace is being deleted, a
+/// quota is exceeded, a webhook rejects it.
+fn denies_access(user: &User, message: &str) -> bool {
+    let cannot = format!("User {:?} cannot ", user.name);
+    let is_node = user.name.starts_with("system:node:");
+    let rights = [&*cannot, "user not permitted to ", "is attempting to grant RBAC permissions"];
+    let object = ["because it is being terminated", "admission webhook "];
+    rights.iter().any(|part| message.contains(part)) || is_node && !object.iter().any(|part| message.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_403_about_the_rights_of_the_user_is_a_denial() {
+        let terminating =
+            "events \"e\" is forbidden: unable to create new content in namespace x because it is being terminated";
+        for (user, message, expected) in [
+            (
+                User::service_account("kube-system", "job-controller"),
+                "pods is forbidden: User \"system:serviceaccount:kube-system:job-controller\" cannot create resource",
+                true,
+            ),
+            (
+                User::service_account("kube-system", "job-controller"),
+                "pods \"p\" is forbidden: exceeded quota: q",
+                false,
+            ),
+            (User::service_account("kube-system", "job-controller"), terminating, false),
+            (User::node("a"), terminating, false),
+            (User::node("a"), "nodes \"b\" is forbidden: node \"a\" is not allowed to modify node \"b\"", true),
+            (User::node("a"), "admission webhook \"w\" denied the request: no", false),
+        ] {
+            assert_eq!(denies_access(&user, message), expected, "{message}");
+        }
+    }
+
+    #[test]
+    fn a_busy_server_says_when_to_come_back() {
+        let response = |code: u16, seconds: &str| {
+            Response::builder().status(code).header(RETRY_AFTER, seconds).body(()).expect("the response is valid")
+        };
+        assert_eq!(retry_after(&response(429, "3")), Some(Duration::from_secs(3)));
+        assert_eq!(retry_after(&response(429, "soon")), None);
+        assert_eq!(retry_after(&response(503, "3")), None);
+    }
+}
