@@ -212,12 +212,13 @@ mod tests {
 
     /// A body of a chunk of 1 MiB.
     fn chunk() -> Pin<Box<AnyBody<'static>>> {
-        Box::pin(StreamBody::new(stream::iter([Ok(Frame::data(Bytes::from(vec![b' '; MIB])))])))
+        let frame: Result<_, BoxError> = Ok(Frame::data(Bytes::from(vec![b' '; MIB])));
+        Box::pin(StreamBody::new(stream::iter([frame])))
     }
 
     /// A body that arrives in one piece.
     fn full(size: usize) -> Pin<Box<AnyBody<'static>>> {
-        Box::pin(Full::new(Bytes::from(vec![b' '; size])).map_err(Into::into))
+        Box::pin(Full::new(Bytes::from(vec![b' '; size])).map_err(BoxError::from))
     }
 
     #[tokio::test]
@@ -262,11 +263,11 @@ mod tests {
         let budget = UploadBudget::new(4 * LEAST);
         let eve = user("eve");
         let stalled = || StreamBody::new(stream::pending::<Result<Frame<Bytes>, BoxError>>());
-        let (first, second) = (pin!(stalled()), pin!(stalled()));
-        let mut first = pin!(budget.read(&Method::POST, first, &eve, true));
+        let (mut one, mut other) = (Box::pin(stalled()), Box::pin(stalled()));
+        let mut first = pin!(budget.read(&Method::POST, one.as_mut(), &eve, true));
         assert!(poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx))).await.is_pending());
         assert_eq!(budget.counts().0, LEAST);
-        assert!(budget.read(&Method::POST, second, &eve, true).await.is_err());
+        assert!(budget.read(&Method::POST, other.as_mut(), &eve, true).await.is_err());
     }
 
     #[tokio::test]
