@@ -1,8 +1,7 @@
 //! Records where this crate is compiled from, so that `windlass init` can make projects depend on the same source.
 //! `src/project/origin.rs` interprets these facts; `CARGO_MANIFEST_DIR` is the third one.
 //!
-//! Also packs the relocations of release builds, if linker and C library support it. They take 1.7 MB otherwise, in the
-//! file and in memory, because the dynamic loader reads all of them.
+//! Also makes release builds smaller, in the file and in memory, as far as linker and C library support it.
 
 #![allow(clippy::print_stdout, reason = "build scripts talk to cargo on standard output")]
 
@@ -12,12 +11,25 @@ use std::{
     process::Command,
 };
 
+/// Relocations take 1.7 MB otherwise, in the file and in memory, because the dynamic loader reads all of them.
 const PACKED_RELOCATIONS: &str = "-Wl,-z,pack-relative-relocs";
+/// Keeps one of several functions with the same machine code. Rust does not guarantee that functions have different
+/// addresses, and merges some of them itself; the C code of dependencies does not compare addresses of functions.
+const IDENTICAL_CODE_FOLDING: &str = "-Wl,--icf=all";
+/// Modules whose code is used by a running server.
+const STARTUP: &str = include_str!("startup.txt");
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    if can_pack_relocations() {
-        println!("cargo::rustc-link-arg-bins={PACKED_RELOCATIONS}");
+    println!("cargo::rerun-if-changed=startup.txt");
+    if is_native_release() {
+        let folder = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+        let script = folder.join("startup.ld");
+        let order = fs::write(&script, startup_script()).ok().map(|()| format!("-Wl,-T,{}", script.display()));
+        let arguments = [Some(PACKED_RELOCATIONS.to_owned()), Some(IDENTICAL_CODE_FOLDING.to_owned()), order];
+        for argument in arguments.into_iter().flatten().filter(|argument| can_link(&folder, argument)) {
+            println!("cargo::rustc-link-arg-bins={argument}");
+        }
     }
     record_origin();
 }
@@ -41,25 +53,61 @@ fn record_origin() {
     }
 }
 
-/// Links an empty program with packed relocations and runs it.
-fn can_pack_relocations() -> bool {
+fn is_native_release() -> bool {
     let is = |name: &str, value: &str| env::var(name).is_ok_and(|found| found == value);
     let native = env::var_os("HOST") == env::var_os("TARGET") && env::var_os("RUSTC_LINKER").is_none();
-    if !(native && is("PROFILE", "release") && is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu"))
-    {
-        return false;
-    }
-    let folder = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    native && is("PROFILE", "release") && is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu")
+}
+
+/// Links an empty program with an argument for the linker and runs it.
+fn can_link(folder: &Path, argument: &str) -> bool {
     let (source, program) = (folder.join("empty.rs"), folder.join("empty"));
     let succeeds = |command: &mut Command| command.output().is_ok_and(|output| output.status.success());
     fs::write(&source, "fn main() {}").is_ok()
         && succeeds(
             Command::new(env::var_os("RUSTC").unwrap_or_default())
                 .arg(&source)
-                .args(["-C", &format!("link-arg={PACKED_RELOCATIONS}"), "-o"])
+                .args(["-C", &format!("link-arg={argument}"), "-o"])
                 .arg(&program),
         )
         && succeeds(&mut Command::new(&program))
+}
+
+/// Returns a linker script that places the code of a running server before all other code. Every function has a section
+/// of its own, which is named after it; names that match nothing have no effect.
+fn startup_script() -> String {
+    // The standard library, and functions that are rarely called but by everything, such as those that grow a vector.
+    let mut patterns: Vec<String> = ["_R*", "unlikely.*"].map(str::to_owned).into();
+    for line in STARTUP.lines().filter(|line| !line.starts_with('#')) {
+        let implementations_of = match line.strip_prefix('<') {
+            Some(of) => mangled(of),
+            None => {
+                let names: String = line.split("::").map(component).collect();
+                patterns.push(format!("_ZN{names}*"));
+                mangled(line) + ".."
+            }
+        };
+        // The names of these functions begin with a length.
+        for length in ["[0-9][0-9]", "[0-9][0-9][0-9]"] {
+            patterns.push(format!("_ZN{length}_$LT${implementations_of}*"));
+        }
+    }
+    let sections: String = patterns.iter().map(|pattern| format!("    *(.text.{pattern})\n")).collect();
+    format!("SECTIONS {{\n  .text.running : {{\n{sections}  }}\n}}\nINSERT BEFORE .text;\n")
+}
+
+/// Returns a name of a path with its length, as it is written in symbols.
+fn component(name: &str) -> String {
+    let underscore = if name.starts_with('<') { "_" } else { "" };
+    let name = format!("{underscore}{}", mangled(name));
+    format!("{}{name}", name.len())
+}
+
+/// Returns a path, or a part of it, as it is written in symbols.
+fn mangled(name: &str) -> String {
+    let written =
+        [("::", ".."), ("<", "$LT$"), (">", "$GT$"), ("&", "$RF$"), ("[", "$u5b$"), ("]", "$u5d$"), (" ", "$u20$")];
+    written.into_iter().fold(name.to_owned(), |name, (character, code)| name.replace(character, code))
 }
 
 fn head_commit(folder: &Path) -> Option<String> {

@@ -3,6 +3,7 @@
 use http::{HeaderMap, Response, StatusCode, Uri};
 use serde_json::{Value, json};
 use windlass_builtins::resource::{Group, Subresource};
+use windlass_schema::sorting;
 use windlass_schema::types::Str;
 
 use crate::{
@@ -141,7 +142,7 @@ fn resource_list(registry: &Registry, group: &str, version: &str) -> Value {
     }
     // Custom resources list status before scale, in the order of their CustomResourceDefinition.
     if registry.has_builtin_group(group) {
-        entries.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
+        sorting::sort_by(&mut entries, |a, b| a["name"].as_str().cmp(&b["name"].as_str()));
     }
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     let mut list = json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": entries});
@@ -188,7 +189,7 @@ fn aggregated_version(registry: &Registry, group: &Group, version: &str) -> Valu
             entry
         })
         .collect();
-    entries.sort_by(|a, b| a["resource"].as_str().cmp(&b["resource"].as_str()));
+    sorting::sort_by(&mut entries, |a, b| a["resource"].as_str().cmp(&b["resource"].as_str()));
     json!({"version": version, "resources": entries, "freshness": "Current"})
 }
 

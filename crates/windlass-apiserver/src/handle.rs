@@ -1,9 +1,14 @@
 //! The path of a request: authentication, authorization, the verb's handler, and the response in the accepted form.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, Uri, Version, request::Parts};
+use http_body_util::BodyExt as _;
 use tracing::warn;
 use windlass_builtins::resource::Resource;
 use windlass_store::Revision;
@@ -29,6 +34,7 @@ use crate::{
     snapshot,
     status::{ApiError, Result},
     subresource,
+    upload::AnyBody,
     user::User,
     verb::Verb,
     verbs, webhooks,
@@ -46,6 +52,11 @@ impl Inner {
         B::Error: Into<BoxError>,
     {
         let (parts, body) = request.into_parts();
+        self.handle_any(parts, pin!(body.map_err(Into::into))).await
+    }
+
+    /// Answers a request. Not generic, so that the path of a request is compiled once, and not for every type of body.
+    async fn handle_any(self: &Arc<Self>, parts: Parts, body: Pin<&mut AnyBody<'_>>) -> Response<Body> {
         let mut served = self.metrics.begin();
         let mut facts = Facts::default();
         let audit = self.audit.begin(&parts);
@@ -73,18 +84,14 @@ impl Inner {
     }
 
     /// Answers a request, and sets the facts about it.
-    async fn answer<B>(
+    async fn answer(
         self: &Arc<Self>,
         parts: &Parts,
-        body: B,
+        body: Pin<&mut AnyBody<'_>>,
         served: &mut Served<'_>,
         facts: &mut Facts,
         audit: Option<&Arc<RequestAudit>>,
-    ) -> Result<Response<Body>>
-    where
-        B: http_body::Body<Data = Bytes> + Send,
-        B::Error: Into<BoxError>,
-    {
+    ) -> Result<Response<Body>> {
         let path = unescape_path(parts.uri.path()).ok_or_else(|| ApiError::bad_request("the path is malformed"))?;
         let path = &*path;
         let identified = self.authenticate(parts, path).await?;
@@ -209,17 +216,13 @@ impl Inner {
         }
     }
 
-    async fn resource<B>(
+    async fn resource(
         self: &Arc<Self>,
         parts: &Parts,
         request: ParsedRequest<'_>,
-        body: B,
+        body: Pin<&mut AnyBody<'_>>,
         served: &mut Served<'_>,
-    ) -> Result<Response<Body>>
-    where
-        B: http_body::Body<Data = Bytes> + Send,
-        B::Error: Into<BoxError>,
-    {
+    ) -> Result<Response<Body>> {
         let ParsedRequest { user, target, query, verb, flow, timeout, audit } = request;
         let registry = self.registry.load_full();
         let endpoint = registry.endpoint(target.group, target.version, target.resource);

@@ -16,6 +16,8 @@ use windlass_builtins::{
 };
 
 pub(crate) use crate::endpoint::{Conversion, Endpoint};
+use windlass_schema::sorting;
+
 use crate::{
     definitions,
     endpoint::Form,
@@ -147,7 +149,7 @@ impl Registry {
             return;
         }
         let mut versions: Vec<&String> = changed.endpoints.keys().collect();
-        versions.sort_by(|a, b| windlass_schema::names::compare_versions(b, a));
+        sorting::sort_by(&mut versions, |a, b| windlass_schema::names::compare_versions(b, a));
         // In a built-in group, the built-in versions come first.
         let builtin = self.groups.iter().find(|have| &*have.name == group);
         let mut all = builtin.map(|group| group.versions.clone()).unwrap_or_default();

@@ -6,7 +6,7 @@
 use std::{
     collections::HashMap,
     future::poll_fn,
-    pin::pin,
+    pin::Pin,
     sync::atomic::{AtomicU64, Ordering},
     task::Poll,
     time::Duration,
@@ -35,6 +35,9 @@ const DISCARD_TIME: Duration = Duration::from_secs(1);
 const LEAST: usize = 16 << 10;
 /// The size of a body that is not charged if it arrives at once.
 const SMALL: usize = 64 << 10;
+
+/// A request body of any type.
+pub(crate) type AnyBody<'a> = dyn http_body::Body<Data = Bytes, Error = BoxError> + Send + 'a;
 
 /// The memory for request bodies.
 pub(crate) struct UploadBudget {
@@ -103,22 +106,17 @@ impl UploadBudget {
 
     /// Reads the body of a request and returns it with its charge. With `limited` false, the body is in the memory of
     /// this process already and is not charged.
-    pub(crate) async fn read<'a, B>(
+    pub(crate) async fn read<'a>(
         &'a self,
         method: &Method,
-        body: B,
+        mut body: Pin<&mut AnyBody<'_>>,
         user: &'a User,
         limited: bool,
-    ) -> Result<(Bytes, Charge<'a>)>
-    where
-        B: http_body::Body<Data = Bytes> + Send,
-        B::Error: Into<BoxError>,
-    {
+    ) -> Result<(Bytes, Charge<'a>)> {
         let mut charge = Charge { budget: self, user, bytes: 0 };
         if matches!(*method, Method::GET | Method::HEAD) {
             return Ok((Bytes::new(), charge));
         }
-        let mut body = pin!(body);
         let mut read = BytesMut::new();
         let mut length = 0;
         loop {
@@ -179,19 +177,15 @@ impl Drop for Charge<'_> {
 }
 
 /// Returns the bytes of a frame: none for trailers, `None` at the end of the body.
-fn into_data<E: Into<BoxError>>(frame: Option<Result<Frame<Bytes>, E>>) -> Result<Option<Bytes>> {
+fn into_data(frame: Option<Result<Frame<Bytes>, BoxError>>) -> Result<Option<Bytes>> {
     match frame {
         None => Ok(None),
         Some(Ok(frame)) => Ok(Some(frame.into_data().unwrap_or_default())),
-        Some(Err(error)) => Err(ApiError::bad_request(format!("failed to read the request body: {}", error.into()))),
+        Some(Err(error)) => Err(ApiError::bad_request(format!("failed to read the request body: {error}"))),
     }
 }
 
-async fn discard<B>(mut body: std::pin::Pin<&mut B>)
-where
-    B: http_body::Body<Data = Bytes> + Send,
-    B::Error: Into<BoxError>,
-{
+async fn discard(mut body: Pin<&mut AnyBody<'_>>) {
     let mut length = 0;
     while let Ok(Some(data)) = into_data(body.frame().await) {
         length += data.len();
@@ -203,7 +197,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
+    use std::pin::pin;
 
     use futures_util::stream;
     use http_body_util::{Full, StreamBody};
@@ -216,9 +210,15 @@ mod tests {
         User { name: name.to_owned(), ..User::default() }
     }
 
-    /// A body of chunks of 1 MiB.
-    fn chunks(count: usize) -> impl http_body::Body<Data = Bytes, Error = Infallible> + Send {
-        StreamBody::new(stream::iter((0..count).map(|_| Ok(Frame::data(Bytes::from(vec![b' '; MIB]))))))
+    /// A body of a chunk of 1 MiB.
+    fn chunk() -> Pin<Box<AnyBody<'static>>> {
+        let frame: Result<_, BoxError> = Ok(Frame::data(Bytes::from(vec![b' '; MIB])));
+        Box::pin(StreamBody::new(stream::iter([frame])))
+    }
+
+    /// A body that arrives in one piece.
+    fn full(size: usize) -> Pin<Box<AnyBody<'static>>> {
+        Box::pin(Full::new(Bytes::from(vec![b' '; size])).map_err(BoxError::from))
     }
 
     #[tokio::test]
@@ -231,15 +231,15 @@ mod tests {
         for user in &users {
             let before = held.len();
             for _ in 0..9 {
-                held.extend(budget.read(&Method::POST, chunks(1), user, true).await.ok());
+                held.extend(budget.read(&Method::POST, chunk().as_mut(), user, true).await.ok());
             }
             accepted.push(held.len() - before);
         }
         assert_eq!(accepted, [8, 8, 8, 4, 0]);
         for _ in 0..4 {
-            held.push(budget.read(&Method::POST, chunks(1), &admin, true).await.unwrap());
+            held.push(budget.read(&Method::POST, chunk().as_mut(), &admin, true).await.unwrap());
         }
-        let error = budget.read(&Method::POST, chunks(1), &admin, true).await.err().unwrap();
+        let error = budget.read(&Method::POST, chunk().as_mut(), &admin, true).await.err().unwrap();
         assert_eq!((error.code.as_u16(), &*error.message), (429, "Too many requests, please try again later.\n"));
         drop(held);
         assert_eq!(budget.counts().0, 0);
@@ -251,25 +251,23 @@ mod tests {
         let budget = UploadBudget::new(0);
         let eve = user("eve");
         for (size, accepted) in [(0, true), (SMALL, true), (SMALL + 1, false)] {
-            let body = Full::new(Bytes::from(vec![b' '; size]));
-            assert_eq!(budget.read(&Method::POST, body, &eve, true).await.is_ok(), accepted, "{size}");
+            let result = budget.read(&Method::POST, full(size).as_mut(), &eve, true).await;
+            assert_eq!(result.is_ok(), accepted, "{size}");
         }
-        let body = Full::new(Bytes::from(vec![b' '; SMALL + 1]));
-        assert!(
-            budget.read(&Method::POST, body, &eve, false).await.is_ok(),
-            "requests in this process are not limited"
-        );
+        let result = budget.read(&Method::POST, full(SMALL + 1).as_mut(), &eve, false).await;
+        assert!(result.is_ok(), "requests in this process are not limited");
     }
 
     #[tokio::test]
     async fn a_request_that_waits_for_its_body_is_charged() {
         let budget = UploadBudget::new(4 * LEAST);
         let eve = user("eve");
-        let stalled = || StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>());
-        let mut first = pin!(budget.read(&Method::POST, stalled(), &eve, true));
+        let stalled = || StreamBody::new(stream::pending::<Result<Frame<Bytes>, BoxError>>());
+        let (mut one, mut other) = (Box::pin(stalled()), Box::pin(stalled()));
+        let mut first = pin!(budget.read(&Method::POST, one.as_mut(), &eve, true));
         assert!(poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx))).await.is_pending());
         assert_eq!(budget.counts().0, LEAST);
-        assert!(budget.read(&Method::POST, stalled(), &eve, true).await.is_err());
+        assert!(budget.read(&Method::POST, other.as_mut(), &eve, true).await.is_err());
     }
 
     #[tokio::test]
@@ -277,8 +275,7 @@ mod tests {
         let budget = UploadBudget::new(64 * MIB);
         let admin = User::admin();
         for (size, code) in [(BODY_LIMIT - 1, None), (BODY_LIMIT, None), (BODY_LIMIT + 1, Some(413))] {
-            let body = Full::new(Bytes::from(vec![b' '; size]));
-            let result = budget.read(&Method::PUT, body, &admin, true).await;
+            let result = budget.read(&Method::PUT, full(size).as_mut(), &admin, true).await;
             assert_eq!(result.err().map(|error| error.code.as_u16()), code, "{size}");
         }
         assert_eq!(budget.counts(), (0, 0));

@@ -16,6 +16,7 @@ pub(crate) mod review;
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
+use windlass_schema::sorting;
 
 use self::configuration::{Configuration, Hook};
 pub use self::resolver::ServiceResolver;
@@ -110,7 +111,7 @@ impl Webhooks {
             let same = before.iter().find(|known| known.revision == object.revision);
             compiled.push(same.cloned().unwrap_or_else(|| Arc::new(Configuration::new(object, &self.client))));
         }
-        compiled.sort_by(|a, b| a.name.cmp(&b.name));
+        sorting::sort_by(&mut compiled, |a, b| a.name.cmp(&b.name));
         compiled.retain(|configuration| !configuration.hooks.is_empty());
         compiled
     }

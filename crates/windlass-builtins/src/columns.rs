@@ -3,6 +3,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
+use windlass_schema::sorting;
 use windlass_schema::time;
 
 use crate::object::{boolean, entries, integer, items, text};
@@ -129,7 +130,7 @@ pub fn selector(object: &Value, pointer: &str) -> String {
         };
         terms.push((key.to_owned(), term));
     }
-    terms.sort_by(|a, b| a.0.cmp(&b.0));
+    sorting::sort_by(&mut terms, |a, b| a.0.cmp(&b.0));
     let terms: Vec<_> = terms.into_iter().map(|(_, term)| term).collect();
     or_none(&terms.join(",")).to_owned()
 }

@@ -6,6 +6,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use windlass_schema::sorting;
+
 /// Maximum number of errors kept; others are only counted.
 const MAXIMUM_ERRORS: usize = 100;
 /// Lines longer than this many bytes are not printed with an error.
@@ -129,7 +131,7 @@ impl Errors {
 
     fn render(&self) -> String {
         let mut sorted: Vec<&Issue> = self.issues.iter().collect();
-        sorted.sort_by_key(|issue| issue.location);
+        sorting::sort_by_key(&mut sorted, |issue| issue.location);
         let mut parts: Vec<String> = sorted.into_iter().map(|issue| self.render_issue(issue)).collect();
         if self.count > MAXIMUM_ERRORS {
             parts.push(format!("{} more errors were truncated", self.count - MAXIMUM_ERRORS));

@@ -17,6 +17,7 @@ use windlass::{
     object::Object,
     objects::owner::{OwnerError, controller_reference},
 };
+use windlass_schema::sorting;
 
 use crate::json_text;
 
@@ -120,7 +121,7 @@ pub(crate) fn name(owner: &str, hash: &str) -> String {
 /// Sorts revisions, latest last.
 pub(crate) fn sort(revisions: &mut [Arc<ControllerRevision>]) {
     let created = |revision: &ControllerRevision| revision.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    revisions.sort_by(|a, b| {
+    sorting::sort_by(revisions, |a, b| {
         let by_number = a.revision.cmp(&b.revision).then_with(|| created(a).cmp(&created(b)));
         by_number.then_with(|| a.metadata.name.cmp(&b.metadata.name))
     });

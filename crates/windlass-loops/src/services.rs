@@ -20,6 +20,8 @@ use windlass::{
 };
 
 pub(crate) use self::{order::sort_as_go, triggers::Triggers};
+use windlass_schema::sorting;
+
 use crate::pods;
 
 /// Label of objects that belong to a headless service.
@@ -65,7 +67,7 @@ pub(crate) fn pods_of(ctx: &Context, service: &Service) -> Result<Vec<Arc<Pod>>,
     let rarest = pairs.min_by_key(|pair| index.count(pair.as_str())).unwrap_or_default();
     let mut found = index.get(rarest.as_str());
     found.retain(|pod| is_selected(selector, pod));
-    found.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+    sorting::sort_by(&mut found, |a, b| a.metadata.name.cmp(&b.metadata.name));
     Ok(found)
 }
 

@@ -17,6 +17,7 @@ pub mod object_meta;
 pub mod printer;
 pub mod quantity;
 pub mod selector;
+pub mod sorting;
 pub mod structural;
 pub mod time;
 pub mod types;

@@ -82,6 +82,9 @@
 //! | [`key`], [`object`], [`scope`] | object names, the bound for watchable types, and what to watch of a kind |
 //! | [`shutdown`], [`error`] | graceful shutdown; errors of reconcilers |
 
+#[doc(hidden)]
+pub mod serde_instances;
+
 pub use k8s_openapi;
 pub use kube;
 pub use schemars;

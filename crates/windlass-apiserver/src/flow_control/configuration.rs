@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tracing::warn;
+use windlass_schema::sorting;
 
 use super::{
     allocation::{Bounds, LevelDemand},
@@ -93,8 +94,9 @@ impl Configuration {
         before: &Self,
         now: Duration,
     ) -> Self {
-        let levels = compile_levels(&values(levels));
-        let schemas = compile_schemas(&values(schemas), &levels);
+        let (levels, schemas) = (levels.snapshot(), schemas.snapshot());
+        let levels = compile_levels(levels.objects().map(|object| object.to_value()));
+        let schemas = compile_schemas(schemas.objects().map(|object| object.to_value()), &levels);
         let all_shares = levels.iter().map(|level| level.spec.shares.shares).fold(0, u32::saturating_add);
         let levels: Vec<Arc<Level>> =
             levels.into_iter().map(|level| Arc::new(Level::new(level, all_shares, total_seats, before, now))).collect();
@@ -183,10 +185,6 @@ impl Level {
     }
 }
 
-fn values(cache: &ResourceCache) -> Vec<Value> {
-    cache.snapshot().objects().map(|object| object.to_value()).collect()
-}
-
 fn compile<S>(object: &Value, spec: S) -> Compiled<S> {
     let metadata = &object["metadata"];
     let uid = metadata["uid"].as_str().and_then(|uid| HeaderValue::from_str(uid).ok());
@@ -198,12 +196,12 @@ fn compile<S>(object: &Value, spec: S) -> Compiled<S> {
 }
 
 /// Returns the levels of the objects that are not broken, and the mandatory ones.
-fn compile_levels(objects: &[Value]) -> Vec<Compiled<LevelSpec>> {
+fn compile_levels(objects: impl Iterator<Item = Value>) -> Vec<Compiled<LevelSpec>> {
     let mut levels = BTreeMap::new();
-    for object in defaults::priority_levels().iter().filter(|object| is_mandatory(object)).chain(objects) {
+    for object in defaults::priority_levels().filter(is_mandatory).chain(objects) {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         match LevelSpec::compile(name, &object["spec"]) {
-            Some(spec) => drop(levels.insert(name.to_owned(), compile(object, spec))),
+            Some(spec) => drop(levels.insert(name.to_owned(), compile(&object, spec))),
             None => warn!(name, "ignoring a broken PriorityLevelConfiguration"),
         }
     }
@@ -211,16 +209,16 @@ fn compile_levels(objects: &[Value]) -> Vec<Compiled<LevelSpec>> {
 }
 
 /// Returns the schemas whose levels exist and the mandatory ones, in the order of precedence.
-fn compile_schemas(objects: &[Value], levels: &[Compiled<LevelSpec>]) -> Vec<Compiled<SchemaSpec>> {
+fn compile_schemas(objects: impl Iterator<Item = Value>, levels: &[Compiled<LevelSpec>]) -> Vec<Compiled<SchemaSpec>> {
     let mut schemas = BTreeMap::new();
-    for object in defaults::flow_schemas().iter().filter(|object| is_mandatory(object)).chain(objects) {
-        let schema = compile(object, SchemaSpec::compile(&object["spec"]));
+    for object in defaults::flow_schemas().filter(is_mandatory).chain(objects) {
+        let schema = compile(&object, SchemaSpec::compile(&object["spec"]));
         if levels.iter().any(|level| level.name == schema.spec.level) {
             schemas.insert(schema.name.clone(), schema);
         }
     }
     let mut schemas: Vec<_> = schemas.into_values().collect();
-    schemas.sort_by_key(|schema| schema.spec.precedence);
+    sorting::sort_by_key(&mut schemas, |schema| schema.spec.precedence);
     schemas
 }
 

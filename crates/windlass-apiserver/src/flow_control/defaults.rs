@@ -8,77 +8,77 @@ pub(super) const AUTO_UPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
 /// The names of the objects that always have their default specs.
 pub(super) const MANDATORY: [&str; 2] = ["exempt", "catch-all"];
 
-/// Returns the default PriorityLevelConfigurations; the mandatory ones last.
-pub(super) fn priority_levels() -> Vec<Value> {
-    let queue = |name, shares, lendable, queues, hand| {
-        let queuing = json!({"queues": queues, "handSize": hand, "queueLengthLimit": 50});
-        limited(name, shares, lendable, json!({"type": "Queue", "queuing": queuing}))
-    };
-    vec![
-        queue("system", 30, 33, 64, 6),
-        queue("node-high", 40, 25, 64, 6),
-        queue("leader-election", 10, 0, 16, 4),
-        queue("workload-high", 40, 50, 128, 6),
-        queue("workload-low", 100, 90, 128, 6),
-        queue("global-default", 20, 50, 128, 6),
-        limited("catch-all", 5, 0, json!({"type": "Reject"})),
-        object(
-            "PriorityLevelConfiguration",
-            "exempt",
-            json!({"type": "Exempt", "exempt": {"nominalConcurrencyShares": 0, "lendablePercent": 0}}),
-        ),
-    ]
+/// Builds the default PriorityLevelConfigurations one after the other; the mandatory ones last.
+pub(super) fn priority_levels() -> impl Iterator<Item = Value> {
+    // Not a list of values: all of them at once take hundreds of kilobytes.
+    let levels: [fn() -> Value; 8] = [
+        || queue("system", 30, 33, 64, 6),
+        || queue("node-high", 40, 25, 64, 6),
+        || queue("leader-election", 10, 0, 16, 4),
+        || queue("workload-high", 40, 50, 128, 6),
+        || queue("workload-low", 100, 90, 128, 6),
+        || queue("global-default", 20, 50, 128, 6),
+        || limited("catch-all", 5, 0, json!({"type": "Reject"})),
+        || {
+            let exempt = json!({"type": "Exempt", "exempt": {"nominalConcurrencyShares": 0, "lendablePercent": 0}});
+            object("PriorityLevelConfiguration", "exempt", exempt)
+        },
+    ];
+    levels.into_iter().map(|level| level())
 }
 
-/// Returns the default FlowSchemas; the mandatory ones last.
-pub(super) fn flow_schemas() -> Vec<Value> {
-    let everyone = || groups(&["system:unauthenticated", "system:authenticated"]);
-    let nodes = || groups(&["system:nodes"]);
-    let kube_system =
-        || json!([{"kind": "ServiceAccount", "serviceAccount": {"name": "*", "namespace": "kube-system"}}]);
-    let leaders = json!([user("system:kube-controller-manager"), user("system:kube-scheduler"), kube_system()[0],]);
-    let leases = |verbs: &[&str]| resource_rule(verbs, "coordination.k8s.io", &["leases"], false);
-    vec![
-        schema("system-nodes", "system", 500, "ByUser", all(nodes())),
-        schema(
-            "system-node-high",
-            "node-high",
-            400,
-            "ByUser",
-            json!({"subjects": nodes(), "resourceRules": [
-                resource_rule(&["*"], "", &["nodes", "nodes/status"], true), leases(&["*"]),
-            ]}),
-        ),
-        schema(
-            "probes",
-            "exempt",
-            2,
-            "",
-            json!({"subjects": everyone(), "nonResourceRules": [
-                {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/readyz", "/livez"]},
-            ]}),
-        ),
-        schema(
-            "system-leader-election",
-            "leader-election",
-            100,
-            "ByUser",
-            json!({"subjects": leaders, "resourceRules": [leases(&["get", "create", "update"])]}),
-        ),
-        schema(
-            "kube-controller-manager",
-            "workload-high",
-            800,
-            "ByNamespace",
-            all(json!([user("system:kube-controller-manager")])),
-        ),
-        schema("kube-scheduler", "workload-high", 800, "ByNamespace", all(json!([user("system:kube-scheduler")]))),
-        schema("kube-system-service-accounts", "workload-high", 900, "ByNamespace", all(kube_system())),
-        schema("service-accounts", "workload-low", 9000, "ByUser", all(groups(&["system:serviceaccounts"]))),
-        schema("global-default", "global-default", 9900, "ByUser", all(everyone())),
-        schema("exempt", "exempt", 1, "", all(groups(&["system:masters"]))),
-        schema("catch-all", "catch-all", 10_000, "ByUser", all(everyone())),
-    ]
+/// Builds the default FlowSchemas one after the other; the mandatory ones last.
+pub(super) fn flow_schemas() -> impl Iterator<Item = Value> {
+    let schemas: [fn() -> Value; 11] = [
+        || schema("system-nodes", "system", 500, "ByUser", all(nodes())),
+        || {
+            let node = resource_rule(&["*"], "", &["nodes", "nodes/status"], true);
+            let rule = json!({"subjects": nodes(), "resourceRules": [node, leases(&["*"])]});
+            schema("system-node-high", "node-high", 400, "ByUser", rule)
+        },
+        || {
+            let urls = json!({"verbs": ["get"], "nonResourceURLs": ["/healthz", "/readyz", "/livez"]});
+            schema("probes", "exempt", 2, "", json!({"subjects": everyone(), "nonResourceRules": [urls]}))
+        },
+        || {
+            let leaders =
+                json!([user("system:kube-controller-manager"), user("system:kube-scheduler"), kube_system()[0]]);
+            let rule = json!({"subjects": leaders, "resourceRules": [leases(&["get", "create", "update"])]});
+            schema("system-leader-election", "leader-election", 100, "ByUser", rule)
+        },
+        || {
+            let manager = all(json!([user("system:kube-controller-manager")]));
+            schema("kube-controller-manager", "workload-high", 800, "ByNamespace", manager)
+        },
+        || schema("kube-scheduler", "workload-high", 800, "ByNamespace", all(json!([user("system:kube-scheduler")]))),
+        || schema("kube-system-service-accounts", "workload-high", 900, "ByNamespace", all(kube_system())),
+        || schema("service-accounts", "workload-low", 9000, "ByUser", all(groups(&["system:serviceaccounts"]))),
+        || schema("global-default", "global-default", 9900, "ByUser", all(everyone())),
+        || schema("exempt", "exempt", 1, "", all(groups(&["system:masters"]))),
+        || schema("catch-all", "catch-all", 10_000, "ByUser", all(everyone())),
+    ];
+    schemas.into_iter().map(|schema| schema())
+}
+
+fn everyone() -> Value {
+    groups(&["system:unauthenticated", "system:authenticated"])
+}
+
+fn nodes() -> Value {
+    groups(&["system:nodes"])
+}
+
+fn kube_system() -> Value {
+    json!([{"kind": "ServiceAccount", "serviceAccount": {"name": "*", "namespace": "kube-system"}}])
+}
+
+fn leases(verbs: &[&str]) -> Value {
+    resource_rule(verbs, "coordination.k8s.io", &["leases"], false)
+}
+
+fn queue(name: &str, shares: u32, lendable: u32, queues: u32, hand: u32) -> Value {
+    let queuing = json!({"queues": queues, "handSize": hand, "queueLengthLimit": 50});
+    limited(name, shares, lendable, json!({"type": "Queue", "queuing": queuing}))
 }
 
 fn object(kind: &str, name: &str, spec: Value) -> Value {

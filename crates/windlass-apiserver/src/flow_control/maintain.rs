@@ -186,29 +186,31 @@ impl FlowControl {
     /// Returns the requests that restore the defaults.
     fn repairs(&self) -> Vec<Repair> {
         let mut repairs = Vec::new();
-        for (plural, cache, defaults) in
-            [(LEVELS, &self.levels, defaults::priority_levels()), (SCHEMAS, &self.schemas, defaults::flow_schemas())]
-        {
+        let levels: Box<dyn Iterator<Item = Value>> = Box::new(defaults::priority_levels());
+        let schemas: Box<dyn Iterator<Item = Value>> = Box::new(defaults::flow_schemas());
+        for (plural, cache, defaults) in [(LEVELS, &self.levels, levels), (SCHEMAS, &self.schemas, schemas)] {
             let collection = format!("/apis/{API_VERSION}/{plural}");
             let name_of = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            for default in &defaults {
-                let name = name_of(default);
+            let mut names = Vec::new();
+            for default in defaults {
+                let name = name_of(&default);
                 match cache.get(&name) {
                     None => repairs.push(Repair {
                         method: Method::POST,
                         path: format!("{collection}?fieldManager={PRODUCER}"),
-                        object: default.clone(),
+                        object: default,
                     }),
-                    Some(current) => repairs.extend(revised(&current.to_value(), default).map(|object| Repair {
+                    Some(current) => repairs.extend(revised(&current.to_value(), &default).map(|object| Repair {
                         method: Method::PUT,
                         path: format!("{collection}/{name}?fieldManager={PRODUCER}"),
                         object,
                     })),
                 }
+                names.push(name);
             }
             for object in cache.snapshot().objects().map(|object| object.to_value()) {
                 let name = name_of(&object);
-                if auto_update(&object) == Some(true) && !defaults.iter().any(|default| name_of(default) == name) {
+                if auto_update(&object) == Some(true) && !names.contains(&name) {
                     let path = format!("{collection}/{name}");
                     repairs.push(Repair { method: Method::DELETE, path, object: Value::Null });
                 }

@@ -1,6 +1,7 @@
 //! OpenAPI version 2.
 
 use serde_json::{Map, Value, json};
+use windlass_schema::sorting;
 
 use super::custom::Parts;
 use super::operations::{self, Answer, Body, Operation, PathItem};
@@ -35,7 +36,7 @@ impl<'a> Document<'a> {
         let mut items: Vec<_> =
             group_versions.iter().map(|(group, version)| operations::discovery(group, version)).collect();
         items.extend(subjects(table, None).iter().flat_map(|subject| operations::of(subject, table)));
-        items.sort_by(|a, b| a.path.cmp(&b.path));
+        sorting::sort_by(&mut items, |a, b| a.path.cmp(&b.path));
         Self { group_versions, items, custom, table }
     }
 

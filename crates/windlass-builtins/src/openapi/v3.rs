@@ -1,6 +1,7 @@
 //! OpenAPI version 3.
 
 use serde_json::{Map, Value, json};
+use windlass_schema::sorting;
 
 use super::operations::{self, Answer, Body, Operation, PathItem};
 use super::parameters::Parameter;
@@ -32,7 +33,7 @@ impl<'a> Document<'a> {
         }
         let mut items = vec![operations::discovery(group, version)];
         items.extend(subjects.iter().flat_map(|subject| operations::of(subject, table)));
-        items.sort_by(|a, b| a.path.cmp(&b.path));
+        sorting::sort_by(&mut items, |a, b| a.path.cmp(&b.path));
         Some(Self { group_version: (group, version), items, table })
     }
 

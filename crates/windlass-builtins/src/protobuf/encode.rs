@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::Value;
+use windlass_schema::sorting;
 use windlass_schema::types::{Field, Scalar, StructId, Type};
 
 use super::wire::{put_bytes, put_fixed64, put_varint};
@@ -25,7 +26,7 @@ fn message(value: &Value, of: Message<'_>, table: &Table, into: &mut Vec<u8>) ->
         return Err(ProtobufError::DoesNotFit { field: of.structure.go_name.to_string() });
     }
     let mut members: Vec<_> = of.members().collect();
-    members.sort_by_key(|(number, _)| *number);
+    sorting::sort_by_key(&mut members, |(number, _)| *number);
     for (number, member) in members {
         match member {
             Member::Inline(inline) => {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use windlass_schema::sorting;
+
 /// Number of places that are named; further ones are only counted.
 const SHOWN: usize = 3;
 
@@ -82,7 +84,7 @@ impl Notes {
     }
 
     pub(super) fn finish(mut self) -> Vec<Note> {
-        self.repairs.sort_by_key(|(repair, _)| *repair);
+        sorting::sort_by_key(&mut self.repairs, |(repair, _)| *repair);
         for group in self.repairs.chunk_by(|(one, _), (other, _)| one == other) {
             let mut places: Vec<_> = group.iter().take(SHOWN).map(|(_, place)| place.clone()).collect();
             match group.len().saturating_sub(SHOWN) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use windlass_schema::field::{ErrorKind, ErrorList, FieldError, Path, quote};
+use windlass_schema::sorting;
 use windlass_schema::structural::{Additional, Kind, ListType, Rule, Structural};
 
 use super::compiled::{CompiledRule, RuleErrorKind, Scope};
@@ -211,7 +212,7 @@ impl Total {
             return;
         }
         self.most_expensive.push((path.clone(), cost));
-        self.most_expensive.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
+        sorting::sort_by_key(&mut self.most_expensive, |(_, cost)| std::cmp::Reverse(*cost));
         self.most_expensive.truncate(4);
     }
 }

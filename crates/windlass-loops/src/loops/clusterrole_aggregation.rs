@@ -14,6 +14,7 @@ use windlass::{
     key::ObjectKey,
     operator::Operator,
 };
+use windlass_schema::sorting;
 
 use super::ClusterCertificates;
 
@@ -72,7 +73,7 @@ fn selects(gatherer: &ClusterRole, role: &ClusterRole) -> bool {
 
 /// The aggregated rules of a role.
 fn gathered(role: &ClusterRole, mut roles: Vec<Arc<ClusterRole>>) -> Vec<PolicyRule> {
-    roles.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
+    sorting::sort_by(&mut roles, |one, other| one.metadata.name.cmp(&other.metadata.name));
     let mut rules = Vec::new();
     for selector in selectors(role) {
         for other in roles.iter().filter(|other| other.metadata.name != role.metadata.name) {

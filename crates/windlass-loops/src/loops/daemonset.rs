@@ -27,6 +27,7 @@ use windlass::{
     key::ObjectKey,
     operator::Operator,
 };
+use windlass_schema::sorting;
 
 use self::{
     backoff::Backoff,
@@ -88,7 +89,7 @@ impl Reconciler<DaemonSet> for Daemons {
         let history = history::construct(&ctx, &set, known, &pods, &mut collisions).await?;
         let hash = history::hash(&history.current);
         let mut nodes = ctx.list::<Node>()?;
-        nodes.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+        sorting::sort_by(&mut nodes, |a, b| a.metadata.name.cmp(&b.metadata.name));
         let now = windlass_clock::now();
 
         let view = View { set: &set, nodes: &nodes, pods: &pods, hash, now };

@@ -21,6 +21,7 @@ use windlass::{
     key::ObjectKey,
     operator::Operator,
 };
+use windlass_schema::sorting;
 
 use self::plan::Changes;
 use crate::{
@@ -98,7 +99,7 @@ pub(super) fn slices_of(
         let managed_by = slice.metadata.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY_LABEL));
         slice.metadata.deletion_timestamp.is_none() && managed_by.is_some_and(|managed_by| managed_by == manager)
     });
-    slices.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+    sorting::sort_by(&mut slices, |a, b| a.metadata.name.cmp(&b.metadata.name));
     Ok(slices)
 }
 

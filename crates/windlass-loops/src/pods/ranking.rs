@@ -4,6 +4,7 @@ use std::{cmp::Ordering, collections::HashMap, sync::Arc};
 
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::Time};
+use windlass_schema::sorting;
 
 use super::{is_active, is_ready, is_scheduled, phase, ready_condition};
 
@@ -22,13 +23,13 @@ pub(crate) fn rank(pods: &mut [Arc<Pod>], related: &[Arc<Pod>], now: Timestamp) 
         *on_node.entry(node(pod)).or_default() += 1;
     }
     let neighbours = |pod: &Pod| on_node.get(node(pod)).copied().unwrap_or_default();
-    pods.sort_by(|first, second| compare(first, second, &neighbours, now));
+    sorting::sort_by(pods, |first, second| compare(first, second, &neighbours, now));
 }
 
 /// Sorts pods in the same order without cost and related pods, as for the pods of Jobs.
 #[allow(dead_code, reason = "not used by every kind of parent")]
 pub(crate) fn rank_alone(pods: &mut [Arc<Pod>]) {
-    pods.sort_by(|first, second| {
+    sorting::sort_by(pods, |first, second| {
         by_duty(first, second)
             .then_with(|| by_time(ready_since(first), ready_since(second)))
             .then_with(|| restarts(second).cmp(&restarts(first)))

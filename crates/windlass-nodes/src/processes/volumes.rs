@@ -24,6 +24,7 @@ use std::{
 use k8s_openapi::api::core::v1::{
     ConfigMapVolumeSource, Container, DownwardAPIVolumeFile, KeyToPath, Pod, SecretVolumeSource, Volume,
 };
+use windlass_schema::sorting;
 
 use super::{
     create_directory, downward,
@@ -71,7 +72,7 @@ impl Mounts {
         if path.starts_with('/') {
             self.0.push((path.to_owned(), real));
             // The longest matching path wins.
-            self.0.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
+            sorting::sort_by_key(&mut self.0, |(path, _)| std::cmp::Reverse(path.len()));
         }
     }
 

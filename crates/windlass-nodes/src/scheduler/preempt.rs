@@ -1,4 +1,5 @@
 //! Selecting victims of preemption. Pure.
+use windlass_schema::sorting;
 
 use super::{
     cluster::{Cluster, NodeFacts, NodeInfo},
@@ -52,7 +53,7 @@ fn victims(
     let placed = |uid: &String| cluster.placed(uid).map(|placed| placed.requirements.clone());
     let pods = machine.pods.iter().filter_map(|uid| Some((placed(uid)?, uid.clone())));
     let mut lower: Vec<_> = pods.filter(|(other, _)| other.priority < requirements.priority).collect();
-    lower.sort_by(|a, b| b.0.priority.cmp(&a.0.priority).then_with(|| a.1.cmp(&b.1)));
+    sorting::sort_by(&mut lower, |a, b| b.0.priority.cmp(&a.0.priority).then_with(|| a.1.cmp(&b.1)));
     let mut room = Room { used: machine.used.clone(), ports: machine.ports.clone() };
     for (other, _) in &lower {
         room.without(other);

@@ -11,6 +11,7 @@ use std::{
 use flate2::{Compression, write::GzEncoder};
 use jiff::{SignedDuration, Timestamp, fmt::strtime, tz::TimeZone};
 use tracing::warn;
+use windlass_schema::sorting;
 
 /// The time in the name of a rotated file.
 const TIME: &str = "%Y-%m-%dT%H-%M-%S.%3f";
@@ -136,7 +137,7 @@ struct Backup {
 /// Removes rotated files that are too many or too old, and compresses the others.
 fn clean(limits: &Limits, now: Timestamp) -> io::Result<()> {
     let mut backups = backups(&limits.path)?;
-    backups.sort_by_key(|backup| std::cmp::Reverse(backup.time));
+    sorting::sort_by_key(&mut backups, |backup| std::cmp::Reverse(backup.time));
     let oldest = (limits.max_age_days > 0)
         .then(|| now.checked_sub(SignedDuration::from_hours(24 * i64::from(limits.max_age_days))).ok())
         .flatten();

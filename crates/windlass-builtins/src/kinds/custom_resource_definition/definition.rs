@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 use windlass_schema::names::compare_versions;
+use windlass_schema::sorting;
 
 use super::conditions;
 use crate::object::{boolean, copy, integer, is_set, items, text};
@@ -199,7 +200,7 @@ impl Definition {
     /// numbers first, other names last in alphabetical order.
     pub fn served_versions(&self) -> Vec<&Version> {
         let mut served: Vec<_> = self.versions.iter().filter(|version| version.served).collect();
-        served.sort_by(|one, other| compare_versions(&other.name, &one.name));
+        sorting::sort_by(&mut served, |one, other| compare_versions(&other.name, &one.name));
         served
     }
 }

@@ -7,6 +7,7 @@ use windlass_schema::field::{ErrorKind, ErrorList, FieldError, Path};
 use windlass_schema::go_format::{first_unprintable, marshal};
 use windlass_schema::go_regex;
 use windlass_schema::names::{is_dns1035_label, is_dns1123_subdomain};
+use windlass_schema::sorting;
 
 use super::internal_version::{Spec, Version, open_api};
 use super::options::Options;
@@ -97,7 +98,7 @@ fn stored_versions(object: &Value, spec: &Spec<'_>) -> ErrorList {
         }
     }
     let mut missing: Vec<_> = missing.into_iter().collect();
-    missing.sort_by_key(|(_, index)| *index);
+    sorting::sort_by_key(&mut missing, |(_, index)| *index);
     for (version, index) in missing {
         let detail = format!(
             "missing from spec.versions; {version} was previously a storage version, and must remain in \

@@ -10,6 +10,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::util::intstr::IntOrString,
 };
+use windlass_schema::sorting;
 
 use super::fit::{Fit, HASH_LABEL, fit, is_updated, target_node, template_generation};
 use crate::pods;
@@ -71,7 +72,7 @@ impl<'a> View<'a> {
             }
         }
         for all in by_node.values_mut() {
-            all.sort_by(|a, b| {
+            sorting::sort_by(all, |a, b| {
                 let created = |pod: &Pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
                 let by_place = pods::is_scheduled(b).cmp(&pods::is_scheduled(a));
                 by_place.then_with(|| created(a).cmp(&created(b))).then_with(|| a.metadata.name.cmp(&b.metadata.name))

@@ -7,6 +7,7 @@ use k8s_openapi::{
     api::apps::v1::{Deployment, DeploymentStatus, ReplicaSet, ReplicaSetSpec},
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time},
 };
+use windlass_schema::sorting;
 
 use super::{
     annotations::{self, REVISION},
@@ -44,7 +45,7 @@ pub(super) enum Next {
 impl Rollout {
     /// Starts from the observed state. `now` is in whole seconds.
     pub(super) fn new(deployment: &Deployment, mut sets: Vec<Arc<ReplicaSet>>, now: Timestamp) -> Self {
-        sets.sort_by(|first, second| age(first).cmp(&age(second)));
+        sorting::sort_by(&mut sets, |first, second| age(first).cmp(&age(second)));
         let template = deployment.spec.as_ref().map(|spec| &spec.template);
         let same = |set: &Arc<ReplicaSet>| {
             let own = set.spec.as_ref().and_then(|spec| spec.template.as_ref());
@@ -258,7 +259,7 @@ impl Rollout {
         let most = desired + surge;
         let grows = most > sum(active.iter().map(|at| replicas(&self.sets[*at]))) && desired > 0;
         // Largest first; among equal sizes, the newest grows first and the oldest shrinks first.
-        active.sort_by(|first, second| {
+        sorting::sort_by(&mut active, |first, second| {
             let (first, second) = (&self.sets[*first], &self.sets[*second]);
             let by_age = if grows { age(second).cmp(&age(first)) } else { age(first).cmp(&age(second)) };
             Reverse(replicas(first)).cmp(&Reverse(replicas(second))).then(by_age)
@@ -307,7 +308,7 @@ impl Rollout {
         let old = self.old().filter(|at| self.sets[*at].metadata.deletion_timestamp.is_none());
         let mut old: Vec<usize> = old.collect();
         let Some(surplus) = old.len().checked_sub(usize::try_from(limit).unwrap_or_default()) else { return };
-        old.sort_by_key(|at| annotations::revision(&self.sets[*at]).unwrap_or_default());
+        sorting::sort_by_key(&mut old, |at| annotations::revision(&self.sets[*at]).unwrap_or_default());
         let empty = |set: &ReplicaSet| {
             let observed = set.status.as_ref().and_then(|status| status.observed_generation);
             actual(set) == 0 && replicas(set) == 0 && set.metadata.generation <= observed

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, Pod, Service};
+use windlass_schema::sorting;
 
 use crate::{pods, services};
 
@@ -79,7 +80,7 @@ fn key(address: &EndpointAddress) -> (&str, Option<&str>) {
 fn packed(all: Vec<(Option<EndpointPort>, Vec<Reached>)>) -> Vec<EndpointSubset> {
     let mut packed: Vec<(Vec<EndpointPort>, Vec<Reached>)> = Vec::new();
     for (port, mut addresses) in all {
-        addresses.sort_by(|a, b| key(&a.address).cmp(&key(&b.address)));
+        sorting::sort_by(&mut addresses, |a, b| key(&a.address).cmp(&key(&b.address)));
         match packed.iter_mut().find(|(_, known)| *known == addresses) {
             Some((ports, _)) => ports.extend(port),
             None => packed.push((port.into_iter().collect(), addresses)),

@@ -13,6 +13,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use windlass::objects::owner::{OwnerError, controller_reference, is_owned_by};
+use windlass_schema::sorting;
 
 use super::{MANAGED_BY, MANAGED_BY_LABEL, SERVICE_LABEL, endpoint::Reached};
 use crate::{pods, services};
@@ -119,7 +120,7 @@ fn fill(
         }
     }
     // Fullest first, so that few slices stay partly filled.
-    touched.sort_by_key(|slice| std::cmp::Reverse(held(slice).len()));
+    sorting::sort_by_key(&mut touched, |slice| std::cmp::Reverse(held(slice).len()));
     for slice in &mut touched {
         take(&mut missing, slice);
     }

@@ -9,6 +9,7 @@ use std::{
 };
 
 use k8s_openapi::api::{batch::v1::JobStatus, core::v1::Pod};
+use windlass_schema::sorting;
 
 use super::{
     conditions::{condition, ensure, holding, renamed},
@@ -36,7 +37,7 @@ pub(super) struct Tracking {
 pub(super) fn track(view: &mut View, mut flush: bool) -> Tracking {
     let mut pods = view.pods.clone();
     if is_indexed(view.spec()) {
-        pods.sort_by_key(|pod| index_of(pod).unwrap_or(-1));
+        sorting::sort_by_key(&mut pods, |pod| index_of(pod).unwrap_or(-1));
     }
     let held = pods.iter().filter(|pod| has_finalizer(pod)).map(uid).collect();
     let mut tracking = Tracking { held, ..Tracking::default() };

@@ -10,6 +10,7 @@ use k8s_openapi::api::{
     core::v1::{PersistentVolumeClaim, Pod, PodTemplateSpec},
 };
 use windlass::objects::owner::OwnerError;
+use windlass_schema::sorting;
 
 use super::{claims, identity};
 use crate::pods::{self, batch};
@@ -139,7 +140,7 @@ impl View<'_> {
                 None => condemned.push(pod.clone()),
             }
         }
-        condemned.sort_by_key(|pod| std::cmp::Reverse(identity::ordinal(pod)));
+        sorting::sort_by_key(&mut condemned, |pod| std::cmp::Reverse(identity::ordinal(pod)));
         let slot = |(there, ordinal): (Option<Arc<Pod>>, i64)| match there {
             Some(pod) => Ok(Slot::There(pod)),
             None => self.new_pod(ordinal).map(|pod| Slot::New(Box::new(pod))),

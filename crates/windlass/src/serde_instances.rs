@@ -1,0 +1,22 @@
+//! Serde code that every crate of a program shares.
+//!
+//! A crate that is compiled for size, or not optimized, reuses the instances of generic functions that the crates below
+//! it have, but not those of its siblings. Deployments contain most of the types of pods, so their code is worth being
+//! compiled once, below all operators and control loops.
+
+use k8s_openapi::api::apps::v1::Deployment;
+
+/// Reads a Deployment from JSON text and writes it again, with the serializers that clients and caches use.
+#[doc(hidden)]
+pub fn rewrite_deployment(json: &[u8]) -> serde_json::Result<Vec<u8>> {
+    serde_json::to_vec(&serde_json::from_slice::<Deployment>(json)?)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_deployment_is_read_and_written() {
+        let json = r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"}}"#;
+        assert_eq!(super::rewrite_deployment(json.as_bytes()).unwrap(), json.as_bytes());
+    }
+}
