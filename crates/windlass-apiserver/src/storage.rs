@@ -8,6 +8,7 @@ mod cache;
 mod damage;
 mod history;
 mod labels;
+mod load;
 mod object;
 mod watchers;
 
@@ -23,7 +24,7 @@ use std::{
 use parking_lot::RwLock;
 use tokio::sync::watch;
 use tracing::warn;
-use windlass_store::{Error, Event, ListOptions, Revision, Store};
+use windlass_store::{Error, Event, Revision, Store};
 
 pub(crate) use self::{
     cache::{CacheEvent, Change, ListBody, ResourceCache, Snapshot, write_frame, write_metadata_frame},
@@ -160,17 +161,15 @@ impl Storage {
 
     /// Replaces the caches with the newest state of the store. Watchers that have missed events are cut off.
     async fn load(&self) -> Result<(), Error> {
-        let page = self.store.list(ListOptions { prefix: "/".to_owned(), ..ListOptions::default() }).await?;
-        let mut by_prefix: HashMap<&str, Vec<_>> = HashMap::new();
-        for entry in &page.entries {
-            by_prefix.entry(resource_prefix(&entry.key)).or_default().push(entry);
-        }
+        let load::Loaded { revision, mut resources } = load::load(self.store.snapshot().await?).await?;
         let known: Vec<Box<str>> = self.caches.read().keys().cloned().collect();
-        for prefix in known.iter().map(|prefix| &**prefix).chain(by_prefix.keys().copied()) {
-            let entries = by_prefix.get(prefix).map(Vec::as_slice).unwrap_or_default();
-            self.cache(prefix).replace(entries, page.revision);
+        for prefix in known {
+            self.cache(&prefix).replace(resources.remove(&prefix).unwrap_or_default(), revision);
         }
-        self.advance(page.revision);
+        for (prefix, resource) in resources {
+            self.cache(&prefix).replace(resource, revision);
+        }
+        self.advance(revision);
         Ok(())
     }
 }

@@ -17,11 +17,12 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tracing::error;
-use windlass_store::{Entry, Event, Revision};
+use windlass_store::{Event, Revision};
 
 use super::{
     damage::{Damage, DamagedObject, DamagedObjects},
     labels::LabelBits,
+    load::LoadedResource,
     object::StoredObject,
     watchers::Watchers,
 };
@@ -37,7 +38,7 @@ const MIN_EVENTS: usize = 16;
 pub(super) const BATCH_BYTES: usize = 1 << 20;
 
 /// Objects by `namespace/name` (or `name`), in the order of lists.
-type Objects = OrdMap<Arc<str>, Cached>;
+pub(super) type Objects = OrdMap<Arc<str>, Cached>;
 
 /// An object in the map, with the filter that a scan checks first.
 #[derive(Debug, Clone)]
@@ -49,7 +50,7 @@ pub(crate) struct Cached {
 }
 
 impl Cached {
-    fn new(object: Arc<StoredObject>) -> Self {
+    pub(super) fn new(object: Arc<StoredObject>) -> Self {
         Self { labels: LabelBits::of(object.header.labels()), object }
     }
 }
@@ -380,27 +381,15 @@ impl ResourceCache {
     }
 
     /// Replaces the state after a gap in the events.
-    pub(super) fn replace(&self, entries: &[&Entry], revision: Revision) {
-        let (mut objects, mut damaged) = (Objects::new(), DamagedObjects::default());
-        for entry in entries {
-            let key = &entry.key[self.prefix.len()..];
-            let parsed = StoredObject::parse(&entry.value, entry.revision);
-            match parsed.and_then(|object| named(key, object)) {
-                Ok(object) => {
-                    objects.insert(key.into(), Cached::new(Arc::new(object)));
-                }
-                Err(damage) => damaged.insert(&self.prefix, key, entry.revision, damage),
-            }
-        }
-        let mut state = self.state.write();
-        *state = State::new(objects, damaged, revision);
-        drop(state);
+    pub(super) fn replace(&self, loaded: LoadedResource, revision: Revision) {
+        let former = std::mem::replace(&mut *self.state.write(), State::new(loaded.objects, loaded.damaged, revision));
+        drop(former);
         self.announce(None);
     }
 }
 
 /// Checks that an object has the name of its key.
-fn named(key: &str, object: StoredObject) -> Result<StoredObject, Damage> {
+pub(super) fn named(key: &str, object: StoredObject) -> Result<StoredObject, Damage> {
     match key.rsplit('/').next() {
         Some(name) if *name == *object.header.name => Ok(object),
         _ => Err(Damage::OtherName(object.header.name.into())),
