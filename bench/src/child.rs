@@ -72,9 +72,18 @@ impl Server {
 
     /// Resident memory in bytes.
     pub fn memory(&self) -> anyhow::Result<u64> {
+        self.status("VmRSS")
+    }
+
+    /// Largest resident memory so far in bytes.
+    pub fn peak_memory(&self) -> anyhow::Result<u64> {
+        self.status("VmHWM")
+    }
+
+    fn status(&self, name: &str) -> anyhow::Result<u64> {
         let path = format!("/proc/{}/status", self.child.id());
         let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-        memory_of(&status, "VmRSS").with_context(|| format!("{path} has no VmRSS"))
+        memory_of(&status, name).with_context(|| format!("{path} has no {name}"))
     }
 
     /// Processor time used so far, in all threads.

@@ -15,6 +15,7 @@ mod load;
 mod phase;
 mod pki;
 mod projects;
+mod recovery;
 mod report;
 mod servers;
 mod setup;
@@ -57,6 +58,7 @@ enum Task {
     Soak(soak::SoakArgs),
     Kills(kills::KillsArgs),
     Projects(projects::ProjectsArgs),
+    Recovery(recovery::RecoveryArgs),
     #[command(hide = true)]
     Floor(floor::FloorArgs),
 }
@@ -95,6 +97,7 @@ async fn main() -> anyhow::Result<()> {
             Some(Task::Definitions(args)) => definitions::run(args).await,
             Some(Task::Soak(args)) => soak::run(args).await,
             Some(Task::Kills(args)) => kills::run(args).await,
+            Some(Task::Recovery(args)) => recovery::run(args).await,
             // Nothing else runs in the meantime.
             Some(Task::Projects(args)) => tokio::task::block_in_place(|| projects::run(args)),
             None => bench(cli.bench).await,

@@ -8,6 +8,8 @@ mod cache;
 mod damage;
 mod history;
 mod labels;
+mod list;
+mod load;
 mod object;
 mod watchers;
 
@@ -23,13 +25,14 @@ use std::{
 use parking_lot::RwLock;
 use tokio::sync::watch;
 use tracing::warn;
-use windlass_store::{Error, Event, ListOptions, Revision, Store};
+use windlass_store::{Error, Event, Revision, Store};
 
 pub(crate) use self::{
-    cache::{CacheEvent, Change, ListBody, ResourceCache, Snapshot, write_frame, write_metadata_frame},
+    cache::{CacheEvent, Change, ResourceCache, Snapshot, write_frame, write_metadata_frame},
     damage::{DamagedObject, nests_too_deep},
     history::History,
     labels::LabelBits,
+    list::{WholeList, write_item},
     object::{StoredObject, encode},
     watchers::WatcherCount,
 };
@@ -68,6 +71,13 @@ impl Storage {
         let mut caches = self.caches.write();
         let new = || Arc::new(ResourceCache::new(prefix, Revision(self.applied.load(Ordering::Acquire))));
         caches.entry(prefix.into()).or_insert_with(new).clone()
+    }
+
+    /// Returns all caches, also of resources that are no longer served, ordered by prefix.
+    pub(crate) fn caches(&self) -> Vec<Arc<ResourceCache>> {
+        let mut caches: Vec<_> = self.caches.read().values().cloned().collect();
+        caches.sort_unstable_by(|a, b| a.prefix().cmp(b.prefix()));
+        caches
     }
 
     /// Returns the events of a resource after a revision that its log no longer has, from the store's history.
@@ -160,17 +170,15 @@ impl Storage {
 
     /// Replaces the caches with the newest state of the store. Watchers that have missed events are cut off.
     async fn load(&self) -> Result<(), Error> {
-        let page = self.store.list(ListOptions { prefix: "/".to_owned(), ..ListOptions::default() }).await?;
-        let mut by_prefix: HashMap<&str, Vec<_>> = HashMap::new();
-        for entry in &page.entries {
-            by_prefix.entry(resource_prefix(&entry.key)).or_default().push(entry);
-        }
+        let load::Loaded { revision, mut resources } = load::load(self.store.snapshot().await?).await?;
         let known: Vec<Box<str>> = self.caches.read().keys().cloned().collect();
-        for prefix in known.iter().map(|prefix| &**prefix).chain(by_prefix.keys().copied()) {
-            let entries = by_prefix.get(prefix).map(Vec::as_slice).unwrap_or_default();
-            self.cache(prefix).replace(entries, page.revision);
+        for prefix in known {
+            self.cache(&prefix).replace(resources.remove(&prefix).unwrap_or_default(), revision);
         }
-        self.advance(page.revision);
+        for (prefix, resource) in resources {
+            self.cache(&prefix).replace(resource, revision);
+        }
+        self.advance(revision);
         Ok(())
     }
 }

@@ -50,6 +50,7 @@ mod layout;
 mod migrate;
 mod pack;
 mod place;
+mod progress;
 mod read;
 mod recovery;
 mod restore;

@@ -8,7 +8,7 @@ use std::{
     collections::VecDeque,
     ops::Bound,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, Weak},
 };
 
 use bytes::Bytes;
@@ -17,14 +17,17 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tracing::error;
-use windlass_store::{Entry, Event, Revision};
+use windlass_store::{Event, Revision};
 
 use super::{
     damage::{Damage, DamagedObject, DamagedObjects},
     labels::LabelBits,
+    list::{SharedList, WholeList},
+    load::LoadedResource,
     object::StoredObject,
     watchers::Watchers,
 };
+use crate::pieces::HeldBytes;
 
 /// The maximum number of events in the log.
 const MAX_EVENTS: usize = 20_000;
@@ -37,7 +40,7 @@ const MIN_EVENTS: usize = 16;
 pub(super) const BATCH_BYTES: usize = 1 << 20;
 
 /// Objects by `namespace/name` (or `name`), in the order of lists.
-type Objects = OrdMap<Arc<str>, Cached>;
+pub(super) type Objects = OrdMap<Arc<str>, Cached>;
 
 /// An object in the map, with the filter that a scan checks first.
 #[derive(Debug, Clone)]
@@ -49,7 +52,7 @@ pub(crate) struct Cached {
 }
 
 impl Cached {
-    fn new(object: Arc<StoredObject>) -> Self {
+    pub(super) fn new(object: Arc<StoredObject>) -> Self {
         Self { labels: LabelBits::of(object.header.labels()), object }
     }
 }
@@ -59,7 +62,7 @@ pub(crate) struct ResourceCache {
     prefix: Box<str>,
     state: RwLock<State>,
     /// The items of the last complete list, until something changes.
-    list: Mutex<Option<Arc<ListBody>>>,
+    list: Mutex<Option<Arc<SharedList>>>,
     /// The last lines for watchers of all objects, for other watchers of them.
     lines: Mutex<Option<Lines>>,
     changed: Notify,
@@ -78,16 +81,6 @@ struct Lines {
     after: Revision,
     to: Revision,
     bytes: Bytes,
-}
-
-/// The encoded items of a complete list, in pieces.
-pub(crate) struct ListBody {
-    /// The prefix of its keys.
-    pub(crate) prefix: String,
-    /// The revision of the snapshot that it was encoded from.
-    pub(crate) revision: Revision,
-    /// The encoded items.
-    pub(crate) chunks: Vec<Bytes>,
 }
 
 struct State {
@@ -127,8 +120,17 @@ impl Snapshot {
 
     /// Returns the objects whose keys begin with a prefix, after a key if one is given.
     pub(crate) fn range(&self, prefix: &str, after: Option<&str>) -> impl Iterator<Item = (&str, &Cached)> {
+        self.range_shared(prefix, after.map(Arc::from)).map(|(key, cached)| (&**key, cached))
+    }
+
+    /// Returns the objects whose keys begin with a prefix, with the map's own keys.
+    pub(super) fn range_shared(
+        &self,
+        prefix: &str,
+        after: Option<Arc<str>>,
+    ) -> impl Iterator<Item = (&Arc<str>, &Cached)> {
         let start = match after {
-            Some(key) => Bound::Excluded(Arc::<str>::from(key)),
+            Some(key) => Bound::Excluded(key),
             None => Bound::Included(Arc::from(prefix)),
         };
         // Prefixes end with a slash, so the first key after them is the prefix with the next character in its place.
@@ -136,7 +138,7 @@ impl Snapshot {
             Some(namespace) => Bound::Excluded(Arc::from(format!("{namespace}0"))),
             None => Bound::Unbounded,
         };
-        self.objects.range::<_, Arc<str>>((start, end)).map(|(key, cached)| (&**key, cached))
+        self.objects.range::<_, Arc<str>>((start, end))
     }
 }
 
@@ -293,10 +295,15 @@ impl ResourceCache {
         self.state.read().damaged.keys(prefix)
     }
 
+    /// Returns the number of damaged values.
+    pub(crate) fn damaged_count(&self) -> usize {
+        self.state.read().damaged.len()
+    }
+
     /// Returns whether there are no objects, damaged ones included.
     pub(crate) fn is_empty(&self) -> bool {
         let state = self.state.read();
-        state.objects.is_empty() && state.damaged.keys("").is_empty()
+        state.objects.is_empty() && state.damaged.len() == 0
     }
 
     /// Returns a snapshot of all objects.
@@ -305,16 +312,19 @@ impl ResourceCache {
         Snapshot { objects: state.objects.clone(), revision: state.revision }
     }
 
-    /// Returns the last list, if it has this prefix and nothing has changed since.
-    pub(crate) fn last_list(&self, prefix: &str, revision: Revision) -> Option<Arc<ListBody>> {
-        let list = self.list.lock().clone()?;
-        (list.prefix == prefix && list.revision == revision).then_some(list)
+    /// Returns a list of everything under a prefix in a snapshot. Lists of the newest state share their pieces.
+    pub(crate) fn whole_list(&self, snapshot: Snapshot, prefix: &str, typed: bool, held: HeldBytes) -> WholeList {
+        let shared = self.shared_list(prefix, snapshot.revision);
+        WholeList::new(snapshot, prefix, typed, held, shared)
     }
 
-    /// Keeps a list for the next request: informers that start together all request the same list.
-    pub(crate) fn keep_list(&self, list: Arc<ListBody>) {
-        if list.revision == self.state.read().revision {
-            *self.list.lock() = Some(list);
+    fn shared_list(&self, prefix: &str, revision: Revision) -> Weak<SharedList> {
+        let newest = self.state.read().revision;
+        let mut list = self.list.lock();
+        match &*list {
+            Some(list) if list.prefix == prefix && list.revision == revision => Arc::downgrade(list),
+            _ if revision == newest => Arc::downgrade(list.insert(Arc::new(SharedList::new(prefix, revision)))),
+            _ => Weak::new(),
         }
     }
 
@@ -380,27 +390,15 @@ impl ResourceCache {
     }
 
     /// Replaces the state after a gap in the events.
-    pub(super) fn replace(&self, entries: &[&Entry], revision: Revision) {
-        let (mut objects, mut damaged) = (Objects::new(), DamagedObjects::default());
-        for entry in entries {
-            let key = &entry.key[self.prefix.len()..];
-            let parsed = StoredObject::parse(&entry.value, entry.revision);
-            match parsed.and_then(|object| named(key, object)) {
-                Ok(object) => {
-                    objects.insert(key.into(), Cached::new(Arc::new(object)));
-                }
-                Err(damage) => damaged.insert(&self.prefix, key, entry.revision, damage),
-            }
-        }
-        let mut state = self.state.write();
-        *state = State::new(objects, damaged, revision);
-        drop(state);
+    pub(super) fn replace(&self, loaded: LoadedResource, revision: Revision) {
+        let former = std::mem::replace(&mut *self.state.write(), State::new(loaded.objects, loaded.damaged, revision));
+        drop(former);
         self.announce(None);
     }
 }
 
 /// Checks that an object has the name of its key.
-fn named(key: &str, object: StoredObject) -> Result<StoredObject, Damage> {
+pub(super) fn named(key: &str, object: StoredObject) -> Result<StoredObject, Damage> {
     match key.rsplit('/').next() {
         Some(name) if *name == *object.header.name => Ok(object),
         _ => Err(Damage::OtherName(object.header.name.into())),

@@ -49,9 +49,18 @@ impl DamagedObjects {
         self.0.insert(key.into(), DamagedObject { revision, damage });
     }
 
+    /// Adds the damaged values of another part of the resource.
+    pub(super) fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
     pub(super) fn remove(&mut self, key: &str) {
         // Almost always empty, so this costs nothing per write.
         self.0.remove(key);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
 
     pub(super) fn get(&self, key: &str) -> Option<&DamagedObject> {
@@ -66,9 +75,16 @@ impl DamagedObjects {
 
 /// Returns whether JSON nests deeper than can be parsed again.
 pub(crate) fn nests_too_deep(json: &[u8]) -> bool {
-    // Nearly all objects have fewer brackets than levels are allowed, and counting is faster than following strings.
-    let opening = |byte: &&u8| matches!(**byte, b'{' | b'[');
-    json.iter().filter(opening).count() > MAX_DEPTH && depth(json) > MAX_DEPTH
+    // Every level has an opening and a closing bracket. Nearly all objects are too short or have too few brackets for
+    // that many levels, and counting is faster than following strings.
+    json.len() > 2 * MAX_DEPTH && opening_brackets(json) > MAX_DEPTH && depth(json) > MAX_DEPTH
+}
+
+/// Returns the number of `{` and `[`.
+fn opening_brackets(json: &[u8]) -> usize {
+    // The two differ in one bit. Sums of a byte are computed for many bytes at a time.
+    let in_chunk = |chunk: &[u8]| chunk.iter().map(|byte| u8::from(byte & !0x20 == b'[')).sum::<u8>();
+    json.chunks(usize::from(u8::MAX)).map(|chunk| usize::from(in_chunk(chunk))).sum()
 }
 
 /// Returns the nesting depth of valid JSON.
@@ -99,6 +115,14 @@ mod tests {
     fn depth_ignores_brackets_in_strings() {
         assert_eq!(depth(br#"{"a":[1,{"b":"[[[{\"[\\"}],"c":{}}"#), 3);
         assert_eq!(depth(b"1"), 0);
+    }
+
+    #[test]
+    fn opening_brackets_are_counted_in_long_texts() {
+        for count in [0, 1, 254, 255, 256, 100_000] {
+            assert_eq!(opening_brackets("[{".repeat(count).as_bytes()), 2 * count);
+            assert_eq!(opening_brackets(r#"]}"; "#.repeat(count).as_bytes()), 0);
+        }
     }
 
     #[test]

@@ -33,6 +33,8 @@ use std::{
 use parking_lot::Mutex;
 use redb::{BackendError, StorageBackend};
 
+use super::progress::Opening;
+
 /// Maximum size of a file that redb has not finished creating (such a file has slightly more than a megabyte).
 const UNFINISHED_AT_MOST: u64 = 4 << 20;
 
@@ -139,6 +141,7 @@ pub(super) struct Fence {
     health: Arc<Health>,
     examined: AtomicBool,
     locks: Locks,
+    opening: Arc<Opening>,
 }
 
 /// Whether a fence locks its storage.
@@ -151,8 +154,13 @@ pub(super) enum Locks {
 }
 
 impl Fence {
-    pub(super) fn new(storage: Arc<dyn StorageBackend>, health: Arc<Health>, locks: Locks) -> Self {
-        Self { storage, health, examined: AtomicBool::new(false), locks }
+    pub(super) fn new(
+        storage: Arc<dyn StorageBackend>,
+        health: Arc<Health>,
+        locks: Locks,
+        opening: Arc<Opening>,
+    ) -> Self {
+        Self { storage, health, examined: AtomicBool::new(false), locks, opening }
     }
 
     /// Empties a file whose creation was interrupted: one without a magic number and without any data.
@@ -210,6 +218,9 @@ impl StorageBackend for Fence {
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         if self.health.failure().is_none() {
+            if !self.health.armed.load(Ordering::Acquire) {
+                self.opening.read(out.len());
+            }
             return self.storage.read(offset, out);
         }
         let held_back = self.health.held_back.lock();

@@ -1,6 +1,6 @@
 //! The tables in the file: opening and reading them, and the format of their records.
 
-use std::{ops::RangeInclusive, sync::Arc, time::Instant};
+use std::{ops::RangeInclusive, sync::Arc};
 
 use bytes::Bytes;
 use redb::{
@@ -11,6 +11,7 @@ use redb::{
 use super::{
     fence::{Fence, Health, Locks},
     migrate, pack,
+    progress::Opening,
 };
 use crate::{
     Error, Revision,
@@ -165,7 +166,9 @@ pub(super) fn open(
     name: &str,
 ) -> Result<Opened, Error> {
     let health = Arc::new(Health::default());
-    let mut database = open_database(Fence::new(backend.clone(), health.clone(), locks), cache_bytes, name)?;
+    let opening = Arc::new(Opening::new(name));
+    let fence = Fence::new(backend.clone(), health.clone(), locks, opening.clone());
+    let mut database = open_database(fence, opening.clone(), cache_bytes, name)?;
     let mut meta = match read_meta(&database.begin_read().map_err(storage)?)? {
         Some(meta) => meta,
         None => create_tables(&database)?,
@@ -185,17 +188,14 @@ pub(super) fn open(
     let (compacted, swept) = (Revision(meta.compacted), Revision(meta.swept));
     let revision = newest.max(compacted).max(Revision::INITIAL);
     let snapshot = Snapshot::take(&database)?;
+    opening.done();
     Ok(Opened { database, health, history, in_use, revision, compacted, swept, snapshot })
 }
 
-fn open_database(fence: Fence, cache_bytes: usize, name: &str) -> Result<Database, Error> {
+fn open_database(fence: Fence, opening: Arc<Opening>, cache_bytes: usize, name: &str) -> Result<Database, Error> {
     let mut builder = Builder::new();
     builder.set_cache_size(cache_bytes);
-    let (file, start) = (name.to_owned(), Instant::now());
-    builder.set_repair_callback(move |repair| {
-        let (progress, elapsed) = (format!("{:.0} %", repair.progress() * 100.0), start.elapsed());
-        tracing::info!(file, progress, ?elapsed, "checking the store file after a crash");
-    });
+    builder.set_repair_callback(move |_| opening.checks());
     builder.create_with_backend(fence).map_err(|error| match error {
         DatabaseError::DatabaseAlreadyOpen => Error::Locked { path: name.to_owned() },
         error => storage(error),
