@@ -1,4 +1,4 @@
-//! The cells of the decision matrix: who asks for what, where, and the HTTP requests that ask for it.
+//! The cells of the decision matrix: a user, a verb, a resource and its scope, and the HTTP requests for them.
 //!
 //! `cargo xtask decisions` includes this file, so that kube-apiserver is asked exactly what the tests ask.
 
