@@ -70,7 +70,7 @@ impl Connection {
         let body = body.map(Value::to_string).unwrap_or_default();
         let mut request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n", body.len());
         for (name, value) in headers.iter().chain(&[("Content-Type", media_type)]) {
-            request.push_str(&format!("{name}: {value}\r\n"));
+            request += &format!("{name}: {value}\r\n");
         }
         self.stream.get_mut().write_all(format!("{request}\r\n{body}").as_bytes())?;
         self.receive(method).with_context(|| format!("{method} {path}"))

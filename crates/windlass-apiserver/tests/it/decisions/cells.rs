@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 /// The name of every object that a request names.
 pub(crate) const NAME: &str = "it";
 
+/// The path of roles and bindings.
+const API: &str = "/apis/rbac.authorization.k8s.io/v1";
+
 /// Verbs of requests, then verbs that only access reviews have.
 const VERBS: [&str; 16] = [
     "create",
@@ -332,7 +335,6 @@ pub(crate) fn objects() -> Vec<(String, Value)> {
     let mut objects: Vec<(String, Value)> = [Scope::Granted, Scope::Other]
         .map(|scope| ("/api/v1/namespaces".to_owned(), json!({"metadata": {"name": scope.namespace()}})))
         .into();
-    const API: &str = "/apis/rbac.authorization.k8s.io/v1";
     for Identity { user, role, everywhere, .. } in &IDENTITIES {
         let Some(role) = role else { continue };
         let binding = json!({
