@@ -4,6 +4,7 @@
 //! writes implements [`Admission::validate`], which sees the object in its final form. Both can read other objects
 //! through [`Attributes::objects`].
 
+mod builtin;
 mod certificate_authority;
 mod certificate_subject;
 mod claim_resize;
@@ -24,8 +25,9 @@ use kube::core::GroupVersionResource;
 use serde_json::Value;
 use windlass_builtins::resource::Resource;
 
-pub use self::objects::Objects;
-pub(crate) use self::{
+pub(crate) use self::builtin::builtin;
+pub use self::{builtin::DISABLEABLE_PLUGINS, objects::Objects};
+use self::{
     certificate_authority::CertificateAuthority, certificate_subject::CertificateSubject, claim_resize::ClaimResize,
     default_ingress_class::DefaultIngressClass, default_storage_class::DefaultStorageClass, limit_ranger::LimitRanger,
     namespace_lifecycle::NamespaceLifecycle, node_restriction::NodeRestriction, pod_defaults::PodDefaults,

@@ -45,7 +45,7 @@ use crate::{
     server::Inner,
     status::{ApiError, Result},
     storage::Storage,
-    tokens::ISSUER,
+    tokens::Issuers,
     user::User,
 };
 
@@ -87,6 +87,11 @@ pub struct AuthenticationOptions {
     pub token_file: Option<TokenFile>,
     /// Whether Secrets in `kube-system` of the type `bootstrap.kubernetes.io/token` are accepted.
     pub bootstrap_tokens: bool,
+    /// The issuers of service account tokens: the first one issues, tokens of all are accepted. If there are none, it is
+    /// `https://kubernetes.default.svc.cluster.local`.
+    pub service_account_issuers: Vec<String>,
+    /// The audiences of this server; if there are none, the issuers of service account tokens.
+    pub api_audiences: Vec<String>,
 }
 
 /// Why clients cannot be authenticated as configured.
@@ -118,6 +123,7 @@ pub(crate) struct Authentication {
     service_accounts: ServiceAccountTokens,
     bootstrap_tokens: bool,
     extensions: TokenAuthenticators,
+    pub(crate) issuers: Issuers,
     pub(crate) impersonation: Modes,
 }
 
@@ -141,6 +147,7 @@ impl Authentication {
             service_accounts: ServiceAccountTokens::new(storage),
             bootstrap_tokens: options.bootstrap_tokens,
             extensions,
+            issuers: Issuers::new(&options.service_account_issuers, &options.api_audiences),
             impersonation: Modes::default(),
         })
     }
@@ -194,18 +201,19 @@ impl Inner {
         parts: &Parts,
         warning: &mut Option<&'static str>,
     ) -> std::result::Result<Option<Arc<User>>, Vec<String>> {
+        let audiences = self.authentication.issuers.audiences();
         let mut errors = Vec::new();
         match Bearer::of(&parts.headers) {
             Bearer::None => {}
             Bearer::ExtraSpace => *warning = Some(bearer::EXTRA_SPACE),
-            Bearer::Token(token) => match self.token_user(token, &[ISSUER]).await {
+            Bearer::Token(token) => match self.token_user(token, &audiences).await {
                 Ok((user, _)) => return Ok(Some(user)),
                 Err(why) => errors.extend(why),
             },
         }
         match bearer::subprotocol_token(&parts.headers) {
             Ok(None) => {}
-            Ok(Some(token)) => match self.token_user(&token, &[ISSUER]).await {
+            Ok(Some(token)) => match self.token_user(&token, &audiences).await {
                 Ok((user, _)) => return Ok(Some(user)),
                 Err(why) => errors.extend(why),
             },
@@ -222,8 +230,9 @@ impl Inner {
         audiences: &[&str],
     ) -> std::result::Result<Accepted, Vec<String>> {
         let authentication = &self.authentication;
-        let for_server = audiences.contains(&ISSUER);
-        let own = || vec![ISSUER.to_owned()];
+        let meant_for_server = authentication.issuers.own_of(audiences);
+        let for_server = !meant_for_server.is_empty();
+        let own = || meant_for_server.clone();
         if let Some(user) = authentication.token_file.user(token).filter(|_| for_server) {
             return Ok((user, own()));
         }

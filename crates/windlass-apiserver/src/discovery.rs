@@ -43,7 +43,13 @@ pub(crate) fn answer(registry: &Registry, path: &str, headers: &HeaderMap, uri: 
 
 /// Returns the answer to `/`: the served paths.
 pub(crate) fn paths(registry: &Registry) -> Value {
-    let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned(), "/apis/".to_owned()];
+    let mut paths = vec![
+        "/.well-known/openid-configuration".to_owned(),
+        "/api".to_owned(),
+        "/api/v1".to_owned(),
+        "/apis".to_owned(),
+        "/apis/".to_owned(),
+    ];
     for group in named(registry) {
         paths.push(format!("/apis/{}", group.name));
         paths.extend(group.versions.iter().map(|version| format!("/apis/{}/{version}", group.name)));
@@ -62,6 +68,7 @@ pub(crate) fn paths(registry: &Registry) -> Value {
         "/metrics",
         "/openapi/v2",
         "/openapi/v3",
+        "/openid/v1/jwks",
         "/readyz",
         "/readyz/etcd",
         "/readyz/etcd-readiness",

@@ -34,6 +34,7 @@ use crate::{
     snapshot,
     status::{ApiError, Result},
     subresource,
+    tokens::issuers::{self, CONFIGURATION_PATH, KEYS_PATH},
     upload::AnyBody,
     user::User,
     verb::Verb,
@@ -190,7 +191,7 @@ impl Inner {
             return Ok(health::answer(self, path, &Query::parse(parts.uri.query())).await);
         }
         if !read {
-            return Err(if path.starts_with("/api") {
+            return Err(if path.starts_with("/api") || matches!(path, CONFIGURATION_PATH | KEYS_PATH) {
                 ApiError::method_not_allowed()
             } else {
                 ApiError::page_not_found()
@@ -201,6 +202,9 @@ impl Inner {
             "/version" => Ok(represent::json(StatusCode::OK, &health::version())),
             snapshot::PATH if parts.method == Method::GET => snapshot::answer(self).await,
             "/metrics" => Ok(represent::text(StatusCode::OK, self.metrics.render(self))),
+            CONFIGURATION_PATH | KEYS_PATH if parts.method == Method::GET => {
+                issuers::answer(self, path.trim_end_matches('/'), &parts.headers)
+            }
             "" => Ok(represent::json(StatusCode::OK, &discovery::paths(&registry))),
             path if path.starts_with("/openapi/") => {
                 blocking::run(|| self.openapi.answer(&registry, path, &parts.headers))
@@ -430,10 +434,19 @@ fn check_scope(endpoint: &Endpoint, target: &ResourceRequest<'_>, method: &Metho
         if !in_namespace && !target.name.is_empty() {
             return Err(ApiError::no_such_resource());
         }
+        // Without a list of all namespaces, the path is that of no resource.
+        if !in_namespace && !resource.has_verb("list") {
+            return Err(ApiError::no_such_resource());
+        }
         if !in_namespace && *method != Method::GET && *method != Method::HEAD {
             return Err(ApiError::method_not_allowed());
         }
     } else if in_namespace {
+        return Err(ApiError::no_such_resource());
+    }
+    // Objects that can only be created, such as reviews, have no path.
+    let has_objects = ["get", "update", "patch", "delete"].iter().any(|verb| resource.has_verb(verb));
+    if !has_objects && !target.name.is_empty() && target.subresource.is_empty() {
         return Err(ApiError::no_such_resource());
     }
     if target.old_watch && *method != Method::GET {

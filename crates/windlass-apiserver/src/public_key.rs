@@ -17,6 +17,7 @@ use ring::{
 };
 use rustls::pki_types::pem::{PemObject as _, SectionKind};
 use serde::Deserialize;
+use serde_json::{Value, json};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 /// Object identifiers of key types and curves, without tag and length.
@@ -224,6 +225,38 @@ impl PublicKey {
     /// Returns the key's ID, as kube-apiserver computes it: the digest of its PKIX DER.
     pub fn id(&self) -> String {
         URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, &self.to_der()))
+    }
+
+    /// Returns the algorithm of tokens that this key signs; `None` if it signs none.
+    pub(crate) fn algorithm(&self) -> Option<&'static str> {
+        match self.kind {
+            KeyType::Rsa => Some("RS256"),
+            KeyType::P256 => Some("ES256"),
+            KeyType::P384 => Some("ES384"),
+            KeyType::Ed25519 => None,
+        }
+    }
+
+    /// Returns the members of a JSON web key that describe this key.
+    pub(crate) fn to_jwk(&self) -> Value {
+        let encode = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        let point = |curve: &str| {
+            let (x, y) = self.key[1..].split_at((self.key.len() - 1) / 2);
+            json!({"kty": "EC", "crv": curve, "x": encode(x), "y": encode(y)})
+        };
+        match self.kind {
+            KeyType::P256 => point("P-256"),
+            KeyType::P384 => point("P-384"),
+            KeyType::Ed25519 => json!({"kty": "OKP", "crv": "Ed25519", "x": encode(&self.key)}),
+            KeyType::Rsa => {
+                let mut parts = der::Reader::new(der::Reader::new(&self.key).read(der::SEQUENCE).unwrap_or_default());
+                let mut number = || {
+                    let digits = parts.read(der::INTEGER).unwrap_or_default();
+                    encode(&digits[digits.iter().take_while(|digit| **digit == 0).count()..])
+                };
+                json!({"kty": "RSA", "n": number(), "e": number()})
+            }
+        }
     }
 
     /// Returns whether this key has signed a message with this algorithm of JSON web signatures.

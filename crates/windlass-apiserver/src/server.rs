@@ -18,11 +18,7 @@ use tracing::warn;
 use windlass_store::Store;
 
 use crate::{
-    admission::{
-        Admission, CertificateAuthority, CertificateSubject, ClaimResize, DefaultIngressClass, DefaultStorageClass,
-        LimitRanger, NamespaceLifecycle, NodeRestriction, PodDefaults, RoleEscalation, ServiceAccounts,
-        StorageProtection,
-    },
+    admission::{Admission, builtin},
     audit::{Audit, AuditError, AuditOptions},
     authentication::{
         AnonymousOptions, Authentication, AuthenticationError, AuthenticationOptions, Publication, TokenAuthenticator,
@@ -43,7 +39,7 @@ use crate::{
     registry::Registry,
     repair,
     storage::Storage,
-    tokens::{ISSUER, LEGACY_ISSUER, LegacyClaims, TokenKey},
+    tokens::{Issuers, LEGACY_ISSUER, LegacyClaims, TokenKey},
     upload::UploadBudget,
     user::User,
     webhooks::{EndpointSlices, ServiceResolver, Webhooks},
@@ -78,6 +74,7 @@ pub(crate) struct Inner {
     pub(crate) services: Allocator,
     pub(crate) quota_locks: QuotaLocks,
     pub(crate) token_key: TokenKey,
+    pub(crate) external_address: String,
     pub(crate) metrics: Metrics,
     pub(crate) limits: Limits,
     pub(crate) connections: Arc<Connections>,
@@ -109,6 +106,8 @@ pub struct ServerBuilder {
     old_definitions: bool,
     pod_connections: Option<Arc<dyn PodConnections>>,
     service_accounts: bool,
+    disabled_admission_plugins: Vec<String>,
+    external_address: String,
     token_key: Option<TokenKey>,
     service_resolver: Option<Arc<dyn ServiceResolver>>,
     limits: Limits,
@@ -160,6 +159,8 @@ impl Server {
             old_definitions: true,
             pod_connections: None,
             service_accounts: false,
+            disabled_admission_plugins: Vec::new(),
+            external_address: "localhost".to_owned(),
             token_key: None,
             service_resolver: None,
             limits: Limits::default(),
@@ -294,6 +295,22 @@ impl ServerBuilder {
         self
     }
 
+    /// Disables admission plugins, by their names in kube-apiserver: those of
+    /// [`DISABLEABLE_PLUGINS`](crate::admission::DISABLEABLE_PLUGINS). Other names are ignored.
+    #[must_use]
+    pub fn disable_admission_plugins(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.disabled_admission_plugins.extend(names);
+        self
+    }
+
+    /// Sets the host and port at which clients reach the server, which are part of the discovery document of its
+    /// issuer of tokens. The default is `localhost`.
+    #[must_use]
+    pub fn external_address(mut self, address: impl Into<String>) -> Self {
+        self.external_address = address.into();
+        self
+    }
+
     /// Sets the key that signs tokens of service accounts. By default a key is generated, and tokens are valid until
     /// the server stops.
     #[must_use]
@@ -337,40 +354,22 @@ impl ServerBuilder {
         }
         let definitions = definitions::Controller::load(&storage, &mut registry);
         let services = allocate::follow(&storage);
-        let namespaces = storage.cache("/core/namespaces/");
-        let priority_classes = storage.cache("/scheduling.k8s.io/priorityclasses/");
-        let storage_classes = storage.cache("/storage.k8s.io/storageclasses/");
-        let ingress_classes = storage.cache("/networking.k8s.io/ingressclasses/");
-        let ranges = storage.cache("/core/limitranges/");
-        let mut admission: Vec<Box<dyn Admission>> = vec![
-            Box::new(NamespaceLifecycle { storage: storage.clone(), namespaces }),
-            Box::new(LimitRanger { ranges }),
-        ];
-        if self.service_accounts {
-            let accounts = storage.cache("/core/serviceaccounts/");
-            admission.push(Box::new(ServiceAccounts { accounts }));
+        if !self.service_accounts {
+            self.disabled_admission_plugins.push("ServiceAccount".to_owned());
         }
-        let others: [Box<dyn Admission>; 9] = [
-            Box::new(NodeRestriction),
-            Box::new(PodDefaults { storage: storage.clone(), priority_classes }),
-            Box::new(DefaultStorageClass { storage: storage.clone(), classes: storage_classes.clone() }),
-            Box::new(StorageProtection),
-            Box::new(CertificateAuthority),
-            Box::new(CertificateSubject),
-            Box::new(RoleEscalation),
-            Box::new(ClaimResize { storage: storage.clone(), classes: storage_classes }),
-            Box::new(DefaultIngressClass { storage: storage.clone(), classes: ingress_classes }),
-        ];
-        admission.extend(others);
+        let mut admission = builtin(&storage, &self.disabled_admission_plugins);
         admission.extend(self.admission);
         let resolver = self.service_resolver.unwrap_or_else(|| Arc::new(EndpointSlices::new(&storage)));
         let webhooks = Webhooks::new(&storage, resolver);
         let flow_control = Arc::new(FlowControl::new(&storage, &self.limits));
         let publication = Publication::of(&self.authentication, &storage)?;
         let rbac = Rbac::new(&storage);
-        let jwt = self.jwt.map(|options| JwtAuthenticator::start(options, &[ISSUER])).transpose()?.map(Arc::new);
+        let issuers = Issuers::new(&self.authentication.service_account_issuers, &self.authentication.api_audiences);
+        let jwt = self.jwt.map(|options| JwtAuthenticator::start(options, &issuers.names()));
+        let jwt = jwt.transpose()?.map(Arc::new);
         let token_webhook =
-            self.token_webhook.map(|options| WebhookTokenAuthenticator::new(&options, &[ISSUER])).transpose()?;
+            self.token_webhook.map(|options| WebhookTokenAuthenticator::new(&options, &issuers.audiences()));
+        let token_webhook = token_webhook.transpose()?;
         let mut token_authenticators: Vec<Arc<dyn TokenAuthenticator>> = Vec::new();
         token_authenticators.extend(jwt.clone().map(|jwt| jwt as Arc<dyn TokenAuthenticator>));
         token_authenticators.extend(token_webhook.map(|webhook| Arc::new(webhook) as Arc<dyn TokenAuthenticator>));
@@ -393,6 +392,7 @@ impl ServerBuilder {
             services,
             quota_locks: QuotaLocks::default(),
             token_key: self.token_key.unwrap_or_else(TokenKey::generate),
+            external_address: self.external_address,
             metrics: Metrics::default(),
             connections: Connections::new(&self.limits),
             uploads: UploadBudget::new(self.limits.max_body_memory),

@@ -1,14 +1,13 @@
 //! Tokens of service accounts: signed claims about a user, valid for a limited time and only while the objects that
 //! they are bound to exist.
 
+pub(crate) mod issuers;
 mod key;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::issuers::Issuers;
 pub use self::key::{TokenKey, TokenKeyError};
-
-/// The issuer, and the audience of tokens that name none.
-pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// The issuer of tokens in Secrets.
 pub(crate) const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";

@@ -1,5 +1,6 @@
 //! `windlass up`: runs the embedded control plane until a signal stops it.
 
+mod admission;
 mod audit;
 mod authentication;
 mod authorization;
@@ -97,6 +98,8 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     authorization: authorization::AuthorizationArgs,
     #[command(flatten)]
+    admission: admission::AdmissionArgs,
+    #[command(flatten)]
     limits: limits::LimitArgs,
 }
 
@@ -121,6 +124,9 @@ pub(crate) enum RuntimeArg {
 pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
     let controllers = controllers(&args.controllers)?;
     let authorization = args.authorization.options()?;
+    let disabled_admission_plugins = args.admission.disabled()?;
+    let jwt = args.oidc.jwt()?;
+    let authentication = args.authentication.options(jwt.as_ref())?;
     let data_dir = args.data_dir.resolve()?;
     if args.background && !args.detached {
         return background::start(&data_dir, &args.data_dir.option(), Duration::from_secs(args.wait.into()));
@@ -150,10 +156,11 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
         old_definitions: !args.no_v1beta1_crds,
         controllers,
         nodes,
-        authentication: args.authentication.options()?,
-        jwt: args.oidc.jwt()?,
+        authentication,
+        jwt,
         token_webhook: args.oidc.token_webhook()?,
         authorization,
+        disabled_admission_plugins,
         limits: args.limits.limits(),
         audit: args.audit.options()?,
         ..PlaneOptions::new(&data_dir)

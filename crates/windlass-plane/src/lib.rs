@@ -38,7 +38,9 @@ pub use loops::{LoopOptions, Loops};
 pub use pki::{FRONT_PROXY_CLIENT, FrontProxy, Pki, PkiError, authority_expires};
 pub use plane::{Plane, PlaneError, PlaneOptions, StoreKind};
 pub use windlass_apiserver::{
-    Limits, audit,
+    Limits,
+    admission::DISABLEABLE_PLUGINS,
+    audit,
     authentication::{
         AnonymousOptions, AuthenticationOptions, RequestHeaderOptions, TokenFile, TokenFileError,
         jwt::{self, JwtOptions},

@@ -83,6 +83,8 @@ pub struct PlaneOptions {
     pub token_webhook: Option<WebhookTokenOptions>,
     /// The authorizers of the API server.
     pub authorization: AuthorizationOptions,
+    /// Admission plugins that do not run, by their names in kube-apiserver.
+    pub disabled_admission_plugins: Vec<String>,
     /// The limits of the API server.
     pub limits: Limits,
     /// Which requests are audited, and where their events go; none by default.
@@ -109,6 +111,7 @@ impl PlaneOptions {
             jwt: None,
             token_webhook: None,
             authorization: AuthorizationOptions::default(),
+            disabled_admission_plugins: Vec::new(),
             limits: Limits::default(),
             audit: None,
             drain: Duration::from_millis(500),
@@ -165,6 +168,8 @@ impl Plane {
             .old_definitions(options.old_definitions)
             .authentication(authentication)
             .service_accounts(provides_accounts(&options.controllers))
+            .disable_admission_plugins(options.disabled_admission_plugins)
+            .external_address(url.trim_start_matches("https://"))
             .token_key(key)
             .authorization(options.authorization)
             .limits(options.limits);

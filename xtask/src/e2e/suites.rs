@@ -36,6 +36,7 @@ pub(super) const SUITES: &[Suite] = &[
     Suite { name: "javascript", prepare: javascript },
     Suite { name: "go", prepare: go },
     Suite { name: "go-operator", prepare: go_operator },
+    Suite { name: "controller-runtime", prepare: controller_runtime },
     Suite { name: "kopf", prepare: kopf },
     Suite { name: "sdk", prepare: sdk },
     Suite { name: "examples-go", prepare: examples::go },
@@ -171,6 +172,22 @@ fn go_operator(_: &Path, _: &Path) -> anyhow::Result<Command> {
         .args(["test", "-count=1", "./operator"])
         .current_dir(scripts().join("go"))
         .env("WINDLASS", cargo::windlass()?);
+    Ok(command)
+}
+
+/// The tests of the filter with which controller-runtime protects metrics: it asks the server for the user of a token,
+/// and whether the user may read them.
+fn controller_runtime(folder: &Path, _: &Path) -> anyhow::Result<Command> {
+    const FILTERS: &str = "sigs.k8s.io/controller-runtime/pkg/metrics/filters";
+    let folder = folder.join("controller-runtime");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    if !folder.join("go.sum").is_file() {
+        let _ = fs::remove_file(folder.join("go.mod"));
+        must(tool("go", "version")?.args(["mod", "init", "e2e"]).current_dir(&folder))?;
+        must(tool("go", "version")?.args(["get", "-t", &format!("{FILTERS}@v0.24.1")]).current_dir(&folder))?;
+    }
+    let mut command = tool("go", "version")?;
+    command.args(["test", "-count=1", FILTERS]).current_dir(&folder).env("USE_EXISTING_CLUSTER", "true");
     Ok(command)
 }
 

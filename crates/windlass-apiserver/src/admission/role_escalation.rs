@@ -54,7 +54,7 @@ async fn check(write: &Attributes<'_>, object: &Value) -> Result<()> {
     let plural = match kind {
         "ClusterRole" => "clusterroles",
         "Role" => "roles",
-        _ => return Err(missing(MissingRole::UnknownKind(kind.to_owned()))),
+        _ => return Err(missing(write, &MissingRole::UnknownKind(kind.to_owned()))),
     };
     if is_allowed(write, "bind", (field("apiGroup"), plural, name)).await {
         return Ok(());
@@ -62,7 +62,7 @@ async fn check(write: &Attributes<'_>, object: &Value) -> Result<()> {
     if kind == "Role" && write.namespace.is_empty() {
         return Err(ApiError::bad_request("Namespace parameter required."));
     }
-    let rules = server.rbac.rules_of(kind, name, write.namespace).map_err(missing)?;
+    let rules = server.rbac.rules_of(kind, name, write.namespace).map_err(|role| missing(write, &role))?;
     confirm(write, object, &rules)
 }
 
@@ -86,18 +86,20 @@ async fn is_allowed(write: &Attributes<'_>, verb: &str, (group, resource, name):
 /// Checks that the user has all permissions of these rules.
 fn confirm(write: &Attributes<'_>, object: &Value, rules: &[PolicyRule]) -> Result<()> {
     let (owned, unresolved) = write.objects.server.rbac.rules_for(write.user, write.namespace);
-    let missing = uncovered(&owned, rules);
-    if missing.is_empty() {
+    let lacking = uncovered(&owned, rules);
+    if lacking.is_empty() {
         return Ok(());
     }
     let (user, groups) = (quote(&write.user.name), quoted(&write.user.groups));
     let errors = match &unresolved[..] {
         [] => String::new(),
-        unresolved => format!("; resolution errors: [{}]", aggregate(unresolved.iter().map(resolution_error))),
+        unresolved => {
+            format!("; resolution errors: [{}]", aggregate(unresolved.iter().map(|role| missing(write, role).message)))
+        }
     };
     let why = format!(
         "user {user} (groups={groups}) is attempting to grant RBAC permissions not currently held:\n{}{errors}",
-        describe(missing)
+        describe(lacking)
     );
     Err(forbidden(write, object, &why))
 }
@@ -106,17 +108,15 @@ fn forbidden(write: &Attributes<'_>, object: &Value, why: &str) -> ApiError {
     ApiError::forbidden(&write.resource.plural, GROUP, meta::text(object, "name"), why)
 }
 
-/// Returns the error for a role that does not exist, as the API reports it.
-fn missing(role: MissingRole) -> ApiError {
-    match &role {
-        MissingRole::Role(name) => ApiError::not_found("roles", GROUP, name),
-        MissingRole::ClusterRole(name) => ApiError::not_found("clusterroles", GROUP, name),
+/// Returns the error for a role that does not exist, which names the requested resource instead of the role's, as in
+/// kube-apiserver.
+fn missing(write: &Attributes<'_>, role: &MissingRole) -> ApiError {
+    match role {
+        MissingRole::Role(name) | MissingRole::ClusterRole(name) => {
+            ApiError::not_found(&write.resource.plural, GROUP, name)
+        }
         MissingRole::UnknownKind(_) => ApiError::unexpected(role.to_string()),
     }
-}
-
-fn resolution_error(role: &MissingRole) -> String {
-    missing(role.clone()).message
 }
 
 fn is_aggregated(role: &Value) -> bool {

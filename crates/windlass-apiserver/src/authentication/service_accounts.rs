@@ -17,7 +17,7 @@ use crate::{
     meta,
     server::Inner,
     storage::{ResourceCache, Storage, StoredObject},
-    tokens::{Claims, ISSUER, LEGACY_ISSUER, LegacyClaims, Reference},
+    tokens::{Claims, Issuers, LEGACY_ISSUER, LegacyClaims, Reference},
     user::User,
 };
 
@@ -69,7 +69,7 @@ impl Inner {
             Verified::Bound(claims, _) => &claims.aud,
             Verified::Legacy(_) => &[],
         };
-        let audiences = intended(of_token, audiences)?;
+        let audiences = intended(of_token, audiences, &self.authentication.issuers)?;
         let user = match &*verified {
             Verified::Bound(claims, user) => {
                 self.check_bound(claims).await?;
@@ -82,7 +82,7 @@ impl Inner {
 
     /// Returns the claims of a token that this server has signed; `None` if it is a token of another kind.
     fn verified(&self, token: &str) -> Result<Option<Arc<Verified>>, String> {
-        let Some(issued) = Issued::parse(token) else { return Ok(None) };
+        let Some(issued) = Issued::parse(token, &self.authentication.issuers) else { return Ok(None) };
         let key = Key::of(token, &[]);
         let remembered = &self.authentication.service_accounts.verified;
         if let Some(verified) = remembered.get(&key) {
@@ -165,12 +165,14 @@ fn was_deleted(object: &StoredObject, now: i64) -> bool {
 }
 
 /// Returns those of the audiences that a token is for. A token without audiences is for this server.
-fn intended(of_token: &[String], audiences: &[&str]) -> Result<Vec<String>, String> {
-    let own = [ISSUER.to_owned()];
-    let of_token = if of_token.is_empty() { &own[..] } else { of_token };
-    let intended: Vec<String> = of_token.iter().filter(|one| audiences.contains(&one.as_str())).cloned().collect();
+fn intended(of_token: &[String], audiences: &[&str], issuers: &Issuers) -> Result<Vec<String>, String> {
+    let of_token: Vec<&str> = match of_token {
+        [] => issuers.audiences(),
+        of_token => of_token.iter().map(String::as_str).collect(),
+    };
+    let intended: Vec<String> =
+        of_token.iter().filter(|one| audiences.contains(one)).map(|one| (*one).to_owned()).collect();
     if intended.is_empty() {
-        let of_token: Vec<&str> = of_token.iter().map(String::as_str).collect();
         let (of_token, wanted) = (list(&of_token), list(audiences));
         return Err(format!("token audiences {of_token} is invalid for the target audiences {wanted}"));
     }
@@ -193,7 +195,7 @@ struct Issued {
 
 impl Issued {
     /// Returns `None` if the token is not one of a service account of this server.
-    fn parse(token: &str) -> Option<Self> {
+    fn parse(token: &str, issuers: &Issuers) -> Option<Self> {
         #[derive(Deserialize)]
         struct Header {
             #[serde(default)]
@@ -210,8 +212,8 @@ impl Issued {
         }
         let payload: Payload = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()?;
         let legacy = match payload.iss.as_str() {
-            ISSUER => false,
             LEGACY_ISSUER => true,
+            issuer if issuers.knows(issuer) => false,
             _ => return None,
         };
         let header: Header = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(header).ok()?).ok()?;

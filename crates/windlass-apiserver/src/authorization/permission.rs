@@ -1,6 +1,7 @@
 //! The permission that a request needs, in the terms of roles.
 
 use http::{Method, Uri};
+use windlass_schema::selector::FieldSelector;
 
 use crate::{
     query::{Query, unescape_path},
@@ -64,8 +65,11 @@ impl Permission {
     }
 }
 
-/// Returns the name that a field selector selects, which counts like one in the path.
+/// Returns the name that a field selector selects, which counts like one in the path. An invalid selector selects none.
 pub(super) fn selected_name(selector: &str) -> Option<&str> {
+    if selector.is_empty() || FieldSelector::parse(selector).is_err() {
+        return None;
+    }
     selector.split(',').find_map(|term| {
         let (field, name) = term.split_once('=')?;
         let name = name.strip_prefix('=').unwrap_or(name);
@@ -88,6 +92,8 @@ mod tests {
             ("GET", "/apis/apps/v1/deployments?fieldSelector=metadata.name%3Dx&watch=1", "watch apps|deployments|||x"),
             ("GET", "/api/v1/pods?fieldSelector=metadata.name!%3Dx", "list |pods|||"),
             ("GET", "/api/v1/pods?fieldSelector=spec.nodeName=a,metadata.name==x", "list |pods|||x"),
+            ("GET", "/api/v1/pods?fieldSelector=metadata.name%3Da%3Db", "list |pods|||"),
+            ("GET", "/api/v1/pods?fieldSelector=metadata.name%3Da,b", "list |pods|||"),
             ("PATCH", "/apis/apps/v1/namespaces/a/deployments/d/status", "patch apps|deployments|status|a|d"),
             ("DELETE", "/api/v1/namespaces/a/pods", "deletecollection |pods||a|"),
             ("PUT", "/api/v1/namespaces/a/finalize", "update |namespaces|finalize||a"),

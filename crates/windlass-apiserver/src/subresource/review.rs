@@ -8,7 +8,6 @@ use crate::{
     meta,
     options::{FieldValidation, WriteKind, WriteOptions},
     status::{ApiError, Result},
-    tokens::ISSUER,
     user::User,
     write::{decode::decode_body, managed_fields},
 };
@@ -35,7 +34,7 @@ pub(crate) async fn token(call: &Call<'_>) -> Result<Answer> {
     let asked = spec["audiences"].as_array().filter(|audiences| !audiences.is_empty()).cloned();
     let audiences: Vec<&str> = match &asked {
         Some(audiences) => audiences.iter().filter_map(Value::as_str).collect(),
-        None => vec![ISSUER],
+        None => call.server.authentication.issuers.audiences(),
     };
     let status = match call.server.review_token(&token, &audiences).await {
         Ok((user, meant)) => json!({"authenticated": true, "user": info(&user), "audiences": meant}),

@@ -10,9 +10,9 @@ use crate::{
     meta,
     options::{WriteKind, WriteOptions},
     status::{ApiError, Result},
-    tokens::{Bound, Claims, ISSUER, Reference},
+    tokens::{Bound, Claims, Reference},
     webhooks::{Options, Subject, call_webhooks},
-    write::{decode::decode_body, managed_fields},
+    write::{decode::decode_body, managed_fields, preconditions},
 };
 
 const GROUP: &str = "authentication.k8s.io";
@@ -38,18 +38,18 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     if !bound.is_null() {
         request["spec"]["boundObjectRef"] = bound.clone();
     }
+    preconditions::match_namespace(call, &mut request)?;
     managed_fields::track(call, &options, None, &mut request);
     let subject = Subject { operation: Operation::Create, name: call.target.name, options: Options::Write(&options) };
     node_restriction::check(&Attributes::of(call, &subject, call.target.name, None), &request).await?;
     call_webhooks(call, &subject, &mut request).await?;
-    for (field, have) in [("name", call.target.name), ("namespace", call.target.namespace)] {
-        let given = meta::text(&request, field);
-        if !given.is_empty() && given != have {
-            let detail = format!("must match the service account {field} if specified");
-            let error = FieldError::invalid(&Path::new("metadata").child(field), &json!(given), &detail);
-            return Err(ApiError::invalid(KIND, GROUP, call.target.name, &vec![error]));
-        }
+    let given = meta::text(&request, "name");
+    if !given.is_empty() && given != call.target.name {
+        let detail = "must match the service account name if specified";
+        let error = FieldError::invalid(&Path::new("metadata").child("name"), &json!(given), detail);
+        return Err(ApiError::invalid(KIND, GROUP, call.target.name, &vec![error]));
     }
+    let issuers = &call.server.authentication.issuers;
     let account = call.current().await?.ok_or_else(|| call.not_found())?;
     let account = call.endpoint.to_served_value(&account);
     let (given, uid) = (meta::text(&request, "uid").to_owned(), meta::text(&account, "uid").to_owned());
@@ -65,7 +65,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     meta::set(&mut request, "creationTimestamp", meta::format_time(now));
     let spec = &mut request["spec"];
     if spec["audiences"].as_array().is_none_or(Vec::is_empty) {
-        spec["audiences"] = json!([ISSUER]);
+        spec["audiences"] = json!(issuers.audiences());
     }
     let seconds = check_duration(spec)?;
     // The field is present even if it is null.
@@ -76,7 +76,9 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     let audiences: Vec<String> = strings(&spec["audiences"]);
 
     let second = now.as_second();
-    let extended = bound.pod.is_some() && seconds == UNRENEWED && audiences.iter().all(|audience| audience == ISSUER);
+    let own = issuers.audiences();
+    let for_server = audiences.iter().all(|audience| own.contains(&audience.as_str()));
+    let extended = bound.pod.is_some() && seconds == UNRENEWED && for_server;
     if extended {
         bound.warnafter = Some(second + seconds);
     }
@@ -84,7 +86,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
         aud: audiences,
         exp: second + if extended { EXTENDED } else { seconds },
         iat: second,
-        iss: ISSUER.to_owned(),
+        iss: issuers.signing().to_owned(),
         jti: meta::new_uid(),
         nbf: second,
         sub: format!("system:serviceaccount:{}:{}", call.target.namespace, call.target.name),

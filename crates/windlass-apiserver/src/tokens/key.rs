@@ -107,6 +107,11 @@ impl TokenKey {
         format!("{signed}.{signature}")
     }
 
+    /// Returns the keys that verify tokens, by ID.
+    pub(crate) fn public_keys(&self) -> impl Iterator<Item = (&str, &PublicKey)> {
+        self.public.iter().map(|(id, key)| (id.as_str(), key))
+    }
+
     /// Returns whether one of these keys may have signed a token that names this key.
     pub(crate) fn knows(&self, id: &str) -> bool {
         id.is_empty() || self.public.iter().any(|(known, _)| known == id)

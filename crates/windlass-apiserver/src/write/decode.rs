@@ -130,7 +130,8 @@ fn check_kind(call: &Call<'_>, given: (&str, &str), expected: (&str, &str)) -> R
             return Err(wrong_version(given_version, api_version));
         }
         Some(_) => {
-            let package = internal_package(&endpoint.resource.group);
+            // The body of a subresource may be of another group than the resource.
+            let package = internal_package(api_version.split_once('/').map_or("", |(group, _)| group));
             format!("converting ({version}.{given_kind}) to ({package}.{kind}): unknown conversion")
         }
         None => {

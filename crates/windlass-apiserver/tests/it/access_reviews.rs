@@ -180,3 +180,19 @@ async fn users_see_their_own_rules() {
     assert!(status["resourceRules"].as_array().unwrap().len() > 10);
     assert_eq!(status["evaluationError"], "clusterrole.rbac.authorization.k8s.io \"gone\" not found");
 }
+
+#[tokio::test]
+async fn a_resource_that_cannot_be_listed_has_no_path_outside_of_namespaces() {
+    let client = Client::new().await;
+    for path in ["/apis/authorization.k8s.io/v1/localsubjectaccessreviews", "/api/v1/bindings"] {
+        for method in [Method::GET, Method::POST] {
+            let answer = client.ask(method.clone(), path, &[("content-type", "application/json")], "{}").await;
+            let message = "the server could not find the requested resource";
+            assert_eq!((answer.code, answer.message().as_str()), (404, message), "{method} {path}");
+        }
+    }
+    assert_eq!(client.post("/api/v1/pods", &json!({})).await.code, 405);
+    // Nor has a review a path of its own.
+    assert_eq!(client.delete(&format!("{REVIEWS}/x")).await.code, 404);
+    assert_eq!(client.delete(REVIEWS).await.code, 405);
+}

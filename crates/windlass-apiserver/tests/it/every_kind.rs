@@ -10,7 +10,7 @@ const REQUEST: &str =
     "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlJQgotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
 
 /// Returns an object with the fields that its kind requires.
-fn object(resource: &Resource) -> Value {
+pub(crate) fn object(resource: &Resource) -> Value {
     let template = json!({"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let selector = json!({"matchLabels": {"app": "x"}});
     let mut object = match &*resource.kind {

@@ -13,6 +13,7 @@ mod connections;
 mod conversions;
 mod custom_resources;
 mod damaged;
+mod decisions;
 mod definitions;
 mod deletion;
 mod dropped;

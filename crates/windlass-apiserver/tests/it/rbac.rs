@@ -136,9 +136,9 @@ async fn nobody_grants_more_than_they_have() {
     assert_eq!(post(BINDINGS, &binding("less", "Role", "less", "bob")).await, (201, String::new()));
     let refused = no("rolebindings.rbac.authorization.k8s.io \"more\"", &line("\"watch\" \"delete\""));
     assert_eq!(post(BINDINGS, &binding("more", "Role", "more", "bob")).await, refused);
-    let gone = (404, "clusterroles.rbac.authorization.k8s.io \"gone\" not found".to_owned());
+    let gone = (404, "rolebindings.rbac.authorization.k8s.io \"gone\" not found".to_owned());
     assert_eq!(post(BINDINGS, &binding("gone", "ClusterRole", "gone", "bob")).await, gone);
-    let gone = (404, "roles.rbac.authorization.k8s.io \"gone\" not found".to_owned());
+    let gone = (404, "rolebindings.rbac.authorization.k8s.io \"gone\" not found".to_owned());
     assert_eq!(post(BINDINGS, &binding("gone", "Role", "gone", "bob")).await, gone);
     let aggregated = json!({"metadata": {"name": "all"}, "aggregationRule": {"clusterRoleSelectors": [{}]}});
     let refused = "clusterroles.rbac.authorization.k8s.io \"all\" is forbidden: must have cluster-admin privileges to \

@@ -1,7 +1,17 @@
 //! Service accounts of pods, and their tokens.
 
+use std::sync::Arc;
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::Method;
 use serde_json::{Value, json};
+use windlass_apiserver::{
+    Server,
+    authentication::AuthenticationOptions,
+    public_key::{Jwk, PublicKey},
+    tokens::TokenKey,
+};
+use windlass_store::{Store, memory::MemoryStore};
 
 use crate::client::{Answer, Client};
 
@@ -148,4 +158,122 @@ async fn an_invalid_token_request_is_rejected() {
          duration less than 10 minutes"
     );
     assert_eq!(token(&client, "nobody", json!({})).await.code, 404);
+    let path = format!("{ACCOUNTS}/bot/token");
+    let elsewhere = client.post(&path, &json!({"metadata": {"namespace": "other"}})).await;
+    assert_eq!(
+        (elsewhere.code, elsewhere.message().as_str()),
+        (400, "the namespace of the provided object does not match the namespace sent on the request")
+    );
+    assert_eq!(client.post(&path, &json!({"metadata": {"name": "other"}})).await.code, 422);
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "bot"}});
+    assert_eq!(
+        client.post(&path, &account).await.message(),
+        "ServiceAccount in version \"v1\" cannot be handled as a TokenRequest: converting (v1.ServiceAccount) to \
+         (authentication.TokenRequest): unknown conversion"
+    );
+}
+
+#[tokio::test]
+async fn the_first_issuer_signs_and_tokens_of_all_issuers_are_accepted() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let key = TokenKey::generate();
+    let server = async |issuers: &[&str], audiences: &[&str]| {
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let options = AuthenticationOptions {
+            service_account_issuers: texts(issuers),
+            api_audiences: texts(audiences),
+            ..AuthenticationOptions::default()
+        };
+        let key = TokenKey::from_pem(key.to_pem()).unwrap();
+        let builder = Server::builder(store.clone()).authentication(options).token_key(key);
+        Client::of(builder.build().await.unwrap())
+    };
+    let made = async |client: &Client, spec: Value| {
+        token(client, "bot", spec).await.expect(201)["status"]["token"].as_str().unwrap().to_owned()
+    };
+    let claims = |token: &str| -> Value {
+        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap()).unwrap()
+    };
+    let old = server(&["https://old.example.com"], &[]).await;
+    account(&old, json!({"metadata": {"name": "bot"}})).await;
+    let of_old = made(&old, json!({})).await;
+    assert_eq!(claims(&of_old)["iss"], "https://old.example.com");
+    assert_eq!(claims(&of_old)["aud"], json!(["https://old.example.com"]));
+
+    let both = server(&["https://new.example.com", "https://old.example.com"], &[]).await;
+    let of_new = made(&both, json!({})).await;
+    assert_eq!(claims(&of_new)["iss"], "https://new.example.com");
+    assert_eq!(claims(&of_new)["aud"], json!(["https://new.example.com", "https://old.example.com"]));
+    assert_eq!(whoami(&both, &of_old).await.code, 201);
+    assert_eq!(whoami(&both, &of_new).await.code, 201);
+    assert_eq!(whoami(&old, &of_new).await.code, 401);
+
+    let other = server(&["https://new.example.com"], &["api"]).await;
+    assert_eq!(claims(&made(&other, json!({})).await)["aud"], json!(["api"]));
+    assert_eq!(whoami(&other, &of_new).await.code, 401);
+    let meant = made(&other, json!({"audiences": ["api", "vault"]})).await;
+    assert_eq!(whoami(&other, &meant).await.code, 201);
+    assert_eq!(whoami(&other, &made(&other, json!({"audiences": ["vault"]})).await).await.code, 401);
+}
+
+#[tokio::test]
+async fn others_learn_from_the_issuer_how_to_verify_tokens() {
+    let key = TokenKey::generate();
+    let public = TokenKey::from_pem(key.to_pem()).unwrap();
+    let options = AuthenticationOptions {
+        service_account_issuers: vec!["https://issuer.example.com".to_owned()],
+        ..AuthenticationOptions::default()
+    };
+    let builder = Server::builder(Arc::new(MemoryStore::new())).authentication(options).token_key(public);
+    let client = Client::of(builder.external_address("127.0.0.1:6443").build().await.unwrap());
+    let configuration = client.get("/.well-known/openid-configuration").await;
+    assert_eq!(configuration.headers["cache-control"], "public, max-age=3600");
+    assert_eq!(
+        configuration.expect(200),
+        json!({
+            "issuer": "https://issuer.example.com", "jwks_uri": "https://127.0.0.1:6443/openid/v1/jwks",
+            "response_types_supported": ["id_token"], "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["ES256"],
+        })
+    );
+    let keys = client.get("/openid/v1/jwks").await;
+    assert_eq!(keys.headers["content-type"], "application/jwk-set+json");
+    let keys = keys.expect(200)["keys"].clone();
+    let refused = client.ask(Method::GET, "/openid/v1/jwks", &[("accept", "application/json")], "").await;
+    assert_eq!(
+        (refused.code, refused.message().as_str()),
+        (406, "406: Not Acceptable\n\nAvailable representations: application/jwk-set+json")
+    );
+    account(&client, json!({"metadata": {"name": "bot"}})).await;
+    let made = token(&client, "bot", json!({})).await.expect(201)["status"]["token"].as_str().unwrap().to_owned();
+    let (signed, signature) = made.rsplit_once('.').unwrap();
+    let found = PublicKey::from_jwk(&serde_json::from_value::<Jwk>(keys[0].clone()).unwrap()).unwrap();
+    assert!(found.verifies("ES256", signed.as_bytes(), &URL_SAFE_NO_PAD.decode(signature).unwrap()));
+    assert_eq!((&keys[0]["kid"], &keys[0]["use"]), (&json!(found.id()), &json!("sig")));
+    assert_eq!(client.ask(Method::POST, "/openid/v1/jwks", &[], "").await.code, 405);
+    for user in ["system:anonymous", "eve"] {
+        assert_eq!(client.ask_as(user, "/openid/v1/jwks").await.code, 403);
+    }
+}
+
+#[tokio::test]
+async fn an_issuer_that_is_no_url_has_no_documents() {
+    let options = AuthenticationOptions {
+        service_account_issuers: vec!["http://issuer.example.com".to_owned()],
+        ..AuthenticationOptions::default()
+    };
+    let builder = Server::builder(Arc::new(MemoryStore::new())).authentication(options);
+    let client = Client::of(builder.build().await.unwrap());
+    for path in ["/.well-known/openid-configuration", "/openid/v1/jwks"] {
+        assert_eq!(client.get(path).await.code, 404, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn pods_have_no_account_if_the_plugin_is_disabled() {
+    let builder = Server::builder(Arc::new(MemoryStore::new())).service_accounts(true);
+    let builder = builder.disable_admission_plugins(["ServiceAccount".to_owned(), "PodSecurity".to_owned()]);
+    let client = Client::of(builder.build().await.unwrap());
+    let made = client.post(PODS, &pod("p", json!({}))).await.expect(201);
+    assert_eq!((&made["spec"]["serviceAccountName"], &made["spec"]["volumes"]), (&Value::Null, &Value::Null));
 }

@@ -5,18 +5,31 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::{ArgAction, Args};
-use windlass_plane::{AnonymousOptions, AuthenticationOptions, RequestHeaderOptions, TokenFile};
+use windlass_plane::{AnonymousOptions, AuthenticationOptions, JwtOptions, RequestHeaderOptions, TokenFile};
+
+use crate::failure::ErrorWithHint;
+
+/// The message of kube-apiserver for a flag beside a configuration file.
+const TWICE: &str = "anonymous: Forbidden: --anonymous-auth flag cannot be set when anonymous field is configured in \
+                     authentication configuration file";
 
 /// Options for authentication.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Authentication")]
 pub(super) struct AuthenticationArgs {
-    /// Whether requests without credentials are those of system:anonymous, instead of being rejected
-    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
-    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    anonymous_auth: bool,
+    /// Whether requests without credentials are those of system:anonymous, instead of being rejected [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    anonymous_auth: Option<bool>,
+    /// Issuer of service account tokens; may be repeated: the first one issues, and tokens of all are accepted [default:
+    /// https://kubernetes.default.svc.cluster.local]
+    #[arg(long, value_name = "URL")]
+    service_account_issuer: Vec<String>,
+    /// Audiences of the API server, which tokens are for unless they name others [default: the issuers of service account
+    /// tokens]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    api_audiences: Vec<String>,
     /// File of further certificate authorities that issue client certificates, in PEM
     #[arg(long, value_name = "FILE")]
     client_ca_file: Option<PathBuf>,
@@ -48,8 +61,15 @@ pub(super) struct AuthenticationArgs {
 }
 
 impl AuthenticationArgs {
-    /// Reads the files.
-    pub(super) fn options(self) -> anyhow::Result<AuthenticationOptions> {
+    /// Reads the files, and checks that nothing is configured both here and with the issuers of tokens.
+    pub(super) fn options(self, jwt: Option<&JwtOptions>) -> anyhow::Result<AuthenticationOptions> {
+        if self.anonymous_auth.is_some() && jwt.is_some_and(|options| options.configuration.anonymous.is_some()) {
+            bail!(ErrorWithHint {
+                message: TWICE.to_owned(),
+                hint: "remove --anonymous-auth, or the field `anonymous` of the file".into(),
+            });
+        }
+        check_issuers(&self.service_account_issuer)?;
         let token_file = match &self.token_auth_file {
             Some(path) => {
                 Some(TokenFile::parse(&read(path)?).with_context(|| format!("cannot use {}", path.display()))?)
@@ -68,15 +88,80 @@ impl AuthenticationArgs {
             None => None,
         };
         Ok(AuthenticationOptions {
-            anonymous: AnonymousOptions { enabled: self.anonymous_auth, paths: Vec::new() },
+            anonymous: AnonymousOptions { enabled: self.anonymous_auth.unwrap_or(true), paths: Vec::new() },
             client_ca: self.client_ca_file.as_deref().map(read).transpose()?,
             request_header,
             token_file,
             bootstrap_tokens: self.enable_bootstrap_token_auth,
+            service_account_issuers: self.service_account_issuer,
+            api_audiences: self.api_audiences,
         })
     }
 }
 
+/// Rejects issuers in the words of kube-apiserver.
+fn check_issuers(issuers: &[String]) -> anyhow::Result<()> {
+    for (index, issuer) in issuers.iter().enumerate() {
+        if issuer.is_empty() {
+            bail!("service-account-issuer should not be an empty string");
+        }
+        if issuers[..index].contains(issuer) {
+            bail!("service-account-issuer {issuer:?} is already specified");
+        }
+    }
+    Ok(())
+}
+
 fn read(path: &Path) -> anyhow::Result<String> {
     fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use windlass_plane::jwt::configuration::{AnonymousAuthentication, AuthenticationConfiguration};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        authentication: AuthenticationArgs,
+    }
+
+    fn options(flags: &[&str], jwt: Option<&JwtOptions>) -> Result<AuthenticationOptions, String> {
+        let parsed = Command::try_parse_from(["up"].iter().chain(flags)).map_err(|error| error.to_string())?;
+        parsed.authentication.options(jwt).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn anonymous_requests_are_configured_by_a_flag_or_in_the_file() {
+        assert!(options(&[], None).unwrap().anonymous.enabled);
+        assert!(options(&["--anonymous-auth"], None).unwrap().anonymous.enabled);
+        assert!(!options(&["--anonymous-auth=false"], None).unwrap().anonymous.enabled);
+        let jwt = |anonymous| {
+            JwtOptions::new(AuthenticationConfiguration { anonymous, ..AuthenticationConfiguration::default() })
+        };
+        let configured = jwt(Some(AnonymousAuthentication::default()));
+        assert!(options(&[], Some(&configured)).is_ok());
+        assert!(options(&["--anonymous-auth=true"], Some(&jwt(None))).is_ok());
+        for flag in ["--anonymous-auth=true", "--anonymous-auth=false"] {
+            assert_eq!(options(&[flag], Some(&configured)).unwrap_err(), TWICE);
+        }
+    }
+
+    #[test]
+    fn issuers_of_service_account_tokens_are_given_once_each() {
+        let found = options(&["--service-account-issuer=a", "--service-account-issuer=b", "--api-audiences=c,d"], None);
+        let found = found.unwrap();
+        assert_eq!((found.service_account_issuers, found.api_audiences), (strings(["a", "b"]), strings(["c", "d"])));
+        let twice = options(&["--service-account-issuer=a", "--service-account-issuer=a"], None).unwrap_err();
+        assert_eq!(twice, "service-account-issuer \"a\" is already specified");
+        let empty = options(&["--service-account-issuer="], None).unwrap_err();
+        assert_eq!(empty, "service-account-issuer should not be an empty string");
+    }
+
+    fn strings(texts: [&str; 2]) -> Vec<String> {
+        texts.map(str::to_owned).to_vec()
+    }
 }

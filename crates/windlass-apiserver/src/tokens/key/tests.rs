@@ -1,14 +1,14 @@
 use serde_json::Value;
 
 use super::*;
-use crate::tokens::{Bound, Claims, ISSUER};
+use crate::tokens::{Bound, Claims};
 
 fn claims() -> Claims {
     Claims {
         aud: vec!["a".to_owned()],
         exp: 10,
         iat: 1,
-        iss: ISSUER.to_owned(),
+        iss: "https://issuer.example.com".to_owned(),
         jti: "j".to_owned(),
         bound: Bound { namespace: "n".to_owned(), ..Bound::default() },
         nbf: 1,

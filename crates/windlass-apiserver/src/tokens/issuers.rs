@@ -1,0 +1,123 @@
+//! The issuers of service account tokens, the audiences of the server, and the documents from which others learn to
+//! verify the tokens.
+
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use serde_json::{Map, Value, json};
+
+use super::TokenKey;
+use crate::{
+    body::Body,
+    represent,
+    server::Inner,
+    status::{ApiError, Result},
+};
+
+/// The issuer, and the audience of tokens that name none, unless others are configured.
+const DEFAULT: &str = "https://kubernetes.default.svc.cluster.local";
+
+/// The path of the discovery document of OpenID Connect.
+pub(crate) const CONFIGURATION_PATH: &str = "/.well-known/openid-configuration";
+/// The path of the public keys.
+pub(crate) const KEYS_PATH: &str = "/openid/v1/jwks";
+
+/// How long clients may keep the documents.
+const CACHE: HeaderValue = HeaderValue::from_static("public, max-age=3600");
+
+/// Returns one of the two documents.
+pub(crate) fn answer(server: &Inner, path: &str, headers: &HeaderMap) -> Result<Response<Body>> {
+    let configuration = server.authentication.issuers.configuration(&server.token_key, &server.external_address);
+    let configuration = configuration.ok_or_else(ApiError::page_not_found)?;
+    let (media_type, document) = match path {
+        KEYS_PATH => ("application/jwk-set+json", Issuers::keys(&server.token_key)),
+        _ => ("application/json", configuration),
+    };
+    if !accepts(headers, media_type) {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {media_type}");
+        return Err(ApiError::not_acceptable(message).with_details(Map::new()));
+    }
+    let mut response = represent::bytes(StatusCode::OK, media_type, document.to_string().into());
+    response.headers_mut().insert(header::CACHE_CONTROL, CACHE);
+    Ok(response)
+}
+
+/// Returns whether a client accepts a media type, which it must name exactly or not at all.
+fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
+    let Some(accept) = headers.get(header::ACCEPT) else { return true };
+    let ranges = accept.to_str().unwrap_or_default().split(',');
+    ranges
+        .map(|range| range.split(';').next().unwrap_or_default().trim())
+        .any(|range| range == "*/*" || range == media_type)
+}
+
+/// The accepted issuers and audiences of tokens.
+#[derive(Debug, Clone)]
+pub(crate) struct Issuers {
+    names: Vec<String>,
+    audiences: Vec<String>,
+}
+
+impl Issuers {
+    /// Returns the configured issuers and audiences, or the default ones. The issuers are the audiences if there are no
+    /// others.
+    pub(crate) fn new(names: &[String], audiences: &[String]) -> Self {
+        let names = if names.is_empty() { vec![DEFAULT.to_owned()] } else { names.to_vec() };
+        let audiences = if audiences.is_empty() { names.clone() } else { audiences.to_vec() };
+        Self { names, audiences }
+    }
+
+    /// Returns the issuer of new tokens.
+    pub(crate) fn signing(&self) -> &str {
+        self.names.first().map_or(DEFAULT, String::as_str)
+    }
+
+    /// Returns whether tokens of an issuer are those of this server.
+    pub(crate) fn knows(&self, issuer: &str) -> bool {
+        self.names.iter().any(|name| name == issuer)
+    }
+
+    /// Returns the issuers, the one of new tokens first.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.names.iter().map(String::as_str).collect()
+    }
+
+    /// Returns the audiences of this server.
+    pub(crate) fn audiences(&self) -> Vec<&str> {
+        self.audiences.iter().map(String::as_str).collect()
+    }
+
+    /// Returns those of the requested audiences that are audiences of this server.
+    pub(crate) fn own_of(&self, requested: &[&str]) -> Vec<String> {
+        self.audiences.iter().filter(|own| requested.contains(&own.as_str())).cloned().collect()
+    }
+
+    /// Returns the discovery document; `None` if the issuer of new tokens is not a URL that OpenID Connect allows.
+    pub(crate) fn configuration(&self, key: &TokenKey, address: &str) -> Option<Value> {
+        let issuer = self.signing();
+        if !issuer.starts_with("https://") || issuer.contains(['?', '#']) {
+            return None;
+        }
+        let mut algorithms: Vec<&str> = key.public_keys().filter_map(|(_, key)| key.algorithm()).collect();
+        algorithms.sort_unstable();
+        algorithms.dedup();
+        Some(json!({
+            "issuer": issuer, "jwks_uri": format!("https://{address}{KEYS_PATH}"),
+            "response_types_supported": ["id_token"], "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": algorithms,
+        }))
+    }
+
+    /// Returns the keys that verify tokens.
+    pub(crate) fn keys(key: &TokenKey) -> Value {
+        let keys: Vec<Value> = key
+            .public_keys()
+            .filter_map(|(id, key)| {
+                let mut jwk = key.to_jwk();
+                jwk["use"] = "sig".into();
+                jwk["kid"] = id.into();
+                jwk["alg"] = key.algorithm()?.into();
+                Some(jwk)
+            })
+            .collect();
+        json!({ "keys": keys })
+    }
+}

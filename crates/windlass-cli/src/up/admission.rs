@@ -1,0 +1,177 @@
+//! Which admission plugins run.
+
+use anyhow::bail;
+use clap::Args;
+use windlass_plane::DISABLEABLE_PLUGINS;
+
+use crate::failure::ErrorWithHint;
+
+/// All plugins of Kubernetes 1.36.
+const KNOWN: [&str; 41] = [
+    "AlwaysAdmit",
+    "AlwaysDeny",
+    "AlwaysPullImages",
+    "CertificateApproval",
+    "CertificateSigning",
+    "CertificateSubjectRestriction",
+    "ClusterTrustBundleAttest",
+    "DefaultIngressClass",
+    "DefaultStorageClass",
+    "DefaultTolerationSeconds",
+    "DenyServiceExternalIPs",
+    "EventRateLimit",
+    "ExtendedResourceToleration",
+    "ImagePolicyWebhook",
+    "JobValidation",
+    "LimitPodHardAntiAffinityTopology",
+    "LimitRanger",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionWebhook",
+    "NamespaceAutoProvision",
+    "NamespaceExists",
+    "NamespaceLifecycle",
+    "NodeDeclaredFeatureValidator",
+    "NodeRestriction",
+    "OwnerReferencesPermissionEnforcement",
+    "PersistentVolumeClaimResize",
+    "PodGroupProtection",
+    "PodGroupWorkloadExists",
+    "PodNodeSelector",
+    "PodResizeValidator",
+    "PodSecurity",
+    "PodTolerationRestriction",
+    "PodTopologyLabels",
+    "Priority",
+    "ResourceQuota",
+    "RuntimeClass",
+    "ServiceAccount",
+    "StorageObjectInUseProtection",
+    "TaintNodesByCondition",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
+];
+
+/// Plugins that always run.
+const ALWAYS_ON: [&str; 8] = [
+    "CertificateApproval",
+    "CertificateSigning",
+    "DefaultTolerationSeconds",
+    "MutatingAdmissionWebhook",
+    "Priority",
+    "ResourceQuota",
+    "TaintNodesByCondition",
+    "ValidatingAdmissionWebhook",
+];
+
+/// Plugins that kube-apiserver runs only if they are enabled. NodeRestriction always runs here unless it is disabled.
+const OFF: [&str; 13] = [
+    "AlwaysAdmit",
+    "AlwaysDeny",
+    "AlwaysPullImages",
+    "DenyServiceExternalIPs",
+    "EventRateLimit",
+    "ExtendedResourceToleration",
+    "ImagePolicyWebhook",
+    "LimitPodHardAntiAffinityTopology",
+    "NamespaceAutoProvision",
+    "NamespaceExists",
+    "OwnerReferencesPermissionEnforcement",
+    "PodNodeSelector",
+    "PodTolerationRestriction",
+];
+
+/// Options for admission.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Admission")]
+pub(super) struct AdmissionArgs {
+    /// Admission plugins to enable in addition to the default ones
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    enable_admission_plugins: Vec<String>,
+    /// Admission plugins to disable, although they are enabled by default
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    disable_admission_plugins: Vec<String>,
+}
+
+impl AdmissionArgs {
+    /// Returns the plugins to disable.
+    pub(super) fn disabled(self) -> anyhow::Result<Vec<String>> {
+        let Self { enable_admission_plugins: enabled, disable_admission_plugins: disabled } = self;
+        for (flag, names) in [("enable-admission-plugins", &enabled), ("disable-admission-plugins", &disabled)] {
+            if let Some(unknown) = names.iter().find(|name| !KNOWN.contains(&name.as_str())) {
+                bail!(ErrorWithHint {
+                    message: format!("{flag} plugin {unknown:?} is unknown"),
+                    hint: "see https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/".into(),
+                });
+            }
+        }
+        let mut both: Vec<&str> = enabled.iter().filter(|name| disabled.contains(name)).map(String::as_str).collect();
+        both.sort_unstable();
+        both.dedup();
+        if !both.is_empty() {
+            bail!("[{}] in enable-admission-plugins and disable-admission-plugins overlapped", both.join(" "));
+        }
+        if let Some(name) = enabled.iter().find(|name| OFF.contains(&name.as_str())) {
+            bail!(ErrorWithHint {
+                message: format!("cannot enable the admission plugin {name}: Windlass does not have it"),
+                hint: "remove it from --enable-admission-plugins".into(),
+            });
+        }
+        if let Some(name) = disabled.iter().find(|name| ALWAYS_ON.contains(&name.as_str())) {
+            bail!(ErrorWithHint {
+                message: format!("cannot disable the admission plugin {name}"),
+                hint: format!("these can be disabled: {}", DISABLEABLE_PLUGINS.join(", ")).into(),
+            });
+        }
+        Ok(disabled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        admission: AdmissionArgs,
+    }
+
+    fn disabled(flags: &[&str]) -> Result<Vec<String>, String> {
+        let parsed = Command::try_parse_from(["up"].iter().chain(flags)).map_err(|error| error.to_string())?;
+        parsed.admission.disabled().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn plugins_are_disabled_by_name() {
+        assert_eq!(disabled(&[]).unwrap(), Vec::<String>::new());
+        let found = disabled(&["--disable-admission-plugins=ServiceAccount,PodSecurity"]).unwrap();
+        assert_eq!(found, ["ServiceAccount", "PodSecurity"]);
+        assert!(disabled(&["--enable-admission-plugins=NodeRestriction,LimitRanger"]).unwrap().is_empty());
+        for name in DISABLEABLE_PLUGINS {
+            assert_eq!(disabled(&["--disable-admission-plugins", name]).unwrap(), [name]);
+        }
+    }
+
+    #[test]
+    fn wrong_names_are_rejected_as_kube_apiserver_does() {
+        for (flags, why) in [
+            (&["--enable-admission-plugins=Foo"][..], "enable-admission-plugins plugin \"Foo\" is unknown"),
+            (&["--disable-admission-plugins=foo"], "disable-admission-plugins plugin \"foo\" is unknown"),
+            (
+                &[
+                    "--disable-admission-plugins=LimitRanger,Priority",
+                    "--enable-admission-plugins=Priority,LimitRanger",
+                ],
+                "[LimitRanger Priority] in enable-admission-plugins and disable-admission-plugins overlapped",
+            ),
+        ] {
+            assert_eq!(disabled(flags).unwrap_err(), why);
+        }
+        let missing = disabled(&["--enable-admission-plugins=AlwaysPullImages"]).unwrap_err();
+        assert!(missing.starts_with("cannot enable the admission plugin AlwaysPullImages"), "{missing}");
+        let needed = disabled(&["--disable-admission-plugins=ResourceQuota"]).unwrap_err();
+        assert!(needed.starts_with("cannot disable the admission plugin ResourceQuota"), "{needed}");
+    }
+}
