@@ -33,7 +33,18 @@ fn check(operator: Operator, expected: Expect) {
 #[test]
 fn the_wiring_implies_permissions() {
     let controller = controller().owns::<Service>().watches::<Pod>(|pod, _| vec![ObjectKey::of(pod)]);
-    check(Operator::new("test").controller(controller), expect![[]]);
+    check(
+        Operator::new("test").controller(controller),
+        expect![[r#"
+            *  pods: get,list,watch
+            *  services: create,delete,get,list,patch,update,watch
+            * apps deployments: get,list,patch,update,watch
+            * apps deployments/finalizers: update
+            * apps deployments/status: get,patch,update
+            * events.k8s.io events: create,patch
+            system coordination.k8s.io leases: create,get,update
+        "#]],
+    );
 }
 
 #[test]
@@ -45,7 +56,21 @@ fn other_writes_are_declared() {
         .deletes::<Deployment>()
         .reads::<Secret>()
         .permission(Permission::new("", "pods/eviction", ["create"]));
-    check(Operator::new("test").controller(controller), expect![[]]);
+    check(
+        Operator::new("test").controller(controller),
+        expect![[r#"
+            *  configmaps: create,patch
+            *  nodes: get,patch,update
+            *  pods/eviction: create
+            *  secrets: get,list
+            * apps deployments: delete,get,list,patch,update,watch
+            * apps deployments/finalizers: update
+            * apps deployments/status: get,patch,update
+            * batch jobs: create
+            * events.k8s.io events: create,patch
+            system coordination.k8s.io leases: create,get,update
+        "#]],
+    );
 }
 
 #[test]
@@ -54,7 +79,23 @@ fn declared_permissions_are_limited_to_the_watched_namespaces() {
         .creates::<Job>()
         .reads::<Node>()
         .permission(Permission::new("", "secrets", ["get"]).in_namespace("other"));
-    check(Operator::new("test").controller(controller).namespaces(["a", "b"]), expect![[]]);
+    check(
+        Operator::new("test").controller(controller).namespaces(["a", "b"]),
+        expect![[r#"
+            *  nodes: get,list
+            * events.k8s.io events: create,patch
+            a apps deployments: get,list,patch,update,watch
+            a apps deployments/finalizers: update
+            a apps deployments/status: get,patch,update
+            a batch jobs: create
+            b apps deployments: get,list,patch,update,watch
+            b apps deployments/finalizers: update
+            b apps deployments/status: get,patch,update
+            b batch jobs: create
+            other  secrets: get
+            system coordination.k8s.io leases: create,get,update
+        "#]],
+    );
 }
 
 #[test]
