@@ -13,6 +13,7 @@ use std::sync::Arc;
 use kube::Client;
 
 use crate::{
+    access::Denials,
     cache::{Caches, Informer},
     events::Recorder,
     key::ObjectKey,
@@ -61,6 +62,10 @@ pub(crate) struct SharedHandles {
     pub(crate) shard: Shard,
     /// The field manager of the operator, `foo-operator`. Each controller appends its own name: `foo-operator/foo`.
     pub(crate) field_manager: Arc<str>,
+    /// The controller; `None` outside of controllers.
+    pub(crate) controller: Option<Arc<str>>,
+    /// Requests that no role allows.
+    pub(crate) denials: Denials,
 }
 
 impl SharedHandles {

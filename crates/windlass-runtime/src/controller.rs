@@ -55,6 +55,7 @@ mod finalizing;
 mod handler;
 mod metrics;
 mod owners;
+mod permissions;
 mod reconciler;
 mod run;
 mod source;
@@ -64,6 +65,7 @@ mod worker;
 
 use filter::AnyFilter;
 use finalizing::Finalizer;
+use permissions::DeclaredPermissions;
 use reconciler::{AnyReconciler, OnDeleted};
 use run::Prepared;
 use source::AnySource;
@@ -121,6 +123,7 @@ pub(crate) struct AnyController {
     client: Option<Client>,
     field_manager: Option<Arc<str>>,
     reporter: Option<Arc<str>>,
+    declared: DeclaredPermissions,
     needs_leader: bool,
     prepared: Option<Prepared>,
 }
@@ -166,14 +169,16 @@ impl<K: Object> Controller<K> {
     }
 
     /// Declares that the controller creates objects of this kind: an event of one triggers a reconcile of its
-    /// controlling owner. Owners are matched by group and kind, regardless of version.
+    /// controlling owner. Owners are matched by group and kind, regardless of version. The generated role allows to
+    /// create, change and delete them.
     #[must_use]
     pub fn owns<W: Object<DynamicType: Default>>(self) -> Self {
         self.source(Watch::<W>::new().owned())
     }
 
     /// Watches a kind that affects the objects whose keys the function returns. The function is called with the states
-    /// before and after an event. It must be quick, and can read the controller's caches.
+    /// before and after an event. It must be quick, and can read the controller's caches. The generated role allows to
+    /// read the objects; see [`creates`](Self::creates) and [`deletes`](Self::deletes) for more.
     #[must_use]
     pub fn watches<W: Object<DynamicType: Default>>(
         self,
@@ -310,6 +315,7 @@ impl AnyController {
             client: None,
             field_manager: None,
             reporter: None,
+            declared: DeclaredPermissions::default(),
             needs_leader: true,
             prepared: None,
         }

@@ -18,9 +18,11 @@
 //! | [`webhook`] | defaulting, validation and conversion webhooks |
 //! | [`operator`] | all of the above in one process |
 //! | [`manifests`] | CRDs, RBAC, Deployment and webhook configurations of an operator |
+//! | [`access`] | requests that no role allows, and the permissions that would allow them |
 //! | [`metrics`] | Prometheus metrics under controller-runtime's names |
 //! | [`shutdown`], [`error`] | graceful shutdown; errors of reconcilers |
 
+pub mod access;
 mod any_object;
 pub mod cache;
 pub mod client;

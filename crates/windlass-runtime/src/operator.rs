@@ -233,7 +233,8 @@ impl Operator {
         self
     }
 
-    /// Adds a permission to the manifests that cannot be derived from the controllers' watches.
+    /// Adds a permission to the manifests that follows from no controller, for example because a task needs it. What a
+    /// controller needs is better declared there: [`Controller::creates`], [`Controller::permission`].
     #[must_use]
     pub fn permission(mut self, permission: Permission) -> Self {
         self.permissions.push(permission);

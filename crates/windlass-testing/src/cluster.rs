@@ -7,9 +7,12 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::Either;
 use k8s_openapi::{
-    ClusterResourceScope, NamespaceResourceScope, api::core::v1::Namespace,
+    ClusterResourceScope, NamespaceResourceScope,
+    api::{
+        core::v1::Namespace,
+        rbac::v1::{ClusterRole, ClusterRoleBinding},
+    },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
@@ -19,26 +22,24 @@ use kube::{
     core::Request,
 };
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::{sync::watch, task::JoinHandle};
+use tokio::sync::watch;
 use windlass_apiserver::Server;
-use windlass_runtime::{
-    operator::{Operator, OperatorError, Options},
-    shutdown::Shutdown,
-};
 use windlass_store::MemoryStore;
 
 use crate::{
-    history::{self, ObjectHistory},
-    recording::recorded,
-    webhooks,
+    account,
+    denials::DenialCheck,
+    history::{self, Change, ObjectHistory},
 };
 
 /// How long a test waits for anything before it fails.
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 /// How long to wait at the end of a test for a response to a cleanup request.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(5);
+/// Label of cluster-scoped objects that are created for a test on a cluster, with its namespace.
+pub(crate) const TEST_LABEL: &str = "windlass.dev/test";
 /// Interval at which expectations are checked.
-const POLL_INTERVAL: Duration = Duration::from_millis(5);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// An API server, with a namespace for one test.
 ///
@@ -52,9 +53,11 @@ pub struct TestCluster {
     /// Resource version at the start of the test.
     began: String,
     /// Kubeconfig of the cluster, if the server is one.
-    kubeconfig: Option<PathBuf>,
+    pub(crate) kubeconfig: Option<PathBuf>,
     /// Whether the webhooks of each started operator are served.
-    webhooks: Mutex<Vec<watch::Receiver<bool>>>,
+    pub(crate) webhooks: Mutex<Vec<watch::Receiver<bool>>>,
+    /// Denied requests of each started operator.
+    pub(crate) denials: Mutex<Vec<DenialCheck>>,
 }
 
 impl TestCluster {
@@ -75,8 +78,15 @@ impl TestCluster {
         };
         let before = Api::<Namespace>::all(client.clone()).list_metadata(&ListParams::default().limit(1)).await;
         let began = before.expect("listing namespaces must succeed").metadata.resource_version.unwrap_or_default();
-        let cluster =
-            Self { client, namespace: Self::unique("test"), server, began, kubeconfig, webhooks: Mutex::default() };
+        let cluster = Self {
+            client,
+            namespace: Self::unique("test"),
+            server,
+            began,
+            kubeconfig,
+            webhooks: Mutex::default(),
+            denials: Mutex::default(),
+        };
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(cluster.namespace.clone());
         let created = Api::all(cluster.client()).create(&PostParams::default(), &namespace).await;
@@ -97,6 +107,13 @@ impl TestCluster {
     /// Returns the namespace of the test.
     pub fn namespace(&self) -> &str {
         &self.namespace
+    }
+
+    /// Fails the test if a request of an operator was denied.
+    pub(crate) fn check_denials(&self) {
+        // Not while the lock is held, because this may panic.
+        let denials = self.denials.lock().expect("no holder of the lock panics").clone();
+        denials.iter().for_each(DenialCheck::check);
     }
 
     /// Returns an API for a kind in the test's namespace.
@@ -166,70 +183,45 @@ impl TestCluster {
         })
         .await;
     }
+}
 
-    /// Runs an operator against the server until it is stopped or dropped. Watches of all namespaces are restricted to the
-    /// test's namespace, because operators of other tests may run on the same cluster.
-    ///
-    /// The embedded server calls the operator's webhooks as soon as [`RunningOperator::webhooks_served`] returns: the
-    /// webhook configurations, the Service and CRDs with their conversion are created from the operator's manifests, in
-    /// the namespace `<operator>-system`. On a cluster they are not, because it could not reach the test.
-    pub fn run(&self, operator: Operator) -> RunningOperator {
-        let shutdown = Shutdown::new();
-        let mut options = Options { namespaces: vec![self.namespace.clone()], ..Options::default() };
-        // Other tests serve webhooks at the same time.
-        options.webhooks.port = 0;
-        options.webhooks.namespace = self.namespace.clone();
-        let mut manifests = operator.manifests(&self.namespace, "");
-        let own = format!("{}-system", manifests.name);
-        let recorded = recorded(self.client(), &self.namespace, &own);
-        if self.server.is_none() || manifests.webhooks.is_empty() {
-            let running = tokio::spawn(operator.run_with(recorded, options, shutdown.clone()));
-            return RunningOperator { shutdown, running: Some(running), served: None };
+/// Prints the history of all objects if the test fails, and deletes what the test has created if the server is a cluster.
+/// Waits only for the response. Fails only if an operator lacks permissions.
+impl Drop for TestCluster {
+    fn drop(&mut self) {
+        let denials = std::mem::take(&mut *self.denials.lock().expect("no holder of the lock panics"));
+        if std::thread::panicking() || denials.iter().any(DenialCheck::is_pending) {
+            self.print_history();
         }
-        let (serving, served) = watch::channel(false);
-        let state = operator.state().clone();
-        // In its own namespace, like a deployed operator.
-        options.webhooks.namespace.clone_from(&own);
-        manifests.namespace = own;
-        self.webhooks.lock().expect("no holder of the lock panics").push(served.clone());
-        let (client, end) = (self.client(), shutdown.clone());
-        let running = tokio::spawn(async move {
-            webhooks::configure(client.clone(), manifests.clone()).await;
-            let connecting = webhooks::connect(client, manifests, state, serving);
-            let running = operator.run_with(recorded, options, end);
-            let (running, connecting) = (std::pin::pin!(running), std::pin::pin!(connecting));
-            match futures_util::future::select(running, connecting).await {
-                Either::Left((outcome, _)) => outcome,
-                Either::Right(((), running)) => running.await,
-            }
-        });
-        RunningOperator { shutdown, running: Some(running), served: Some(served) }
+        self.clean_up();
+        denials.iter().for_each(DenialCheck::check);
     }
 }
 
-/// Prints the history of all objects if the test fails, and deletes the namespace if the server is a cluster. Waits only
-/// for the response, and never fails.
-impl Drop for TestCluster {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.print_history();
-        }
+impl TestCluster {
+    /// Deletes what the test has created, if the server is a cluster.
+    fn clean_up(&mut self) {
         let Some(kubeconfig) = self.kubeconfig.take() else { return };
         let namespace = std::mem::take(&mut self.namespace);
         // On a separate thread with its own client: the test's runtime may be about to end, and this must not wait for it.
         let deletion = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime must start").block_on(async {
-                let namespaces: Api<Namespace> = Api::all(connect(&kubeconfig).await);
+                let client = connect(&kubeconfig).await;
                 let params = DeleteParams::background();
-                let _ = tokio::time::timeout(CLEANUP_TIMEOUT, namespaces.delete(&namespace, &params)).await;
+                let deletions = async {
+                    let _ = Api::<Namespace>::all(client.clone()).delete(&namespace, &params).await;
+                    // Those of operators that ran in the test.
+                    let ours = ListParams::default().labels(&format!("{TEST_LABEL}={namespace}"));
+                    let _ = Api::<ClusterRoleBinding>::all(client.clone()).delete_collection(&params, &ours).await;
+                    let _ = Api::<ClusterRole>::all(client).delete_collection(&params, &ours).await;
+                };
+                let _ = tokio::time::timeout(CLEANUP_TIMEOUT, deletions).await;
             });
         });
         let _ = deletion.join();
     }
-}
 
-impl TestCluster {
     /// Returns the history of all objects since the test began, as text: how each was created, and every change to it.
     /// A failing test prints it.
     pub async fn history(&self) -> String {
@@ -242,6 +234,10 @@ impl TestCluster {
             _ if self.server.is_none() => history.namespace.as_ref() == Some(&self.namespace),
             Some(namespace) => !namespace.starts_with("kube-"),
             None => true,
+        });
+        histories.retain(|history| match history.changes.first() {
+            Some((_, Change::State(state))) => !account::is_access(&history.kind, state),
+            _ => true,
         });
         histories
     }
@@ -272,45 +268,6 @@ async fn connect(kubeconfig: &Path) -> Client {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("the kubeconfig must be readable");
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
     Client::try_from(config.expect("the kubeconfig must be valid")).expect("creating a client must succeed")
-}
-
-/// A running operator. Aborted when dropped.
-pub struct RunningOperator {
-    shutdown: Shutdown,
-    running: Option<JoinHandle<Result<(), OperatorError>>>,
-    /// Whether the webhooks are served; `None` if the operator has none.
-    served: Option<watch::Receiver<bool>>,
-}
-
-impl RunningOperator {
-    /// Waits until the API server can call the operator's webhooks. Until then, writes that they match are rejected.
-    ///
-    /// # Panics
-    ///
-    /// If the operator ends before that.
-    pub async fn webhooks_served(&self) {
-        if let Some(served) = &self.served {
-            let mut served = served.clone();
-            let served = tokio::time::timeout(TIMEOUT, served.wait_for(|served| *served)).await;
-            served.expect("webhooks must be served in time").expect("the operator must run");
-        }
-    }
-
-    /// Shuts the operator down gracefully, and returns its result.
-    pub async fn stop(mut self) -> Result<(), OperatorError> {
-        self.shutdown.drain();
-        let running = self.running.take().expect("an operator must be stopped once");
-        running.await.expect("an operator must not panic")
-    }
-}
-
-impl Drop for RunningOperator {
-    fn drop(&mut self) {
-        self.shutdown.abort();
-        if let Some(running) = &self.running {
-            running.abort();
-        }
-    }
 }
 
 /// Waits until `holds` returns a value, and returns it.

@@ -107,6 +107,8 @@ where
     }
 
     async fn get(&self) -> Option<K> {
+        // What is expected may never happen.
+        self.cluster.check_denials();
         match self.api.get_opt(&self.name).await {
             Ok(object) => object,
             Err(error) => panic!("failed to get {} {}: {error}", self.kind, self.name),

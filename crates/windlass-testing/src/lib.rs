@@ -17,14 +17,19 @@
 //!
 //! The same tests run against a cluster if `WINDLASS_TEST_KUBECONFIG` names its kubeconfig.
 
+mod account;
 mod cluster;
+mod denials;
 mod expect;
 pub mod fixtures;
 mod history;
 mod plane;
 mod recording;
+mod running;
 mod webhooks;
 
-pub use cluster::{RunningOperator, TestCluster, eventually};
+pub use cluster::{TestCluster, eventually};
 pub use expect::Expectation;
 pub use plane::{TestPlane, TestPlaneBuilder};
+pub use running::RunningOperator;
+pub use windlass_runtime::access::Denial;

@@ -2,8 +2,10 @@
 
 use std::{
     env,
+    ffi::OsString,
     fs::{File, OpenOptions},
     io::Write as _,
+    path::Path,
     sync::Arc,
 };
 
@@ -20,10 +22,22 @@ const RECORD_REQUESTS: &str = "WINDLASS_RECORD_REQUESTS";
 /// The recording names the test's namespace, which stands for any namespace that a deployed operator watches, and the
 /// operator's own.
 pub(crate) fn recorded(client: Client, namespace: &str, own: &str) -> Client {
-    let Some(path) = env::var_os(RECORD_REQUESTS).filter(|path| !path.is_empty()) else { return client };
+    let Some(path) = path() else { return client };
     let file = OpenOptions::new().append(true).create(true).open(&path);
-    let file = file.unwrap_or_else(|error| panic!("failed to open {} for recording requests: {error}", path.display()));
+    let file = file.unwrap_or_else(|error| {
+        panic!("failed to open {} for recording requests: {error}", Path::new(&path).display())
+    });
     into(client, namespace, own, file)
+}
+
+/// Returns whether requests are recorded. Operators then run as administrators: a request that is denied today would not
+/// be followed by those that depend on it.
+pub(crate) fn is_recording() -> bool {
+    path().is_some()
+}
+
+fn path() -> Option<OsString> {
+    env::var_os(RECORD_REQUESTS).filter(|path| !path.is_empty())
 }
 
 fn into(client: Client, namespace: &str, own: &str, file: File) -> Client {

@@ -10,10 +10,12 @@ use kube::{
 use serde_json::json;
 use tokio::sync::watch;
 use windlass_runtime::{
-    manifests::{Manifest, OperatorManifests, Part},
+    manifests::{OperatorManifests, Part},
     operator::DebugState,
     webhook::Endpoint,
 };
+
+use crate::account::apply;
 
 /// Interval at which the operator's state is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -32,12 +34,6 @@ pub(crate) async fn configure(client: Client, manifests: OperatorManifests) {
     for manifest in all {
         apply(&client, &manifests.name, &manifest).await;
     }
-}
-
-async fn apply(client: &Client, manager: &str, manifest: &Manifest) {
-    let params = PatchParams::apply(manager).force();
-    let applied = manifest.api(client.clone()).patch(manifest.name(), &params, &Patch::Apply(&manifest.object)).await;
-    applied.unwrap_or_else(|error| panic!("failed to apply {}: {error}", manifest.name()));
 }
 
 /// Points the webhook Service to the operator's port, once the webhooks are served.

@@ -77,6 +77,7 @@
 //! | [`lease`] | leader election and sharding |
 //! | [`webhook`] | defaulting, validation and conversion webhooks |
 //! | [`manifests`] | CRDs, RBAC, Deployment and webhook configurations of an operator |
+//! | [`access`] | requests that no role allows, and the permissions that would allow them |
 //! | [`metrics`] | Prometheus metrics under controller-runtime's names |
 //! | [`client`] | connection to the API server |
 //! | [`key`], [`object`], [`scope`] | object names, the bound for watchable types, and what to watch of a kind |
@@ -93,7 +94,8 @@ pub use serde_json;
 pub use windlass_clock as clock;
 pub use windlass_macros::Conditions;
 pub use windlass_runtime::{
-    Error, Result, cache, client, context, controller, error, events, key, lease, manifests, metrics, object, objects,
+    Error, Result, access, cache, client, context, controller, error, events, key, lease, manifests, metrics, object,
+    objects,
     objects::{conditions::Conditions, schema},
     operator, queue, scope, shutdown, watch, webhook,
 };
@@ -107,6 +109,7 @@ pub mod prelude {
         context::{Context, Desired},
         controller::{Action, Controller, Reconciler, Trigger, Watch, filter},
         key::ObjectKey,
+        manifests::Permission,
         objects::conditions::{Conditions, ready},
         operator::Operator,
         scope::Scope,

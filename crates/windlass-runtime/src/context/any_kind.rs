@@ -160,7 +160,7 @@ impl<'a> AnyKind<'a> {
     }
 
     pub(super) fn target(&self, verb: Verb, key: &ObjectKey) -> Target {
-        Target { verb, kind: self.kind_info.kind(), key: key.clone() }
+        Target { verb, kind: self.kind_info.kind(), key: key.clone(), is_typed: !self.kind_info.is_open() }
     }
 
     /// Returns the requests for an object, within its namespace if the kind is namespaced.

@@ -6,6 +6,7 @@ use kube::Client;
 
 use super::{Context, SharedHandles, WatchedKinds};
 use crate::{
+    access::Denials,
     cache::Caches,
     events::Recorder,
     lease::{Leadership, Shard},
@@ -37,6 +38,8 @@ impl ContextBuilder {
             leadership: Leadership::always(),
             shard: Shard::whole(),
             field_manager: "windlass".into(),
+            controller: None,
+            denials: Denials::default(),
             client,
         };
         Self { handles, watched_kinds: WatchedKinds::new() }

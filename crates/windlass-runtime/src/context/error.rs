@@ -279,6 +279,8 @@ pub(crate) struct Target {
     pub(crate) verb: Verb,
     pub(crate) kind: String,
     pub(crate) key: ObjectKey,
+    /// Whether the kind is the name of a Rust type.
+    pub(crate) is_typed: bool,
 }
 
 impl Target {
@@ -299,7 +301,7 @@ impl Target {
     }
 
     pub(crate) fn failed(self, error: kube::Error) -> ContextError {
-        let Self { verb, kind, key } = self;
+        let Self { verb, kind, key, .. } = self;
         match error {
             kube::Error::Api(source) if is_conflict(&source) => ContextError::Conflict { verb, kind, key, source },
             kube::Error::Api(source) => ContextError::Rejected { verb, kind, key, source },

@@ -140,10 +140,11 @@ impl AnyKind<'_> {
     ) -> Result<(Target, String), ContextError> {
         let key = ObjectKey::namespaced(namespace.unwrap_or_default(), "");
         let target = self.target(Verb::List, &key);
-        let request = built(&target, Request::new(self.kind_info.url_path(namespace)).list(params))?;
+        let mut request = built(&target, Request::new(self.kind_info.url_path(namespace)).list(params))?;
+        request.extensions_mut().insert(self.context.origin(&target));
         match self.context.handles.client.request_text(request).await {
             Ok(text) => Ok((target, text)),
-            Err(error) => Err(target.failed(error)),
+            Err(error) => Err(self.context.failed(target, error)),
         }
     }
 
@@ -174,11 +175,12 @@ impl AnyKind<'_> {
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<Option<String>, ContextError> {
         let target = self.target(Verb::Get, key);
-        let request = built(&target, request)?;
+        let mut request = built(&target, request)?;
+        request.extensions_mut().insert(self.context.origin(&target));
         match self.context.handles.client.request_text(request).await {
             Ok(text) => Ok(Some(text)),
             Err(kube::Error::Api(status)) if is_not_found(&status) => Ok(None),
-            Err(error) => Err(target.failed(error)),
+            Err(error) => Err(self.context.failed(target, error)),
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::{Context, ContextError, error::Target};
-use crate::{client::SendCondition, key::ObjectKey, lease::NotLeading};
+use crate::{access::Origin, client::SendCondition, key::ObjectKey, lease::NotLeading};
 
 /// The writes of a controller that are in flight. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -79,6 +79,20 @@ impl Context {
         }
     }
 
+    /// Returns the sender of a request.
+    pub(super) fn origin(&self, target: &Target) -> Origin {
+        let operation = target.is_typed.then(|| (target.verb, target.kind.clone()));
+        Origin { controller: self.handles.controller.clone(), operation }
+    }
+
+    /// Returns the error of a request, and logs the missing permission if that is the cause.
+    pub(super) fn failed(&self, target: Target, error: kube::Error) -> ContextError {
+        if let kube::Error::Api(status) = &error {
+            self.handles.denials.report(status, || self.origin(&target));
+        }
+        target.failed(error)
+    }
+
     /// Sends a write if that is allowed. There is no await between the check and the request; a request that has to
     /// wait before it is sent (again) is dropped when it may no longer be sent.
     pub(super) async fn send(
@@ -92,6 +106,7 @@ impl Context {
             (self.handles.leadership.clone(), self.handles.shard.clone(), self.primary.clone());
         let may_write = move || leadership.leads() && primary.as_ref().is_none_or(|primary| shard.owns(primary));
         request.extensions_mut().insert(SendCondition::new(may_write));
+        request.extensions_mut().insert(self.origin(target));
         self.may_write(target)?;
         let key_lost = async {
             match &self.primary {
@@ -107,7 +122,7 @@ impl Context {
             // Not `request`, which logs responses that it cannot parse: they may contain a secret.
             answer = self.handles.client.request_text(request) => answer.map_err(|error| match SendCondition::prevented(&error) {
                 true => self.may_write(target).err().unwrap_or_else(|| target.clone().not_leading(NotLeading)),
-                false => target.clone().failed(error),
+                false => self.failed(target.clone(), error),
             }),
             () = self.handles.leadership.lost() => Err(target.clone().not_leading(NotLeading)),
             error = key_lost => Err(error),

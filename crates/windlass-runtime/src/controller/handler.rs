@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     Result,
+    access::Origin,
     any_object::AnyObject,
     cache::AnyInformer,
     context::{
@@ -38,6 +39,21 @@ impl Handle for Handler {
         // Writes of an attempt that was dropped or got no response may still be in flight.
         self.context.writes().settled(key).await;
         let context = self.context.for_key(key);
+        let outcome = self.attempt(key, context).await;
+        // Other denials have been reported by the context.
+        if let Err(error) = &outcome
+            && let Some(kube::Error::Api(status)) = error.downcast_ref()
+        {
+            let handles = self.context.handles();
+            let origin = || Origin { controller: handles.controller.clone(), ..Origin::default() };
+            handles.denials.report(status, origin);
+        }
+        outcome
+    }
+}
+
+impl Handler {
+    async fn attempt(&self, key: &ObjectKey, context: Context) -> Result<Action> {
         match (self.get(key), &self.finalizer) {
             (Some(object), Some(finalizer)) => self.keep(finalizer, object, context).await,
             (Some(object), None) => self.reconciler.reconcile(object, context).await,
@@ -53,9 +69,7 @@ impl Handle for Handler {
             }
         }
     }
-}
 
-impl Handler {
     fn get(&self, key: &ObjectKey) -> Option<Arc<dyn AnyObject>> {
         self.primary.iter().find_map(|informer| informer.get(key))
     }

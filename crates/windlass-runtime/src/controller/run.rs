@@ -20,7 +20,6 @@ use crate::{
     },
     key::ObjectKey,
     lease::{Leadership, Shard},
-    manifests::Permission,
     object::Object,
     queue::{Priority, Queue, QueueMetrics},
     shutdown::Shutdown,
@@ -79,12 +78,6 @@ impl<K: Object> Controller<K> {
         any.run(context.handles().clone(), shutdown)
     }
 
-    /// Returns the permissions that the controller's watches and writes need, as they appear in the
-    /// [manifests](crate::manifests).
-    pub fn permissions(&self) -> Vec<Permission> {
-        self.any.permissions()
-    }
-
     pub(crate) fn into_any(self) -> AnyController {
         self.any
     }
@@ -100,20 +93,12 @@ impl AnyController {
         self.needs_leader
     }
 
-    /// Returns the permissions that its watches and writes need.
-    pub(crate) fn permissions(&self) -> Vec<Permission> {
-        let mut permissions = self.primary.permissions("", &["get", "list", "watch", "update", "patch"]);
-        permissions.extend(self.primary.permissions("/status", &["get", "update", "patch"]));
-        permissions.extend(self.primary.permissions("/finalizers", &["update"]));
-        permissions.extend(self.sources.iter().flat_map(|source| source.permissions()));
-        permissions
-    }
-
     /// Narrows watches of all namespaces to these. Scopes that name a namespace, cluster-scoped kinds, and kinds that
     /// are known only at run time are unchanged. Must be called before [`prepare`](Self::prepare).
     pub(crate) fn restrict_to(&mut self, namespaces: &[String]) {
         self.primary.restrict_to(namespaces);
         self.sources.iter_mut().for_each(|source| source.restrict_to(namespaces));
+        self.declared.restrict_to(namespaces);
     }
 
     /// Starts the informers, so that caches are warm when `run` begins to work. Must be called within a tokio runtime.
@@ -184,7 +169,7 @@ impl AnyController {
     fn handles(&self, shared: &SharedHandles) -> SharedHandles {
         let own = self.field_manager.clone();
         let field_manager = own.unwrap_or_else(|| field_manager(&shared.field_manager, &self.name));
-        let mut handles = SharedHandles { field_manager, ..shared.clone() };
+        let mut handles = SharedHandles { field_manager, controller: Some(self.name.clone()), ..shared.clone() };
         if let Some(client) = &self.client {
             handles = handles.with_client(client);
         }

@@ -132,11 +132,17 @@ impl OperatorManifests {
     pub fn build(&self) -> Result<Vec<Manifest>, ManifestError> {
         let mut manifests = vec![self.namespace_manifest()];
         manifests.extend(definitions::manifests(self)?);
-        manifests.extend(rbac::manifests(self, self.all_permissions()));
+        manifests.extend(self.rbac(&self.name));
         manifests.extend(workload::manifests(self));
         manifests.extend(webhooks::manifests(self));
         manifests.extend(monitoring::manifests(self));
         Ok(manifests)
+    }
+
+    /// Returns only a ServiceAccount of this name in the operator's namespace, its roles and their bindings, which all
+    /// have the same name. [`build`](Self::build) includes them with the name of the operator.
+    pub fn rbac(&self, service_account: &str) -> Vec<Manifest> {
+        rbac::manifests(self, service_account, self.all_permissions())
     }
 
     /// Returns only the CRDs.
@@ -145,7 +151,7 @@ impl OperatorManifests {
     }
 
     /// Returns the declared permissions, and those for coordination, events and certificates.
-    fn all_permissions(&self) -> Vec<Permission> {
+    pub fn all_permissions(&self) -> Vec<Permission> {
         let mut permissions = self.permissions.clone();
         let lease_verbs: &[_] = match self.coordination {
             Coordination::Single => &[],

@@ -1,6 +1,7 @@
 //! Construction of permissions.
 
 use super::Permission;
+use crate::object::Object;
 
 impl Permission {
     /// Verbs on a resource in all namespaces, or on a cluster-scoped resource. The core group is empty.
@@ -10,6 +11,12 @@ impl Permission {
         verbs: impl IntoIterator<Item = &'static str>,
     ) -> Self {
         Self { group: group.into(), resource: resource.into(), verbs: verbs.into_iter().collect(), ..Self::default() }
+    }
+
+    /// Verbs on the resource of a kind.
+    pub fn of<K: Object<DynamicType: Default>>(verbs: impl IntoIterator<Item = &'static str>) -> Self {
+        let dynamic = K::DynamicType::default();
+        Self::new(K::group(&dynamic), K::plural(&dynamic), verbs)
     }
 
     /// Restricts the permission to a namespace.

@@ -36,9 +36,8 @@ impl Rule {
     }
 }
 
-/// Returns the ServiceAccount of the operator, its roles and their bindings.
-pub(super) fn manifests(operator: &OperatorManifests, permissions: Vec<Permission>) -> Vec<Manifest> {
-    let name = &operator.name;
+/// Returns a ServiceAccount for the operator, its roles and their bindings.
+pub(super) fn manifests(operator: &OperatorManifests, name: &str, permissions: Vec<Permission>) -> Vec<Manifest> {
     let mut manifests = vec![operator.manifest(
         Part::Rbac,
         ("", "v1", "ServiceAccount", "serviceaccounts"),

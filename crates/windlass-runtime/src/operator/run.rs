@@ -12,6 +12,7 @@ use super::{
     webhooks,
 };
 use crate::{
+    access::Denials,
     cache::Caches,
     client,
     context::{Context, SharedHandles, WatchedKinds},
@@ -82,6 +83,7 @@ impl Process {
     ) -> Result<Self, OperatorError> {
         let mut wanted = operator.manifests(&options.webhooks.namespace, "");
         wanted.service.clone_from(&options.webhooks.service);
+        let denials = Denials::new(wanted.all_permissions());
         let Operator { name, definitions, webhooks, controllers, tasks, live, ready, metrics, state, .. } = operator;
         let mut stages = Stages::new(shutdown);
         metrics.register_process();
@@ -149,6 +151,8 @@ impl Process {
             leadership,
             shard,
             field_manager: name.into(),
+            controller: None,
+            denials,
         };
         let mut process = Self { handles, stopping, stages, controllers, tasks };
         for controller in &mut process.controllers {

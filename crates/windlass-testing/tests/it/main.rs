@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod roles;
 mod webhooks;
 
 use std::{collections::BTreeSet, time::Duration};

@@ -18,7 +18,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// Watches PodTasks, their snapshots, and the pods they target.
 pub fn controller() -> Controller<PodTask> {
-    Controller::new("podtask", reconcile).owns::<ConfigMap>().watches::<Pod>(tasks_about).concurrency(4)
+    Controller::new("podtask", reconcile)
+        .owns::<ConfigMap>()
+        .watches::<Pod>(tasks_about)
+        // A restart deletes the pod and creates it again; a finished task is deleted after its time to live.
+        .creates::<Pod>()
+        .deletes::<Pod>()
+        .deletes::<PodTask>()
+        .concurrency(4)
 }
 
 async fn reconcile(task: Arc<PodTask>, ctx: Context) -> Result<Action> {

@@ -1,0 +1,121 @@
+//! Permissions of a controller: those that follow from its wiring, and those that are declared.
+
+use super::{AnyController, Controller};
+use crate::{context::any_kind::ResourceScope, manifests::Permission, object::Object};
+
+/// Permissions that are declared, because they do not follow from the watches.
+#[derive(Default)]
+pub(super) struct DeclaredPermissions(Vec<Declared>);
+
+struct Declared {
+    permission: Permission,
+    /// Whether it is limited to the namespaces that the operator is restricted to.
+    follows_namespaces: bool,
+}
+
+impl DeclaredPermissions {
+    /// Limits permissions for namespaced kinds to these namespaces.
+    pub(super) fn restrict_to(&mut self, namespaces: &[String]) {
+        if namespaces.is_empty() {
+            return;
+        }
+        let narrow = |Declared { permission, follows_namespaces }: Declared| {
+            let namespaces = if follows_namespaces { namespaces } else { &[] };
+            let mut narrowed: Vec<_> =
+                namespaces.iter().map(|namespace| permission.clone().in_namespace(namespace)).collect();
+            if narrowed.is_empty() {
+                narrowed.push(permission);
+            }
+            narrowed.into_iter().map(|permission| Declared { permission, follows_namespaces: false })
+        };
+        self.0 = std::mem::take(&mut self.0).into_iter().flat_map(narrow).collect();
+    }
+}
+
+/// Permissions. What a controller does with its own kind, and with the kinds that it [owns](Controller::owns), follows
+/// from its wiring. Other writes are declared here, so that the generated role allows them; a request that it does not
+/// allow is logged with the line to add, and fails a test that runs the operator with `windlass-testing`.
+///
+/// Permissions are for all namespaces, or for those that the operator is
+/// [restricted](crate::operator::Operator::namespaces) to.
+///
+/// ```
+/// use k8s_openapi::api::{batch::v1::Job, core::v1::{ConfigMap, Pod}};
+/// use windlass_runtime::{controller::{Action, Controller}, key::ObjectKey, manifests::Permission};
+///
+/// let controller = Controller::<ConfigMap>::new("restarter", async |_config, _ctx| Ok(Action::done()))
+///     .watches::<Pod>(|pod, _ctx| vec![ObjectKey::of(pod)])
+///     .deletes::<Pod>()
+///     .creates::<Job>()
+///     .permission(Permission::new("", "pods/eviction", ["create"]));
+/// ```
+impl<K: Object> Controller<K> {
+    /// Declares that the controller creates objects of this kind that it does not own: the verb `create`.
+    #[must_use]
+    pub fn creates<W: Object<DynamicType: Default>>(self) -> Self {
+        self.declares::<W>(&["create"])
+    }
+
+    /// Declares that the controller applies objects of this kind that it does not own: the verbs `create` and `patch`.
+    #[must_use]
+    pub fn applies<W: Object<DynamicType: Default>>(self) -> Self {
+        self.declares::<W>(&["create", "patch"])
+    }
+
+    /// Declares that the controller changes objects of this kind, which it does not own: the verbs `get` (for another
+    /// attempt after a conflict), `update` and `patch`.
+    #[must_use]
+    pub fn updates<W: Object<DynamicType: Default>>(self) -> Self {
+        self.declares::<W>(&["get", "update", "patch"])
+    }
+
+    /// Declares that the controller deletes objects of this kind that it does not own, or of its own kind: the verb
+    /// `delete`.
+    #[must_use]
+    pub fn deletes<W: Object<DynamicType: Default>>(self) -> Self {
+        self.declares::<W>(&["delete"])
+    }
+
+    /// Declares that the controller reads objects of this kind without watching them, with
+    /// [`ctx.live()`](crate::context::Context::live): the verbs `get` and `list`.
+    #[must_use]
+    pub fn reads<W: Object<DynamicType: Default>>(self) -> Self {
+        self.declares::<W>(&["get", "list"])
+    }
+
+    /// Adds any other permission: for a subresource, for objects of a name, or in a namespace.
+    #[must_use]
+    pub fn permission(mut self, permission: Permission) -> Self {
+        self.any.declared.0.push(Declared { permission, follows_namespaces: false });
+        self
+    }
+
+    /// Returns the permissions that the controller needs, as they appear in the [manifests](crate::manifests).
+    pub fn permissions(&self) -> Vec<Permission> {
+        self.any.permissions()
+    }
+
+    fn declares<W: Object<DynamicType: Default>>(mut self, verbs: &[&'static str]) -> Self {
+        let permission = Permission::of::<W>(verbs.iter().copied());
+        let follows_namespaces = ResourceScope::of::<W>() == ResourceScope::Namespaced;
+        self.any.declared.0.push(Declared { permission, follows_namespaces });
+        self
+    }
+}
+
+impl AnyController {
+    /// See [`Controller::permissions`].
+    pub(crate) fn permissions(&self) -> Vec<Permission> {
+        // Also for finalizers.
+        let mut permissions = self.primary.permissions("", &["get", "list", "watch", "update", "patch"]);
+        permissions.extend(self.primary.permissions("/status", &["get", "update", "patch"]));
+        // Clusters may require this of those who set `blockOwnerDeletion` in owner references.
+        permissions.extend(self.primary.permissions("/finalizers", &["update"]));
+        permissions.extend(self.sources.iter().flat_map(|source| source.permissions()));
+        permissions.extend(self.declared.0.iter().map(|declared| declared.permission.clone()));
+        permissions
+    }
+}
+
+#[cfg(test)]
+mod tests;
