@@ -38,12 +38,14 @@ mod demo;
 mod deploy;
 mod doctor;
 mod down;
+mod duration;
 mod edit;
 mod failure;
 mod generate;
 mod import;
 mod init;
 mod install;
+mod kubeconfig;
 mod kubectl_env;
 mod logging;
 mod output;
@@ -52,6 +54,8 @@ mod rbac;
 mod ready_file;
 mod run;
 mod running;
+mod secret_file;
+mod service_account;
 mod shell;
 mod signals;
 mod snapshot;
@@ -61,6 +65,7 @@ mod undeploy;
 mod uninstall;
 mod up;
 mod upgrade;
+mod user;
 mod version;
 
 /// A server of JSON makes many small allocations: with glibc's allocator they take a third of its processor time.
@@ -98,6 +103,7 @@ enum Command {
     Status(status::StatusArgs),
     Snapshot(snapshot::SnapshotArgs),
     KubectlEnv(kubectl_env::KubectlEnvArgs),
+    User(user::UserArgs),
     Doctor(doctor::DoctorArgs),
     Crd(crd::CrdArgs),
     Rbac(rbac::RbacArgs),
@@ -136,6 +142,7 @@ fn main() -> ExitCode {
         Command::Status(args) => status::run(args),
         Command::Snapshot(args) => snapshot::run(args),
         Command::KubectlEnv(args) => kubectl_env::run(args),
+        Command::User(args) => user::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Crd(args) => crd::run(args),
         Command::Rbac(args) => rbac::run(args),

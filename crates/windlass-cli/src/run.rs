@@ -1,9 +1,11 @@
 //! `windlass run`: builds and runs a project's operator, and restarts it after changes.
 
+mod account;
 mod build;
 mod changes;
 mod embedded;
 mod event;
+mod forbidden;
 mod install;
 mod lifecycle;
 mod numbers;
@@ -30,6 +32,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use self::{
+    account::AccountCredentials,
     build::BuildOptions,
     changes::Changes,
     embedded::{Embedded, EmbeddedArgs},
@@ -59,7 +62,8 @@ const SAMPLES: &str = "deploy/samples";
 /// Build and run the operator, and restart it after each change
 ///
 /// Runs against its own in-process control plane, or against the cluster of --kubeconfig and --context. CRDs are
-/// applied before the operator starts, and webhooks are routed to it while it runs.
+/// applied before the operator starts, and webhooks are routed to it while it runs. On its own control plane, the operator
+/// runs as its service account, with exactly the roles of its manifests.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// Kubeconfig of the cluster to run against [default: an embedded control plane]
@@ -84,6 +88,9 @@ pub(crate) struct RunArgs {
     /// Apply the manifests in deploy/samples once the operator is ready
     #[arg(long)]
     samples: bool,
+    /// Run the operator as the administrator, instead of as its service account with its own roles
+    #[arg(long, conflicts_with_all = ["kubeconfig", "context"])]
+    as_admin: bool,
     #[command(flatten)]
     embedded: EmbeddedArgs,
     /// Additional arguments of the operator
@@ -174,6 +181,14 @@ async fn prepare(
     let name = &opened.project.project_name;
     let target = ClusterArgs { kubeconfig: kubeconfig.clone(), context: args.context.clone() };
     let cluster = target.connect().await?;
+    let is_own = args.kubeconfig.is_none() && args.context.is_none();
+    let credentials = match is_own && !args.as_admin {
+        true => {
+            let (config, _) = target.configuration().await?;
+            Some(AccountCredentials::new(cluster.client.clone(), config, folder, reporter.clone()))
+        }
+        false => None,
+    };
     let shown = kubeconfig.as_ref().map(|path| path.display().to_string());
     reporter.tell(Event::Cluster { server: cluster.url.clone(), kubeconfig: shown }).await;
     let host = args.webhook_host.clone().unwrap_or_else(|| tunnel::own_address(&cluster.url).to_string());
@@ -186,6 +201,7 @@ async fn prepare(
         arguments: args.arguments.clone(),
         webhook_port: port,
         certificates: tunnel.certificates.clone(),
+        credentials: credentials.clone(),
     };
     let build_options = BuildOptions {
         root: opened.root.clone(),
@@ -197,7 +213,7 @@ async fn prepare(
         build_options,
         operator_options,
         resources: Resources::new(cluster.client.clone(), reporter.clone()),
-        installer: Installer::new(cluster, tunnel, reporter.clone()),
+        installer: Installer::new(cluster, tunnel, credentials, reporter.clone()),
         reporter: reporter.clone(),
         changes: if args.no_watch { None } else { Some(Changes::watch(&opened.root)?) },
         samples: Arc::new(Mutex::new(args.samples.then(|| opened.root.join(SAMPLES)))),

@@ -35,7 +35,9 @@ mod token_key;
 pub use kubeconfig::kubeconfig;
 pub use lock::{DataDirLock, Holder, LockError};
 pub use loops::{LoopOptions, Loops};
-pub use pki::{FRONT_PROXY_CLIENT, FrontProxy, Pki, PkiError, authority_expires};
+pub use pki::{
+    ClientCertificateRequest, FRONT_PROXY_CLIENT, FrontProxy, Pki, PkiError, authority_expires, certificate_expires,
+};
 pub use plane::{Plane, PlaneError, PlaneOptions, StoreKind};
 pub use windlass_apiserver::{
     Limits,

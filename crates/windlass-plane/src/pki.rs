@@ -32,10 +32,14 @@ use crate::{
 mod check;
 mod front_proxy;
 mod issue;
+mod request;
 mod stored;
 
-pub use self::front_proxy::{FRONT_PROXY_CLIENT, FrontProxy};
 use self::stored::{PairFiles, Verdict};
+pub use self::{
+    front_proxy::{FRONT_PROXY_CLIENT, FrontProxy},
+    request::{ClientCertificateRequest, certificate_expires},
+};
 
 /// Minimum remaining validity of a certificate; otherwise it is reissued.
 pub(crate) const RENEW_BEFORE: Duration = Duration::from_hours(30 * 24);
@@ -76,7 +80,7 @@ pub enum PkiError {
     /// A certificate could not be issued.
     #[error("failed to issue certificate {name:?}")]
     Issue {
-        /// `ca`, `server`, `admin` or one of front proxies.
+        /// `ca`, `server`, `admin`, `client` or one of front proxies.
         name: &'static str,
         /// The error of the certificate library.
         source: rcgen::Error,

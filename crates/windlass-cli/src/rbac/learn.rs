@@ -3,11 +3,12 @@
 mod child;
 mod proxy;
 mod records;
+mod reviews;
 mod session;
+mod verify;
 
 use std::{
     path::{Path, PathBuf},
-    process::ExitStatus,
     time::Duration,
 };
 
@@ -15,15 +16,21 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
 
-use self::{records::Records, session::RecordingSession};
+use self::{
+    child::Ended,
+    records::Records,
+    session::{RecordingSession, Upstream},
+    verify::Proof,
+};
 use super::{
     compare,
     needs::{Needs, Recorded},
-    print::{self, Owner},
+    print::{self, OwnOperator, Owner},
     rules::{Roles, RuleOptions},
 };
 use crate::{
     cluster::ClusterArgs,
+    duration,
     failure::ErrorWithHint,
     output::{self, Format},
     project,
@@ -33,6 +40,9 @@ use crate::{
 
 /// Environment variable of the file to which windlass-testing records requests.
 const RECORD_REQUESTS: &str = "WINDLASS_RECORD_REQUESTS";
+
+/// Roles that a project's operator generates.
+const GENERATED_ROLES: &str = "deploy/rbac";
 
 /// Environment variable of the namespace that a program runs in.
 const POD_NAMESPACE: &str = "POD_NAMESPACE";
@@ -44,6 +54,9 @@ const POD_NAMESPACE: &str = "POD_NAMESPACE";
 /// test`) record the requests of the operators, not those of the tests. Without COMMAND, requests are recorded until
 /// Ctrl-C for any client that uses the printed kubeconfig.
 ///
+/// The rules are then verified on a control plane of their own: an API server with these rules must allow all recorded
+/// requests, and COMMAND runs again as a service account with these rules.
+///
 /// The permissions to bind, to escalate, and to set owner references that block deletion do not show up in requests and
 /// cannot be detected.
 #[derive(Debug, Args)]
@@ -54,7 +67,7 @@ pub(crate) struct LearnArgs {
     #[arg(long, value_name = "FILE")]
     apply: Vec<PathBuf>,
     /// Recording time, for example 30s, 10m or 1h30m [default: until COMMAND exits, or Ctrl-C]
-    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration::parse)]
     time: Option<Duration>,
     /// User agent prefix of the clients to record
     #[arg(long, value_name = "PREFIX")]
@@ -75,9 +88,13 @@ pub(crate) struct LearnArgs {
     /// Omit resourceNames, even for objects with fixed names such as the program's Leases and Secrets
     #[arg(long)]
     no_names: bool,
-    /// File or directory with roles to compare: report unused and missing permissions
+    /// File or directory with roles to compare: report unused and missing permissions, and fail if some are missing
+    /// [default: deploy/rbac of the project, without failing]
     #[arg(long, value_name = "PATH")]
     compare: Option<PathBuf>,
+    /// Print the roles without verifying them
+    #[arg(long)]
+    no_verify: bool,
     /// Output format of the roles
     #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
     output: Format,
@@ -93,51 +110,117 @@ pub(crate) fn run(args: LearnArgs) -> anyhow::Result<()> {
         return Err(ErrorWithHint { message, hint: "use a file or directory with ClusterRoles or Roles".into() }.into());
     }
     let owner = owner(&args)?;
-    let (recorded, ended) = threads::block_on_all(watch(&args, &owner))?;
-
-    let (refused, answered): (Vec<Recorded>, Vec<Recorded>) = recorded.into_iter().partition(Recorded::is_refused);
-    let seen = Needs::of(&answered, &owner.namespace);
-    tell(&answered, &refused, &seen);
-    let mut needs = seen.clone();
-    if let Some(operator) = owner.operator.as_ref().filter(|_| !needs.is_empty()) {
-        add_unseen(&mut needs, operator, &owner.namespace, !args.no_leader_election);
-    }
+    let (learned, verified) = threads::block_on_all(learn(&args, &owner))?;
+    let Learned { seen, needs, ended } = learned;
     if needs.is_empty() {
         eprintln!("no permissions are needed");
     } else {
-        let options = RuleOptions { own: &owner.namespace, namespaces: args.namespace_scoped, names: !args.no_names };
+        let options = rule_options(&args, &owner);
         output::print(&text(&Roles::of(&needs, options), &owner, args.output)?)?;
     }
-    if let Some(status) = ended.filter(|status| !status.success()) {
+    if let Some(Ended::Exited(status)) = ended.filter(|ended| !is_success(*ended)) {
         let message = format!("{} exited with {status}", args.command.first().map_or("the command", String::as_str));
         let hint = "the roles only cover requests before that: fix it and record again";
         return Err(ErrorWithHint { message, hint: hint.into() }.into());
     }
-    // Read only now, as tests may have written them.
-    let granted = args.compare.as_deref().map(compare::read).transpose()?;
-    let Some(granted) = granted else { return Ok(()) };
-    // Permissions that were only added need not be granted.
-    let compare = |needs| compare::compare(&granted, needs, &owner.namespace);
-    tell_difference(&compare(&seen).missing, &compare(&needs).unused)
+    verified?;
+    tell_grants(&args, &owner, &seen, &needs)
 }
 
-/// Runs the command, and returns the recorded requests and how the command exited.
-async fn watch(args: &LearnArgs, owner: &Owner) -> anyhow::Result<(Vec<Recorded>, Option<ExitStatus>)> {
+/// The result of a recording.
+struct Learned {
+    /// Permissions that were used.
+    seen: Needs,
+    /// These, and permissions that are needed outside the recording.
+    needs: Needs,
+    /// How the command ended.
+    ended: Option<Ended>,
+}
+
+/// Records and verifies. The roles are printed even if they could not be verified.
+async fn learn(args: &LearnArgs, owner: &Owner) -> anyhow::Result<(Learned, anyhow::Result<()>)> {
     let mut signals = Signals::catch().context("failed to install signal handlers")?;
+    let Recording { requests, used_proxy, ended } = record(args, owner, &mut signals).await?;
+    let (refused, answered): (Vec<Recorded>, Vec<Recorded>) = requests.into_iter().partition(Recorded::is_refused);
+    let seen = Needs::of(&answered, &owner.namespace);
+    tell(&answered, &refused, &seen);
+    let mut needs = seen.clone();
+    if let Some(operator) = owner.operator.as_ref().filter(|_| !needs.is_empty()) {
+        add_unseen(&mut needs, &operator.name, &owner.namespace, !args.no_leader_election);
+    }
+    let has_failed = ended.is_some_and(|ended| !is_success(ended));
+    if args.no_verify || has_failed || needs.is_empty() {
+        return Ok((Learned { seen, needs, ended }, Ok(())));
+    }
+    let proof = Proof {
+        args,
+        owner,
+        options: rule_options(args, owner),
+        seen: &seen,
+        refused: &refused,
+        // The roles are not written to a user's cluster, and somebody has to stop a command that was interrupted.
+        runs_again: used_proxy && !is_cluster_chosen(args) && matches!(ended, Some(Ended::Exited(_) | Ended::TimedOut)),
+    };
+    let verified = proof.run(&mut needs, &mut signals).await;
+    Ok((Learned { seen, needs, ended }, verified))
+}
+
+fn rule_options<'a>(args: &LearnArgs, owner: &'a Owner) -> RuleOptions<'a> {
+    RuleOptions { own: &owner.namespace, namespaces: args.namespace_scoped, names: !args.no_names }
+}
+
+fn is_success(ended: Ended) -> bool {
+    !matches!(ended, Ended::Exited(status) if !status.success())
+}
+
+fn is_cluster_chosen(args: &LearnArgs) -> bool {
+    args.cluster.kubeconfig.is_some() || args.cluster.context.is_some()
+}
+
+/// Compares the permissions with those that are granted: by the roles of --compare, or else of the project.
+fn tell_grants(args: &LearnArgs, owner: &Owner, seen: &Needs, needs: &Needs) -> anyhow::Result<()> {
+    let granted = match (&args.compare, &owner.operator) {
+        // Read only now, as tests may have written them.
+        (Some(path), _) => compare::read(path)?,
+        (None, Some(operator)) if !needs.is_empty() => {
+            let folder = operator.root.join(GENERATED_ROLES);
+            let Ok(granted) = compare::read(&folder) else { return Ok(()) };
+            eprintln!("compared with {}:", folder.display());
+            granted
+        }
+        _ => return Ok(()),
+    };
+    // Permissions that were only added need not be granted.
+    let compare = |needs| compare::compare(&granted, needs, &owner.namespace);
+    let told = tell_difference(&compare(seen).missing, &compare(needs).unused);
+    match (&args.compare, told) {
+        (None, Err(error)) => {
+            eprintln!("{error:#}");
+            Ok(())
+        }
+        (_, told) => told,
+    }
+}
+
+/// What a command did.
+struct Recording {
+    requests: Vec<Recorded>,
+    /// Whether some requests were sent to the proxy, as opposed to planes of tests.
+    used_proxy: bool,
+    /// How the command ended, if there is one.
+    ended: Option<Ended>,
+}
+
+/// Runs the command and records its requests.
+async fn record(args: &LearnArgs, owner: &Owner, signals: &mut Signals) -> anyhow::Result<Recording> {
     let records = Records::default();
-    let chosen = args.cluster.kubeconfig.is_some() || args.cluster.context.is_some();
-    let session =
-        RecordingSession::open(chosen.then_some(&args.cluster), &args.apply, args.user_agent.clone(), &records).await?;
-    let has_namespace = session.has_namespace(&owner.namespace).await;
-    let file = session.folder().join("requests");
+    let upstream = if is_cluster_chosen(args) { Upstream::Cluster(&args.cluster) } else { Upstream::Plane };
+    let session = RecordingSession::open(upstream, &args.apply, args.user_agent.clone(), &records).await?;
+    let variables = session.variables(&owner.namespace).await;
     let ended = match args.command.split_first() {
         Some((program, arguments)) => {
-            let mut variables = vec![("KUBECONFIG", session.kubeconfig()), (RECORD_REQUESTS, file.as_path())];
-            // The namespace-local objects of the program belong to its namespace.
-            if has_namespace {
-                variables.push((POD_NAMESPACE, Path::new(&owner.namespace)));
-            }
-            Some(child::run(program, arguments, &variables, args.time, &mut signals).await?)
+            let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_path())).collect();
+            Some(child::run(program, arguments, &variables, args.time, signals).await?)
         }
         None => {
             eprintln!("export KUBECONFIG={}", session.kubeconfig().display());
@@ -149,10 +232,11 @@ async fn watch(args: &LearnArgs, owner: &Owner) -> anyhow::Result<(Vec<Recorded>
             None
         }
     };
+    let used_proxy = !records.all().is_empty();
+    let file = session.requests();
     records.add_file(&file).with_context(|| format!("cannot read {}", file.display()))?;
     session.close().await;
-    // A command that was told to stop has no exit status to report.
-    Ok((records.all(), ended.flatten()))
+    Ok(Recording { requests: records.all(), used_proxy, ended })
 }
 
 /// Resolves after a time; never if there is none.
@@ -205,14 +289,20 @@ fn tell_difference(missing: &[String], unused: &[String]) -> anyhow::Result<()> 
 }
 
 fn owner(args: &LearnArgs) -> anyhow::Result<Owner> {
-    let operator = project::open().ok().map(|opened| opened.project.project_name);
+    let operator =
+        project::open().ok().map(|opened| OwnOperator { name: opened.project.project_name, root: opened.root });
     let of_command = || {
         let program = Path::new(args.command.first()?).file_stem()?.to_str()?;
         let name: String =
             program.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).collect();
         Some(name.to_ascii_lowercase().trim_matches('-').to_owned()).filter(|name| !name.is_empty())
     };
-    let name = args.name.clone().or(operator.clone()).or_else(of_command).unwrap_or_else(|| "learned".to_owned());
+    let name = args
+        .name
+        .clone()
+        .or(operator.as_ref().map(|operator| operator.name.clone()))
+        .or_else(of_command)
+        .unwrap_or_else(|| "learned".to_owned());
     let of_pod = || std::env::var(POD_NAMESPACE).ok().filter(|namespace| !namespace.is_empty());
     let namespace = args.namespace.clone().or_else(of_pod).unwrap_or_else(|| format!("{name}-system"));
     if let Err(message) = project::namespace(&namespace) {
@@ -238,44 +328,5 @@ fn text(roles: &Roles, owner: &Owner, output: Format) -> anyhow::Result<String> 
         // One document per object, ready to apply.
         Format::Yaml => Ok(print::to_yaml(&manifests)),
         other => other.text(&json!({"apiVersion": "v1", "kind": "List", "items": manifests}), || print::table(roles)),
-    }
-}
-
-/// Parses `1h30m`, `90s` or `45`.
-fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is not a duration such as 30s, 10m or 1h30m");
-    let (mut seconds, mut number) = (0_u64, String::new());
-    for letter in text.chars() {
-        let factor = match letter {
-            '0'..='9' => {
-                number.push(letter);
-                continue;
-            }
-            'h' => 3600,
-            'm' => 60,
-            's' => 1,
-            _ => return Err(wrong()),
-        };
-        let count: u64 = std::mem::take(&mut number).parse().map_err(|_| wrong())?;
-        seconds = count.checked_mul(factor).and_then(|more| seconds.checked_add(more)).ok_or_else(wrong)?;
-    }
-    if !number.is_empty() {
-        seconds = number.parse::<u64>().ok().and_then(|more| seconds.checked_add(more)).ok_or_else(wrong)?;
-    }
-    if seconds == 0 { Err(wrong()) } else { Ok(Duration::from_secs(seconds)) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_are_parsed() {
-        for (text, seconds) in [("30s", 30), ("10m", 600), ("1h30m", 5400), ("45", 45)] {
-            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)));
-        }
-        for text in ["", "0", "m", "1d", "-1s", "99999999999999999999h", "18446744073709551615h"] {
-            assert!(duration(text).is_err(), "{text}");
-        }
     }
 }

@@ -1,5 +1,7 @@
 //! Roles as manifests and as a table.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 use windlass_schema::yaml;
 
@@ -14,8 +16,16 @@ pub(super) struct Owner {
     pub(super) name: String,
     /// Namespace of the service account.
     pub(super) namespace: String,
-    /// Name of the operator, if it is that of a project.
-    pub(super) operator: Option<String>,
+    /// The operator, if it is that of a project.
+    pub(super) operator: Option<OwnOperator>,
+}
+
+/// The operator of a project.
+#[derive(Clone, Debug)]
+pub(super) struct OwnOperator {
+    pub(super) name: String,
+    /// Directory of the project.
+    pub(super) root: PathBuf,
 }
 
 /// Roles with their bindings.

@@ -15,6 +15,7 @@ use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, 
 use serde_json::Value;
 
 use super::{
+    account::{self, AccountCredentials},
     event::Reporter,
     trace::{LABEL, Trace},
     tunnel::{Installation, Tunnel},
@@ -31,19 +32,28 @@ pub(crate) struct Installer {
     tunnel: Arc<Tunnel>,
     trace: Trace,
     reporter: Reporter,
+    /// Credentials of the operator's service account, if it runs as that.
+    credentials: Option<AccountCredentials>,
     /// Number of operators so far.
     connections: Arc<AtomicUsize>,
 }
 
 impl Installer {
-    pub(crate) fn new(cluster: Cluster, tunnel: Tunnel, reporter: Reporter) -> Self {
+    pub(crate) fn new(
+        cluster: Cluster,
+        tunnel: Tunnel,
+        credentials: Option<AccountCredentials>,
+        reporter: Reporter,
+    ) -> Self {
         let trace = Trace::new(cluster.client.clone(), &tunnel.operator);
-        Self { cluster, tunnel: Arc::new(tunnel), trace, reporter, connections: Arc::default() }
+        Self { cluster, tunnel: Arc::new(tunnel), trace, reporter, credentials, connections: Arc::default() }
     }
 
-    /// Gets the manifests of an operator, and applies its CRDs. Webhooks are connected once the operator is ready.
+    /// Gets the manifests of an operator, and applies its CRDs and roles. Webhooks are connected once the operator is
+    /// ready.
     pub(crate) async fn install(&self, program: PathBuf) -> anyhow::Result<Installation> {
-        let objects = manifests(&program).await?;
+        let parts = if self.credentials.is_some() { "crds,webhooks,rbac" } else { "crds,webhooks" };
+        let objects = manifests(&program, parts).await?;
         let mut installation = self.tunnel.redirect(objects);
         for definition in &mut installation.definitions {
             if definition["metadata"]["labels"].get(LABEL).is_some() {
@@ -54,7 +64,23 @@ impl Installer {
             }
         }
         self.apply(&installation.definitions).await?;
+        if let Some(credentials) = &self.credentials {
+            self.grant(&installation.roles, credentials).await?;
+        }
         Ok(installation)
+    }
+
+    /// Applies the roles of the operator, removes those of earlier ones, and writes its credentials.
+    async fn grant(&self, roles: &[Value], credentials: &AccountCredentials) -> anyhow::Result<()> {
+        let Some(account) = account::account(roles) else {
+            let line = "the operator's manifests have no service account: it runs as the administrator";
+            self.reporter.say(line).await;
+            return Ok(());
+        };
+        self.apply(&[&account::namespaces(roles)[..], roles].concat()).await?;
+        let pruned = account::prune(&self.cluster.client, &self.tunnel.operator, roles).await;
+        self.say_all(pruned.context("failed to remove roles of an earlier operator")?).await;
+        credentials.assume(&account).await
     }
 
     /// Connects the webhooks of the operator, and removes those of earlier ones.
@@ -128,11 +154,11 @@ impl Installer {
     }
 }
 
-/// CRDs and webhook configurations of an operator.
-async fn manifests(program: &Path) -> anyhow::Result<Vec<Value>> {
+/// Some parts of the manifests of an operator.
+async fn manifests(program: &Path, parts: &str) -> anyhow::Result<Vec<Value>> {
     let what = || format!("cannot run {} manifests", program.display());
     let mut command = tokio::process::Command::new(program);
-    command.args(["manifests", "--only", "crds,webhooks", "--output", "json"]).kill_on_drop(true);
+    command.args(["manifests", "--only", parts, "--output", "json"]).kill_on_drop(true);
     command.stdin(std::process::Stdio::null());
     let output = tokio::time::timeout(PRINTING, command.output()).await.with_context(what)?.with_context(what)?;
     let said = String::from_utf8_lossy(&output.stderr);

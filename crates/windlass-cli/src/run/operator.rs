@@ -15,12 +15,14 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use super::{
+    account::{self, AccountCredentials},
     event::{Event, Operator, Reporter, Source},
     install::Installer,
     numbers,
     process::{CommandLine, Process},
     tunnel::Installation,
 };
+use crate::service_account::AccountName;
 
 /// How long it may take to stop before it is killed.
 const STOPPING: Duration = Duration::from_secs(10);
@@ -30,7 +32,7 @@ const READINESS: Duration = Duration::from_millis(100);
 const NUMBERS: Duration = Duration::from_secs(1);
 
 /// How the operator is run.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct OperatorOptions {
     pub(crate) root: PathBuf,
     pub(crate) kubeconfig: Option<PathBuf>,
@@ -39,6 +41,8 @@ pub(crate) struct OperatorOptions {
     pub(crate) arguments: Vec<OsString>,
     pub(crate) webhook_port: u16,
     pub(crate) certificates: PathBuf,
+    /// Credentials of the operator's service account, if it runs as that.
+    pub(crate) credentials: Option<AccountCredentials>,
 }
 
 /// A directory of manifests, applied once the first operator is ready.
@@ -65,11 +69,13 @@ impl OperatorOptions {
     /// Starts the operator. Metrics and probes use free ports of the loopback address.
     pub(crate) fn start(&self, program: &Path, after: OnReady, reporter: &Reporter) -> anyhow::Result<Running> {
         let (metrics, probes) = free_ports().context("failed to find a free port")?;
+        let account = account::account(&after.installation.roles);
         let command_line = CommandLine {
             program: program.into(),
             arguments: self.arguments.clone(),
-            variables: self.variables(metrics, probes),
+            variables: self.variables(metrics, probes, account.as_ref()),
             source: Source::Operator,
+            user: account.as_ref().map(AccountName::user),
         };
         let process = Process::start(command_line, &self.root, reporter, None::<fn(String)>);
         let process = process.with_context(|| format!("cannot start {}", program.display()))?;
@@ -80,7 +86,7 @@ impl OperatorOptions {
     }
 
     /// Environment variables instead of flags, so that flags of the user take precedence.
-    fn variables(&self, metrics: u16, probes: u16) -> Vec<(&'static str, OsString)> {
+    fn variables(&self, metrics: u16, probes: u16, account: Option<&AccountName>) -> Vec<(&'static str, OsString)> {
         let mut variables: Vec<(&'static str, OsString)> = vec![
             ("WINDLASS_METRICS_BIND_ADDRESS", format!("127.0.0.1:{metrics}").into()),
             ("WINDLASS_HEALTH_PROBE_BIND_ADDRESS", format!("127.0.0.1:{probes}").into()),
@@ -89,9 +95,13 @@ impl OperatorOptions {
             ("WINDLASS_WEBHOOK_CERT_DIR", self.certificates.clone().into()),
             ("WINDLASS_GRACEFUL_TIMEOUT", "5s".into()),
         ];
+        let own = self.credentials.as_ref().zip(account);
+        let kubeconfig = own.map(|(credentials, _)| credentials.kubeconfig()).or(self.kubeconfig.as_deref());
         for name in ["KUBECONFIG", "WINDLASS_KUBECONFIG"] {
-            variables.extend(self.kubeconfig.as_ref().map(|file| (name, file.into())));
+            variables.extend(kubeconfig.map(|file| (name, file.into())));
         }
+        // Its roles for its own objects, such as leases, are in the namespace of its account.
+        variables.extend(own.map(|(_, account)| ("POD_NAMESPACE", account.namespace.clone().into())));
         variables.extend(self.context.as_ref().map(|context| ("WINDLASS_CONTEXT", context.into())));
         variables
     }

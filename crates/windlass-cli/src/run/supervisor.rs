@@ -2,7 +2,7 @@
 
 use std::{future, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 
 use super::{
     build::{BuildOptions, Built},
@@ -72,6 +72,11 @@ impl Supervisor {
         // A killed run may have left webhooks that block all writes, and a build takes its time.
         self.withdraw("failed to remove webhooks of an earlier run").await;
         let mut state = RunState::default();
+        // Ends with this function.
+        let mut renewal = JoinSet::new();
+        if let Some(credentials) = self.operator_options.credentials.clone() {
+            renewal.spawn(credentials.keep_renewed());
+        }
         let action = state.lifecycle.on(Input::Restart);
         self.act(action, &mut state).await;
         tokio::pin!(stop);

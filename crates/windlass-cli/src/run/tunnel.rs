@@ -15,7 +15,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use windlass_plane::Pki;
 
-use super::trace::LABEL;
+use super::{account, trace::LABEL};
 
 /// The route from an API server to this machine.
 #[derive(Clone, Debug)]
@@ -36,6 +36,8 @@ pub(crate) struct Tunnel {
 pub(crate) struct Installation {
     pub(crate) definitions: Vec<Value>,
     pub(crate) configurations: Vec<Value>,
+    /// The operator's service account, roles and bindings, if it runs as that account.
+    pub(crate) roles: Vec<Value>,
 }
 
 impl Tunnel {
@@ -57,7 +59,8 @@ impl Tunnel {
         })
     }
 
-    /// Redirects the CRDs and webhook configurations of an operator to this machine. Other objects are dropped.
+    /// Redirects the CRDs and webhook configurations of an operator to this machine, and marks its roles. Other objects
+    /// are dropped.
     pub(crate) fn redirect(&self, objects: Vec<Value>) -> Installation {
         let mut installation = Installation::default();
         for mut object in objects {
@@ -77,6 +80,10 @@ impl Tunnel {
                     object["metadata"]["name"] = json!(format!("{name}-run"));
                     object["metadata"]["labels"][LABEL] = json!(self.operator);
                     installation.configurations.push(object);
+                }
+                kind if account::is_role(kind) => {
+                    account::label(&mut object, &self.operator);
+                    installation.roles.push(object);
                 }
                 _ => {}
             }
@@ -161,7 +168,7 @@ mod tests {
                 { "name": "b", "clientConfig": { "url": "https://127.0.0.1:4433/b", "caBundle": "UEVN" } },
             ],
         });
-        assert_eq!(installation, Installation { definitions: vec![], configurations: vec![expected] });
+        assert_eq!(installation, Installation { configurations: vec![expected], ..Installation::default() });
     }
 
     #[test]

@@ -1,6 +1,11 @@
 //! `windlass rbac learn`, recording an operator.
 
-use std::{env, fs, path::Path, process::Command};
+use std::{
+    env, fs,
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
 
 use guestbook_operator::{api::guestbook::Guestbook, operator::operator};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -18,8 +23,14 @@ use windlass::{
 
 use crate::process::{Up, output, windlass};
 
+/// Far more than a recording takes on any machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Selects what the recorded program does.
 const PROGRAM: &str = "WINDLASS_TEST_PROGRAM";
+
+/// A file that counts the runs of a program that is not the same every time.
+const COUNT: &str = "WINDLASS_TEST_COUNT";
 
 /// The program that the tests record: the operator until its guestbook is ready, or a few requests.
 #[tokio::test]
@@ -44,6 +55,9 @@ async fn recorded_program() {
         secrets.get("certificates").await.unwrap();
         return;
     }
+    if let Some(count) = env::var_os(COUNT) {
+        return repeated_program(&program, Path::new(&count), Client::try_from(config).unwrap()).await;
+    }
     let shutdown = Shutdown::new();
     let client = connect(&config, ClientOptions::new("guestbook-operator/1")).unwrap();
     let running = tokio::spawn(operator().run_with(client, Options::default(), shutdown.clone()));
@@ -55,6 +69,38 @@ async fn recorded_program() {
     .await;
     shutdown.drain();
     running.await.unwrap().unwrap();
+}
+
+/// Programs that do something else every time they run.
+async fn repeated_program(program: &str, count: &Path, client: Client) {
+    let runs = fs::read_to_string(count).unwrap_or_default().len();
+    fs::write(count, "x".repeat(runs + 1)).unwrap();
+    Api::<ConfigMap>::all(client.clone()).list(&ListParams::default()).await.unwrap();
+    let list = async |plural: &str| {
+        let uri = format!("/api/v1/{plural}");
+        let request = http::Request::get(uri).body(Vec::new()).unwrap();
+        // It may be forbidden.
+        let _ = client.request_text(request).await;
+    };
+    match program {
+        "more" if runs > 0 => list("secrets").await,
+        "other" => list(["pods", "services", "endpoints", "secrets", "nodes"][runs]).await,
+        "once" => assert_eq!(runs, 0, "it runs only once"),
+        "hang" if runs > 0 => {
+            fs::write(count.with_extension("pid"), format!("{}\n", std::process::id())).unwrap();
+            std::future::pending().await
+        }
+        _ => {}
+    }
+}
+
+/// Records a program that does something else every time.
+fn learn_repeated(folder: &Path, program: &str, arguments: &[&str]) -> Command {
+    let mut command = windlass();
+    command.args(["rbac", "learn", "--name", "it", "-o", "table"]).args(arguments).arg("--");
+    command.arg(env::current_exe().unwrap()).args(["--exact", "learn::recorded_program", "--ignored"]);
+    command.env(PROGRAM, program).env(COUNT, folder.join(program)).current_dir(folder);
+    command
 }
 
 /// Records the operator, with a CRD and a guestbook applied before.
@@ -89,6 +135,8 @@ fn the_roles_of_an_operator_match_its_requests() {
     let (code, out, err) = learn(folder.path(), &["-o", "table", "--compare", granted.to_str().unwrap()]);
     assert_eq!(code, Some(0), "{err}\n{out}");
     assert!(err.contains("all used permissions are granted"), "{err}");
+    assert!(err.contains("again, as service account it-"), "{err}");
+    assert!(err.contains("verified: the command passes under these roles"), "{err}");
     // Whether it reads before it applies depends on the state of its caches.
     let out = out.replace("get,list", "list");
     let rules: Vec<String> =
@@ -147,6 +195,8 @@ fn requests_to_a_cluster_are_recorded() {
     up.stop("TERM");
     let (out, err) = (String::from_utf8(said.stdout).unwrap(), String::from_utf8_lossy(&said.stderr).into_owned());
     assert!(said.status.success(), "{err}");
+    // Nothing is written to the cluster.
+    assert!(err.contains("verified: a server with these roles allows all recorded requests"), "{err}");
     let expected = "\
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -207,4 +257,70 @@ fn a_failed_command_is_reported() {
     assert!(err.contains("error: false exited with exit status: 1\nhint: "), "{err}");
     let nothing = output(windlass().args(["rbac", "learn", "--", "/nothing/there"]));
     assert!(String::from_utf8_lossy(&nothing.stderr).contains("error: cannot run /nothing/there"));
+}
+
+#[test]
+fn requests_that_only_a_later_run_sends_are_learned_until_it_passes() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = output(&mut learn_repeated(folder.path(), "more", &[]));
+    let (out, err) = (String::from_utf8(said.stdout).unwrap(), String::from_utf8(said.stderr).unwrap());
+    assert_eq!(said.status.code(), Some(0), "{err}");
+    assert!(
+        err.contains("forbidden under these roles, and now learned (run 1 of 3):\n  GET /api/v1/secrets\n"),
+        "{err}"
+    );
+    assert!(err.contains("verified: the command passes under these roles"), "{err}");
+    assert!(out.contains("configmaps,secrets") && out.lines().count() == 2, "{out}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let said = output(&mut learn_repeated(folder.path(), "more", &["--no-verify"]));
+    assert_eq!(said.status.code(), Some(0));
+    assert!(!String::from_utf8(said.stdout).unwrap().contains("secrets"));
+    assert!(!String::from_utf8(said.stderr).unwrap().contains("verified"));
+}
+
+#[test]
+fn a_failed_proof_is_reported_after_the_roles() {
+    for (program, message, hint) in [
+        ("other", "error: the command does not pass under the learned roles: after 3 runs, ", "--no-verify"),
+        (
+            "once",
+            " under the learned roles, but no request was forbidden\n",
+            "hint: it must be possible to run the command twice",
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let said = output(&mut learn_repeated(folder.path(), program, &[]));
+        let (out, err) = (String::from_utf8(said.stdout).unwrap(), String::from_utf8(said.stderr).unwrap());
+        assert_eq!(said.status.code(), Some(1), "{err}");
+        assert!(err.contains(message) && err.contains(hint), "{err}");
+        assert!(out.contains("configmaps"), "{out}");
+    }
+}
+
+#[test]
+fn an_interrupted_proof_leaves_no_process_and_no_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let temporary = tempfile::tempdir().unwrap();
+    let mut command = learn_repeated(folder.path(), "hang", &[]);
+    command.env("TMPDIR", temporary.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let pid = folder.path().join("hang.pid");
+    let start = Instant::now();
+    let process = loop {
+        match fs::read_to_string(&pid) {
+            Ok(text) if text.ends_with('\n') => break text.trim().to_owned(),
+            _ => assert!(start.elapsed() < PATIENCE && child.try_wait().unwrap().is_none()),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert!(Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap().success());
+    let said = child.wait_with_output().unwrap();
+    let err = String::from_utf8(said.stderr).unwrap();
+    assert_eq!(said.status.code(), Some(130), "{err}");
+    assert!(err.contains("interrupted: the roles are not verified"), "{err}");
+    assert!(String::from_utf8(said.stdout).unwrap().contains("configmaps"), "the recording is not lost");
+    let alive = Command::new("kill").args(["-0", &process]).stderr(Stdio::null()).status().unwrap();
+    assert!(!alive.success());
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
 }

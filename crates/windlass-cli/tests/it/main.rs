@@ -17,3 +17,4 @@ mod run;
 mod scaffold;
 mod serving;
 mod storage;
+mod user;

@@ -1,6 +1,7 @@
 //! `windlass run`, with scripts instead of cargo and the operator.
 
 mod conversion;
+mod roles;
 
 use std::{
     fs,
@@ -35,11 +36,16 @@ echo '{"reason":"compiler-artifact","target":{"name":"shop"},"executable":"'"$OP
 const OPERATOR: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 case "$*" in
+manifests*) [ -e "$here/slow" ] && { echo "$$" > "$here/slow"; exec sleep 600; } ;;
+esac
+case "$*" in
 manifests*crds,webhooks*) cat "$here/manifests.json"; exit ;;
 manifests*crds*) cat "$here/crds.json"; exit ;;
 esac
 trap 'echo bye; exit 0' TERM
 echo "started with $*"
+echo "in namespace ${POD_NAMESPACE:-none}"
+[ -e "$here/says" ] && cat "$here/says"
 echo "$$ $WINDLASS_HEALTH_PROBE_BIND_ADDRESS $WINDLASS_WEBHOOK_PORT $WINDLASS_LEADER_ELECT $KUBECONFIG" >> "$here/starts"
 while :; do sleep 1 & wait $!; done
 "#;

@@ -17,14 +17,25 @@ use crate::{failure::ErrorWithHint, signals::Signals};
 /// How long a command may take to stop.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Runs a command until it exits; returns `None` if it was stopped by a signal or after a time.
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// By itself.
+    Exited(ExitStatus),
+    /// It was stopped after the given time.
+    TimedOut,
+    /// It was stopped by a signal to this process.
+    Interrupted,
+}
+
+/// Runs a command until it exits, a signal arrives or the time is over.
 pub(super) async fn run(
     program: &str,
     arguments: &[String],
     variables: &[(&str, &Path)],
     time: Option<Duration>,
     signals: &mut Signals,
-) -> anyhow::Result<Option<ExitStatus>> {
+) -> anyhow::Result<Ended> {
     // Standard output is reserved for the roles.
     let stderr = io::stderr().as_fd().try_clone_to_owned().context("failed to share standard error")?;
     let mut command = Command::new(program);
@@ -36,13 +47,15 @@ pub(super) async fn run(
         hint: "give a program with its arguments after --".into(),
     })?;
     let group = Group(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
-    let signal = tokio::select! {
-        status = child.wait() => return Ok(Some(status.with_context(|| format!("failed to wait for {program}"))?)),
-        () = signals.first() => Signal::INT,
-        () = super::after(time) => Signal::TERM,
+    let (ended, signal) = tokio::select! {
+        status = child.wait() => {
+            return Ok(Ended::Exited(status.with_context(|| format!("failed to wait for {program}"))?));
+        }
+        () = signals.first() => (Ended::Interrupted, Signal::INT),
+        () = super::after(time) => (Ended::TimedOut, Signal::TERM),
     };
     end(&mut child, &group, signal, signals).await;
-    Ok(None)
+    Ok(ended)
 }
 
 /// The command's process group; killed when dropped.

@@ -28,6 +28,8 @@ pub(super) struct Proxy {
     pub(super) upstream: Client,
     /// Whether the server is in this process and handles upgrades itself.
     pub(super) within: bool,
+    /// Client with fewer permissions, for the requests that are recorded.
+    pub(super) restricted: Option<Client>,
     /// User agent prefix of the clients to record.
     pub(super) agent: Option<String>,
     /// Recorded requests.
@@ -61,7 +63,11 @@ impl Proxy {
 
     async fn pass(self, request: Request<Incoming>) -> Response<Body> {
         let recorded = self.record(&request);
-        let answer = self.forward(request).await;
+        let restricted = self.restricted.as_ref().filter(|_| recorded.is_some());
+        let answer = match restricted {
+            Some(client) => forward(client, false, request).await,
+            None => forward(&self.upstream, self.within, request).await,
+        };
         let answer = answer.unwrap_or_else(|error| answer_failed(&error));
         if let Some(mut recorded) = recorded {
             recorded.status = answer.status().as_u16();
@@ -82,35 +88,36 @@ impl Proxy {
             own_namespace: None,
         })
     }
+}
 
-    async fn forward(&self, request: Request<Incoming>) -> anyhow::Result<Response<Body>> {
-        let (mut parts, body) = request.into_parts();
-        let upgrades = parts.headers.contains_key(header::UPGRADE);
-        let client = if self.within { None } else { parts.extensions.remove::<OnUpgrade>() };
-        let body = match Limited::new(body, LONGEST_BODY).collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(error) => anyhow::bail!("failed to read the request: {error}"),
-        };
-        let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-        let mut passed = Request::builder().method(parts.method.clone()).uri(path).body(Body::from(body))?;
-        *passed.headers_mut() = headers(&parts.headers, upgrades);
-        if self.within {
-            *passed.extensions_mut() = std::mem::take(&mut parts.extensions);
-        }
-        let mut answer = self.upstream.send(passed).await?;
-        if answer.status() == StatusCode::SWITCHING_PROTOCOLS
-            && let Some(client) = client
-        {
-            let server = hyper::upgrade::on(&mut answer);
-            // Ends when either side does.
-            tokio::spawn(join(client, server));
-        }
-        if !upgrades {
-            answer.headers_mut().remove(header::CONNECTION);
-            answer.headers_mut().remove(header::TRANSFER_ENCODING);
-        }
-        Ok(answer)
+/// Forwards a request. A server `within` this process handles upgrades itself.
+async fn forward(upstream: &Client, within: bool, request: Request<Incoming>) -> anyhow::Result<Response<Body>> {
+    let (mut parts, body) = request.into_parts();
+    let upgrades = parts.headers.contains_key(header::UPGRADE);
+    let client = if within { None } else { parts.extensions.remove::<OnUpgrade>() };
+    let body = match Limited::new(body, LONGEST_BODY).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) => anyhow::bail!("failed to read the request: {error}"),
+    };
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+    let mut passed = Request::builder().method(parts.method.clone()).uri(path).body(Body::from(body))?;
+    *passed.headers_mut() = headers(&parts.headers, upgrades);
+    if within {
+        *passed.extensions_mut() = std::mem::take(&mut parts.extensions);
     }
+    let mut answer = upstream.send(passed).await?;
+    if answer.status() == StatusCode::SWITCHING_PROTOCOLS
+        && let Some(client) = client
+    {
+        let server = hyper::upgrade::on(&mut answer);
+        // Ends when either side does.
+        tokio::spawn(join(client, server));
+    }
+    if !upgrades {
+        answer.headers_mut().remove(header::CONNECTION);
+        answer.headers_mut().remove(header::TRANSFER_ENCODING);
+    }
+    Ok(answer)
 }
 
 /// Headers to forward.

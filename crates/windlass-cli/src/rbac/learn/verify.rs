@@ -1,0 +1,131 @@
+//! The proof that learned roles suffice: they are applied to a new plane, which reviews all recorded requests, and the
+//! command runs again as an account with these roles.
+//!
+//! A command does not send the same requests every time. Requests that are forbidden in the second run are learned as
+//! well, and the command runs again.
+
+use std::{collections::BTreeSet, process::ExitStatus};
+
+use serde_json::Value;
+
+use super::{
+    LearnArgs,
+    child::{self, Ended},
+    records::Records,
+    reviews,
+    session::{RecordingSession, Upstream},
+};
+use crate::{
+    failure::{ErrorWithHint, Interrupted},
+    rbac::{
+        needs::{Needs, Recorded},
+        print::{self, Owner},
+        rules::{Roles, RuleOptions},
+    },
+    service_account::AccountName,
+    signals::Signals,
+};
+
+/// How often the command runs under learned roles before giving up.
+const ATTEMPTS: usize = 3;
+
+/// What to prove.
+pub(super) struct Proof<'a> {
+    pub(super) args: &'a LearnArgs,
+    pub(super) owner: &'a Owner,
+    pub(super) options: RuleOptions<'a>,
+    /// Permissions that were used.
+    pub(super) seen: &'a Needs,
+    /// Requests that were forbidden without the roles, too.
+    pub(super) refused: &'a [Recorded],
+    /// Whether the command can run again: it used the recording proxy of an own plane, and ended by itself or in time.
+    pub(super) runs_again: bool,
+}
+
+impl Proof<'_> {
+    /// Proves that roles for `needs` suffice; adds permissions that only a later run shows.
+    pub(super) async fn run(&self, needs: &mut Needs, signals: &mut Signals) -> anyhow::Result<()> {
+        let mut forbidden = BTreeSet::new();
+        for attempt in 1..=ATTEMPTS {
+            let roles = print::manifests(&Roles::of(needs, self.options), self.owner);
+            forbidden = match self.attempt(&roles, signals).await? {
+                Attempt::Reviewed => {
+                    eprintln!("verified: a server with these roles allows all recorded requests");
+                    return Ok(());
+                }
+                Attempt::Passed => {
+                    eprintln!("verified: the command passes under these roles");
+                    return Ok(());
+                }
+                Attempt::Failed(status) => return Err(self.failed(status)),
+                Attempt::Forbidden(forbidden) => forbidden,
+            };
+            eprintln!("forbidden under these roles, and now learned (run {attempt} of {ATTEMPTS}):");
+            forbidden.iter().for_each(|Recorded { method, uri, .. }| eprintln!("  {method} {uri}"));
+            let more = Needs::of(&forbidden, &self.owner.namespace);
+            needs.resources.extend(more.resources);
+            needs.paths.extend(more.paths);
+        }
+        let requests: Vec<String> =
+            forbidden.iter().map(|Recorded { method, uri, .. }| format!("{method} {uri}")).collect();
+        let message = format!(
+            "the command does not pass under the learned roles: after {ATTEMPTS} runs, these requests are still forbidden:\n  {}",
+            requests.join("\n  ")
+        );
+        let hint = "the command sends other requests every time, or something else forbids them: record a command that can \
+                    be repeated, or use --no-verify";
+        Err(ErrorWithHint { message, hint: hint.into() }.into())
+    }
+
+    async fn attempt(&self, roles: &[Value], signals: &mut Signals) -> anyhow::Result<Attempt> {
+        let Self { args, owner, .. } = self;
+        let account = AccountName { namespace: owner.namespace.clone(), name: owner.name.clone() };
+        let records = Records::default();
+        let apply = if self.runs_again { &args.apply[..] } else { &[] };
+        let upstream = Upstream::Restricted { account: &account, roles };
+        let session = RecordingSession::open(upstream, apply, args.user_agent.clone(), &records).await?;
+        let denied = reviews::denied(session.server(), &account, self.seen).await?;
+        if !denied.is_empty() {
+            let message = format!("the learned roles do not allow what was recorded:\n  {}", denied.join("\n  "));
+            let hint = "this is an error of windlass: report it with the recorded requests";
+            return Err(ErrorWithHint { message, hint: hint.into() }.into());
+        }
+        let Some((program, arguments)) = args.command.split_first().filter(|_| self.runs_again) else {
+            session.close().await;
+            return Ok(Attempt::Reviewed);
+        };
+        eprintln!("running {program} again, as service account {account} with the learned roles");
+        let variables = session.variables(&owner.namespace).await;
+        let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_path())).collect();
+        let ended = child::run(program, arguments, &variables, args.time, signals).await?;
+        session.close().await;
+        let before = |one: &Recorded| self.refused.iter().any(|old| (&old.method, &old.uri) == (&one.method, &one.uri));
+        let all = records.all();
+        let forbidden: BTreeSet<Recorded> = all.into_iter().filter(|one| one.is_refused() && !before(one)).collect();
+        Ok(match ended {
+            Ended::Interrupted => {
+                eprintln!("interrupted: the roles are not verified");
+                return Err(Interrupted.into());
+            }
+            _ if !forbidden.is_empty() => Attempt::Forbidden(forbidden),
+            Ended::Exited(status) if !status.success() => Attempt::Failed(status),
+            Ended::Exited(_) | Ended::TimedOut => Attempt::Passed,
+        })
+    }
+
+    fn failed(&self, status: ExitStatus) -> anyhow::Error {
+        let program = self.args.command.first().map_or("the command", String::as_str);
+        let message = format!("{program} exited with {status} under the learned roles, but no request was forbidden");
+        let hint = "it must be possible to run the command twice: fix that, or use --no-verify";
+        ErrorWithHint { message, hint: hint.into() }.into()
+    }
+}
+
+enum Attempt {
+    /// All recorded requests are allowed, and the command was not run again.
+    Reviewed,
+    Passed,
+    Failed(ExitStatus),
+    /// These requests were forbidden.
+    Forbidden(BTreeSet<Recorded>),
+}
