@@ -9,7 +9,6 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use windlass_builtins::resource::Subresource;
 use windlass_schema::types::StructId;
-use windlass_store::Revision;
 
 use crate::{
     audit::RequestAudit,
@@ -22,7 +21,7 @@ use crate::{
     request_info::ResourceRequest,
     server::Inner,
     status::{ApiError, Result},
-    storage::{ListBody, StoredObject},
+    storage::{StoredObject, WholeList},
     user::User,
     write::convert::PendingConversions,
 };
@@ -110,8 +109,8 @@ pub(crate) enum Answer {
     Text { code: StatusCode, text: String },
     /// A list.
     List(ListAnswer),
-    /// An encoded list that is kept from an earlier request.
-    KnownList { body: Arc<ListBody>, revision: u64 },
+    /// A list of everything under a prefix, as it is stored.
+    WholeList { items: WholeList, revision: u64 },
     /// A watch.
     Watch { chunks: Chunks, content_type: &'static str },
     /// A complete response.
@@ -124,8 +123,6 @@ pub(crate) struct ListAnswer {
     pub(crate) revision: u64,
     pub(crate) continue_token: Option<String>,
     pub(crate) remaining: Option<usize>,
-    /// For a list of everything under a prefix in its newest state: the prefix, and the revision of the snapshot.
-    pub(crate) whole: Option<(String, Revision)>,
 }
 
 impl<'a> Call<'a> {

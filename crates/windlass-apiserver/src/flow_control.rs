@@ -12,6 +12,7 @@ mod allocation;
 mod configuration;
 mod defaults;
 mod demand;
+mod histogram;
 mod level;
 mod maintain;
 mod metrics;
@@ -129,16 +130,33 @@ impl FlowControl {
         width: Width<'_>,
         patience: Duration,
     ) -> Result<Seat> {
+        let is_watch = width.is_watch();
+        let mut seat = self.admit(flow, request, width, patience).await?;
+        seat.is_watch = is_watch;
+        Ok(seat)
+    }
+
+    async fn admit(
+        &self,
+        flow: &Arc<Flow>,
+        request: &Digest<'_>,
+        width: Width<'_>,
+        patience: Duration,
+    ) -> Result<Seat> {
         if flow.level.is_exempt() {
             return Ok(Seat::exempt(flow.clone(), self.start));
         }
         let work = width.work(flow.level.max_seats);
+        flow.statistics.seats.observe(work.max_seats() as f64);
         let hash = self.hasher.hash_one((&flow.name, flow.spec.distinguisher(request)));
         self.wake_redistribution();
         let begun = self.now();
         let waiting = {
             let mut queues = flow.level.shared.queues.lock();
             let start = queues.set.start(begun, hash, work);
+            if let Some(length) = queues.set.take_length_after_enqueue() {
+                flow.statistics.queue_lengths.observe(length as f64);
+            }
             queues.wake_dispatched();
             match start {
                 Start::Run(id) => {

@@ -77,6 +77,16 @@ pub enum KubeconfigError {
     },
 }
 
+impl KubeconfigError {
+    /// Returns the reason, for messages that name the kubeconfig themselves.
+    pub(crate) fn reason(self) -> String {
+        match self {
+            Self::Read { path, source } => format!("failed to read {}: {source}", path.display()),
+            Self::Invalid { why, .. } => why,
+        }
+    }
+}
+
 fn secret(text: &str) -> Result<HeaderValue, String> {
     let mut value = HeaderValue::from_str(text).map_err(|_| "the token has invalid characters".to_owned())?;
     value.set_sensitive(true);
@@ -125,14 +135,15 @@ impl RemoteServer {
             server_name: Some(text(cluster, "tls-server-name").to_owned()).filter(|name| !name.is_empty()),
             identity: (!certificate.is_empty()).then_some(Identity { certificate, key }),
         };
-        let credentials = match (text(user, "token"), text(user, "tokenFile"), text(user, "username")) {
+        // A file takes precedence, as in client-go: its token may be renewed.
+        let credentials = match (text(user, "tokenFile"), text(user, "token"), text(user, "username")) {
             ("", "", "") => Credentials::None,
             ("", "", name) => {
                 let pair = STANDARD.encode(format!("{name}:{}", text(user, "password")));
                 Credentials::Header(secret(&format!("Basic {pair}")).map_err(invalid)?)
             }
-            ("", path, _) => Credentials::TokenFile(directory.join(path)),
-            (token, _, _) => Credentials::Header(secret(&format!("Bearer {token}")).map_err(invalid)?),
+            ("", token, _) => Credentials::Header(secret(&format!("Bearer {token}")).map_err(invalid)?),
+            (path, _, _) => Credentials::TokenFile(directory.join(path)),
         };
         Ok(Self { url, tls, credentials })
     }
@@ -177,6 +188,14 @@ mod tests {
         assert!(matches!(server.credentials, Credentials::Header(header) if header == "Bearer t"));
         let other = cluster.replace("ca.crt", "other.crt");
         assert_eq!(load(&format!("{CONTEXT}{other}users: [{{name: u}}]")).unwrap_err(), "other.crt");
+    }
+
+    #[test]
+    fn a_token_in_a_file_takes_precedence() {
+        let cluster = "clusters: [{name: k, cluster: {server: 'https://h'}}]\n";
+        let server =
+            load(&format!("{CONTEXT}{cluster}users: [{{name: u, user: {{token: t, tokenFile: f}}}}]")).unwrap();
+        assert!(matches!(server.credentials, Credentials::TokenFile(path) if path.ends_with("f")));
     }
 
     #[test]

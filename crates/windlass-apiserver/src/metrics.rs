@@ -13,7 +13,7 @@ use windlass_builtins::resource::{Resource, Subresource};
 use windlass_schema::types::Str;
 use windlass_store::Usage;
 
-use crate::{server::Inner, verb::Verb};
+use crate::{pieces::HeldBytes, server::Inner, verb::Verb};
 
 /// The upper bounds of the latency histogram, in seconds.
 const BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
@@ -23,6 +23,8 @@ const BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1
 pub(crate) struct Metrics {
     requests: Mutex<HashMap<Labels, Series>>,
     inflight: AtomicI64,
+    /// Encoded pieces of lists in memory.
+    pub(crate) lists: HeldBytes,
 }
 
 /// The labels of a series. They name served resources only, so that arbitrary requests create no series.
@@ -109,18 +111,44 @@ impl Metrics {
         out += "# HELP windlass_rejected_request_bodies_total Number of requests rejected by the memory budget.\n";
         out += "# TYPE windlass_rejected_request_bodies_total counter\n";
         let _ = writeln!(out, "windlass_rejected_request_bodies_total {rejected}");
+        out += "# HELP windlass_encoded_list_bytes Memory of encoded parts of lists, shared or not sent yet.\n";
+        out += "# TYPE windlass_encoded_list_bytes gauge\n";
+        let _ = writeln!(out, "windlass_encoded_list_bytes {}", self.lists.count());
         server.flow_control.render(&mut out);
         server.audit.render(&mut out);
         if let Some(jwt) = &server.jwt {
             jwt.render(&mut out);
         }
+        server.chain.render(&mut out);
         out += "# HELP windlass_store_revision Newest revision in the caches.\n";
         out += "# TYPE windlass_store_revision gauge\n";
         let _ = writeln!(out, "windlass_store_revision {}", server.storage.applied());
+        render_damaged(&mut out, server);
         render_allocations(&mut out, server);
         render_sizes(&mut out, server.storage.store().usage());
         out
     }
+}
+
+/// Writes the numbers of damaged objects; a resource without any has no series.
+fn render_damaged(out: &mut String, server: &Inner) {
+    *out += "# HELP windlass_damaged_objects Number of stored values that are not objects and are not served.\n";
+    *out += "# TYPE windlass_damaged_objects gauge\n";
+    for cache in server.storage.caches() {
+        let count = cache.damaged_count();
+        // A prefix is `/group/resource/`; a key that has another form is a prefix of its own.
+        let mut parts = cache.prefix().split('/').skip(1);
+        if let (1.., Some(group), Some(resource)) = (count, parts.next(), parts.next()) {
+            let group = if group == "core" { "" } else { group };
+            let labels = format!("group=\"{}\",resource=\"{}\"", escape(group), escape(resource));
+            let _ = writeln!(out, "windlass_damaged_objects{{{labels}}} {count}");
+        }
+    }
+}
+
+/// Escapes the value of a label.
+fn escape(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// Writes the numbers of cluster IPs and node ports.

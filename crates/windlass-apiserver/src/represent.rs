@@ -50,15 +50,15 @@ pub(crate) fn answer(call: &Call<'_>, answer: Answer) -> Result<Response<Body>> 
         }
         Answer::Value { code, value } => one(call, code, value),
         Answer::Text { code, text: body } => Ok(text(code, body)),
-        Answer::KnownList { body, revision } => Ok(list::known(call.endpoint, body, revision)),
+        Answer::WholeList { items, revision } => Ok(list::whole(call, items, revision)),
         Answer::List(list)
             if accept.is_plain_json() && list.objects.iter().all(|o| call.endpoint.is_served_as_stored(o)) =>
         {
             Ok(list::plain(call, list))
         }
+        Answer::List(list) if accept.media == Media::Json && !accept.pretty => list::transformed_json(call, list),
         Answer::List(list) => {
             let value = list::transformed(call, &list)?;
-            let value = if accept.old_form { old_form(value) } else { value };
             Ok(compressed(call.headers, encode(accept, StatusCode::OK, &value, call.endpoint)?))
         }
     }
@@ -98,11 +98,16 @@ fn old_form(mut value: Value) -> Value {
     for field in ["rows", "items"] {
         let entries = value.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten();
         let objects = entries.filter_map(|entry| if field == "rows" { entry.get_mut("object") } else { Some(entry) });
-        for object in objects.filter(|object| object["kind"] == "PartialObjectMetadata") {
-            object["apiVersion"] = "meta.k8s.io/v1beta1".into();
-        }
+        objects.for_each(old_form_of);
     }
     value
+}
+
+/// Changes metadata to the version that old clients request.
+fn old_form_of(object: &mut Value) {
+    if object["kind"] == "PartialObjectMetadata" {
+        object["apiVersion"] = "meta.k8s.io/v1beta1".into();
+    }
 }
 
 /// Returns whether all answers to a request consist of stored bytes.

@@ -8,6 +8,7 @@ mod cache;
 mod damage;
 mod history;
 mod labels;
+mod list;
 mod load;
 mod object;
 mod watchers;
@@ -27,10 +28,11 @@ use tracing::warn;
 use windlass_store::{Error, Event, Revision, Store};
 
 pub(crate) use self::{
-    cache::{CacheEvent, Change, ListBody, ResourceCache, Snapshot, write_frame, write_metadata_frame},
+    cache::{CacheEvent, Change, ResourceCache, Snapshot, write_frame, write_metadata_frame},
     damage::{DamagedObject, nests_too_deep},
     history::History,
     labels::LabelBits,
+    list::{WholeList, write_item},
     object::{StoredObject, encode},
     watchers::WatcherCount,
 };
@@ -69,6 +71,13 @@ impl Storage {
         let mut caches = self.caches.write();
         let new = || Arc::new(ResourceCache::new(prefix, Revision(self.applied.load(Ordering::Acquire))));
         caches.entry(prefix.into()).or_insert_with(new).clone()
+    }
+
+    /// Returns all caches, also of resources that are no longer served, ordered by prefix.
+    pub(crate) fn caches(&self) -> Vec<Arc<ResourceCache>> {
+        let mut caches: Vec<_> = self.caches.read().values().cloned().collect();
+        caches.sort_unstable_by(|a, b| a.prefix().cmp(b.prefix()));
+        caches
     }
 
     /// Returns the events of a resource after a revision that its log no longer has, from the store's history.

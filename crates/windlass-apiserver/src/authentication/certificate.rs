@@ -11,9 +11,8 @@ use std::sync::{
 
 use http::HeaderMap;
 use rustls::{
-    DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme,
-    client::danger::HandshakeSignatureValid,
-    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+    DistinguishedName, Error, RootCertStore,
+    crypto::CryptoProvider,
     pki_types::{CertificateDer, UnixTime, pem::PemObject as _},
     server::{
         WebPkiClientVerifier,
@@ -23,7 +22,7 @@ use rustls::{
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::{AuthenticationError, RequestHeaderOptions};
-use crate::user::User;
+use crate::{handshake::check_signatures, user::User};
 
 /// The attribute of a subject that is the UID of a user, in DER: 1.3.6.1.4.1.57683.2.
 const UID: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0x83, 0xc2, 0x53, 0x02];
@@ -224,25 +223,5 @@ impl ClientCertVerifier for RequestCertificate {
         Ok(ClientCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
+    check_signatures!(self => &self.provider.signature_verification_algorithms);
 }

@@ -19,10 +19,12 @@ use tokio::task::AbortHandle;
 use self::{
     configuration::{AuthenticationConfiguration, Compiled, ConfigurationError},
     keys::IssuerKeys,
-    reload::Reloads,
 };
 use super::{Authenticated, TokenAuthenticator};
-use crate::{public_key::jws::Jws, user::User};
+use crate::{
+    reloads::Reloads,
+    {public_key::jws::Jws, user::User},
+};
 
 /// The algorithms of signatures, in the order of kube-apiserver's messages. Keys for `ES512` cannot be used.
 pub const ALGORITHMS: [&str; 9] = ["ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "RS256", "RS384", "RS512"];
@@ -101,7 +103,7 @@ impl JwtAuthenticator {
 
     /// Writes the metrics.
     pub(crate) fn render(&self, out: &mut String) {
-        self.shared.reloads.render(out);
+        self.shared.reloads.render("authentication", out);
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
     options::{AuthorizationOptions, AuthorizerOptions},
     webhook::WebhookAuthorizer,
 };
-use crate::{storage::Storage, user::User};
+use crate::{reloads::Reloads, storage::Storage, user::User};
 
 /// How often the configuration file is checked for changes.
 const CHECK: Duration = Duration::from_secs(2);
@@ -27,6 +27,7 @@ pub(crate) struct Chain {
     node: Arc<dyn Authorizer>,
     rbac: Arc<dyn Authorizer>,
     current: ArcSwap<Authorizers>,
+    reloads: Reloads,
 }
 
 impl Chain {
@@ -40,7 +41,7 @@ impl Chain {
         rbac: Arc<dyn Authorizer>,
     ) -> Result<Self, String> {
         let node: Arc<dyn Authorizer> = Arc::new(NodeAuthorizer::new(storage));
-        let chain = Self { node, rbac, current: ArcSwap::default() };
+        let chain = Self { node, rbac, current: ArcSwap::default(), reloads: Reloads::default() };
         chain.current.store(Arc::new(chain.authorizers(options)?));
         Ok(chain)
     }
@@ -74,9 +75,15 @@ impl Chain {
         }
         if options.authorizers != before.authorizers {
             self.current.store(Arc::new(self.authorizers(&options)?));
+            self.reloads.succeeded();
             info!(file = %file.display(), "reloaded the authorization configuration");
         }
         Ok(options)
+    }
+
+    /// Writes the metrics.
+    pub(crate) fn render(&self, out: &mut String) {
+        self.reloads.render("authorization", out);
     }
 }
 
@@ -147,26 +154,27 @@ impl Authorizer for Always {
 /// Follows the configuration file of a chain for as long as the chain exists. A file that cannot be used changes nothing.
 pub(crate) async fn follow(chain: Weak<Chain>, mut options: AuthorizationOptions) {
     let Some(file) = options.file.clone() else { return };
-    let mut seen = tokio::fs::read(&file).await.ok();
+    // The contents that were handled last, or why the file could not be read. Unknown at first, because the file may have
+    // changed since it was loaded.
+    let mut seen = None;
     loop {
         tokio::time::sleep(CHECK).await;
-        let now = match tokio::fs::read(&file).await {
-            Ok(now) => now,
-            Err(error) => {
-                if seen.take().is_some() {
-                    warn!(file = %file.display(), %error, "failed to read the authorization configuration");
-                }
-                continue;
-            }
-        };
+        let now = tokio::fs::read(&file).await.map_err(|error| error.to_string());
         if seen.as_ref() == Some(&now) {
             continue;
         }
-        seen = Some(now);
         let Some(chain) = chain.upgrade() else { return };
-        match chain.reload(&options, &file) {
+        let loaded = match &now {
+            Ok(_) => chain.reload(&options, &file),
+            Err(error) => Err(error.clone()),
+        };
+        seen = Some(now);
+        match loaded {
             Ok(loaded) => options = loaded,
-            Err(error) => warn!(file = %file.display(), error, "failed to reload the authorization configuration"),
+            Err(error) => {
+                chain.reloads.failed();
+                warn!(file = %file.display(), error, "kept the previous authorization configuration");
+            }
         }
     }
 }

@@ -1,8 +1,11 @@
 //! The metrics of flow control, under the names of kube-apiserver.
 
-use std::{fmt::Write as _, sync::atomic::Ordering::Relaxed};
+use std::{
+    fmt::Write as _,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
-use super::{Flow, FlowControl, Level, queue_set::Rejection, statistics::BUCKETS};
+use super::{Flow, FlowControl, Level, histogram::Histogram, queue_set::Rejection};
 
 impl FlowControl {
     /// Appends the metrics in the Prometheus text format.
@@ -24,24 +27,28 @@ impl FlowControl {
                 }
             }
         }
-        head(out, "request_wait_duration_seconds", "histogram", "Time that requests spent in their queues.");
+        render_pairs(
+            out,
+            &current.flows,
+            ("request_wait_duration_seconds", "Time that requests spent in their queues."),
+            ("execute", ["false", "true"]),
+            |flow| &flow.statistics.waits,
+        );
+        render_pairs(
+            out,
+            &current.flows,
+            ("request_execution_seconds", "Time that requests were executed; watches until they have started."),
+            ("type", ["regular", "watch"]),
+            |flow| &flow.statistics.executions,
+        );
+        head(out, "work_estimated_seats", "histogram", "Number of seats that requests need.");
         for flow in &current.flows {
-            for (executed, histogram) in ["false", "true"].iter().zip(&flow.statistics.waits) {
-                let histogram = histogram.lock().clone();
-                if histogram.count == 0 {
-                    continue;
-                }
-                let name = "apiserver_flowcontrol_request_wait_duration_seconds";
-                let labels = format!("execute=\"{executed}\",{}", labels(flow));
-                let mut below = 0;
-                for (bound, count) in BUCKETS.iter().zip(histogram.buckets) {
-                    below += count;
-                    let _ = writeln!(out, "{name}_bucket{{{labels},le=\"{bound}\"}} {below}");
-                }
-                let _ = writeln!(out, "{name}_bucket{{{labels},le=\"+Inf\"}} {}", histogram.count);
-                let _ = writeln!(out, "{name}_sum{{{labels}}} {}", histogram.sum);
-                let _ = writeln!(out, "{name}_count{{{labels}}} {}", histogram.count);
-            }
+            flow.statistics.seats.render("apiserver_flowcontrol_work_estimated_seats", &labels(flow), out);
+        }
+        let name = "request_queue_length_after_enqueue";
+        head(out, name, "histogram", "Number of requests in a queue, with the one that entered it.");
+        for flow in &current.flows {
+            flow.statistics.queue_lengths.render(&format!("apiserver_flowcontrol_{name}"), &labels(flow), out);
         }
         for (name, kind, help, value) in LEVEL_METRICS {
             head(out, name, kind, help);
@@ -52,6 +59,23 @@ impl FlowControl {
         }
         head(out, "seat_fair_frac", "gauge", "Fair fraction of the seats for each level that can use them.");
         let _ = writeln!(out, "apiserver_flowcontrol_seat_fair_frac {}", current.fair_fraction.get());
+    }
+}
+
+/// Writes a histogram of times that has two series per flow schema, told apart by a label.
+fn render_pairs(
+    out: &mut String,
+    flows: &[Arc<Flow>],
+    (name, help): (&str, &str),
+    (label, values): (&str, [&str; 2]),
+    of: fn(&Flow) -> &[Histogram<13>; 2],
+) {
+    head(out, name, "histogram", help);
+    let name = format!("apiserver_flowcontrol_{name}");
+    for flow in flows {
+        for (value, histogram) in values.iter().zip(of(flow)) {
+            histogram.render(&name, &format!("{label}=\"{value}\",{}", labels(flow)), out);
+        }
     }
 }
 

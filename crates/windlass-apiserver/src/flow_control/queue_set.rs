@@ -87,6 +87,8 @@ pub(super) struct QueueSet {
     demand: Demand,
     /// How often the next request had to wait because it needs more seats than are free.
     pub(super) no_accommodation: u64,
+    /// The length of the queue that a request entered last, with that request.
+    length_after_enqueue: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -139,6 +141,7 @@ impl QueueSet {
             dispatched: Vec::new(),
             demand: Demand::new(now),
             no_accommodation: 0,
+            length_after_enqueue: None,
         };
         set.configure(now, queuing, limit);
         set
@@ -170,6 +173,11 @@ impl QueueSet {
     /// The demand for seats.
     pub(super) fn demand_mut(&mut self) -> &mut Demand {
         &mut self.demand
+    }
+
+    /// Returns the length of the queue that a request has entered since the last call, with that request.
+    pub(super) fn take_length_after_enqueue(&mut self) -> Option<usize> {
+        self.length_after_enqueue.take()
     }
 
     /// Begins a request of the flow with this hash.
@@ -287,6 +295,7 @@ impl QueueSet {
             queue.next_dispatch = self.virtual_time;
         }
         queue.push(id, &work);
+        self.length_after_enqueue = Some(queue.waiting.len());
         self.waiting += 1;
         self.seats_waiting += work.max_seats();
         self.note_demand(now);

@@ -56,24 +56,29 @@ pub(crate) struct Seat {
     id: Option<Id>,
     work: Work,
     start: Instant,
+    began: Instant,
+    /// Whether the request is a watch, as metrics tell.
+    pub(super) is_watch: bool,
 }
 
 impl Seat {
     /// A request that needs no seat.
     pub(super) fn exempt(flow: Arc<Flow>, start: Instant) -> Self {
         flow.statistics.began(1);
-        Self { flow, id: None, work: Work::ONE, start }
+        flow.statistics.seats.observe(1.0);
+        Self { flow, id: None, work: Work::ONE, start, began: Instant::now(), is_watch: false }
     }
 
     pub(super) fn new(flow: Arc<Flow>, id: Id, work: Work, start: Instant) -> Self {
         flow.statistics.began(work.max_seats());
-        Self { flow, id: Some(id), work, start }
+        Self { flow, id: Some(id), work, start, began: Instant::now(), is_watch: false }
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
         self.flow.statistics.ended(self.work.max_seats());
+        self.flow.statistics.executed(self.began.elapsed(), self.is_watch);
         if let Some(id) = self.id {
             finish(&self.flow, id, self.start);
         }

@@ -5,15 +5,18 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::Mutex;
+use super::{histogram::Histogram, queue_set::Rejection};
 
-use super::queue_set::Rejection;
+/// The upper bounds of the histograms of times, in seconds.
+const SECONDS: [f64; 13] = [0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0];
 
-/// The upper bounds of the histogram of waiting times, in seconds.
-pub(super) const BUCKETS: [f64; 13] = [0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0];
+/// The upper bounds of the histogram of queue lengths.
+const QUEUE_LENGTHS: [f64; 8] = [0.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0];
+/// The upper bounds of the histogram of seats.
+const SEATS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0];
 
 /// The counters of a flow schema.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Statistics {
     pub(super) dispatched: AtomicU64,
     /// By [`Rejection`].
@@ -25,14 +28,31 @@ pub(super) struct Statistics {
     pub(super) waiting: AtomicUsize,
     pub(super) waiting_seats: AtomicUsize,
     /// Waiting times of requests that were rejected and of those that were executed.
-    pub(super) waits: [Mutex<Histogram>; 2],
+    pub(super) waits: [Histogram<13>; 2],
+    /// Times of executed requests: of watches, until they have started, and of others.
+    pub(super) executions: [Histogram<13>; 2],
+    /// Seats that requests need.
+    pub(super) seats: Histogram<8>,
+    /// Lengths of queues, with the request that entered them.
+    pub(super) queue_lengths: Histogram<8>,
 }
 
-#[derive(Debug, Default, Clone)]
-pub(super) struct Histogram {
-    pub(super) count: u64,
-    pub(super) sum: f64,
-    pub(super) buckets: [u64; BUCKETS.len()],
+impl Default for Statistics {
+    fn default() -> Self {
+        Self {
+            dispatched: AtomicU64::default(),
+            rejected: Default::default(),
+            executing: AtomicUsize::default(),
+            executing_seats: AtomicUsize::default(),
+            highest: AtomicUsize::default(),
+            waiting: AtomicUsize::default(),
+            waiting_seats: AtomicUsize::default(),
+            waits: [const { Histogram::new(&SECONDS) }; 2],
+            executions: [const { Histogram::new(&SECONDS) }; 2],
+            seats: Histogram::new(&SEATS),
+            queue_lengths: Histogram::new(&QUEUE_LENGTHS),
+        }
+    }
 }
 
 impl Rejection {
@@ -82,12 +102,10 @@ impl Statistics {
     }
 
     pub(super) fn waited(&self, time: Duration, executed: bool) {
-        let mut histogram = self.waits[usize::from(executed)].lock();
-        let seconds = time.as_secs_f64();
-        histogram.count += 1;
-        histogram.sum += seconds;
-        if let Some(bucket) = BUCKETS.iter().position(|bound| seconds <= *bound) {
-            histogram.buckets[bucket] += 1;
-        }
+        self.waits[usize::from(executed)].observe(time.as_secs_f64());
+    }
+
+    pub(super) fn executed(&self, time: Duration, is_watch: bool) {
+        self.executions[usize::from(is_watch)].observe(time.as_secs_f64());
     }
 }

@@ -28,6 +28,11 @@ pub(crate) enum Width<'a> {
 }
 
 impl Width<'_> {
+    /// Returns whether the request is a watch.
+    pub(super) fn is_watch(&self) -> bool {
+        matches!(self, Self::Resource { verb: Verb::Watch, .. })
+    }
+
     /// Returns the work of the request in a level with at most this many seats per request.
     pub(super) fn work(&self, max_seats: usize) -> Work {
         let Self::Resource { verb, cache, query } = self else { return Work::ONE };

@@ -1,55 +1,62 @@
-//! Lists: concatenated from the stored bytes if the client accepts these unchanged, else transformed.
+//! Lists: from the stored bytes if the client accepts these unchanged, else transformed. JSON is encoded while it is sent.
 
-use std::sync::Arc;
+use std::{sync::Arc, vec};
 
 use bytes::Bytes;
-use http::{Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode, header};
+use jiff::Timestamp;
 use serde_json::{Value, json};
-use windlass_store::Revision;
+use windlass_schema::{json as go_json, printer::TableBudget};
 
-use super::{COMPRESS_ABOVE, accepts_gzip, bytes, compressed, go_type, partial, table, untyped};
+use super::{COMPRESS_ABOVE, accepts_gzip, bytes, go_type, old_form_of, partial, table, untyped};
 use crate::{
     body::Body,
     call::{Call, ListAnswer},
     negotiate::Transform,
+    pieces::{Gzip, HeldBytes, PIECE, room_for},
     registry::Endpoint,
     status::{ApiError, Result},
-    storage::{ListBody, StoredObject},
+    storage::{StoredObject, WholeList, write_item},
 };
-
-/// The size of the pieces of a long list: below the size above which allocators request fresh pages from the system.
-const CHUNK: usize = 64 << 10;
-/// The size up to which a list is kept for the next request.
-const KEEP_BELOW: usize = 16 << 20;
 
 /// Encodes a list as JSON, from the stored bytes.
 pub(super) fn plain(call: &Call<'_>, list: ListAnswer) -> Response<Body> {
-    let endpoint = call.endpoint;
-    let size: usize = list.objects.iter().map(|object| object.size()).sum();
-    let head = list_head(endpoint, &list_metadata(endpoint, &list));
-    let whole = list.whole;
-    let mut items = Items { objects: list.objects.into_iter(), typed: endpoint.custom().is_some(), first: true };
-    if size < COMPRESS_ABOVE || accepts_gzip(call.headers) {
-        let mut out = head.into_bytes();
-        out.reserve(size);
-        items.write(usize::MAX, &mut out);
-        out.extend_from_slice(LIST_END);
-        return compressed(call.headers, bytes(StatusCode::OK, "application/json", out.into()));
-    }
-    match whole {
-        Some((prefix, revision)) if size <= KEEP_BELOW && endpoint.served_as_stored_after() == Revision(0) => {
-            let chunks: Vec<Bytes> = items.collect();
-            endpoint.cache.keep_list(Arc::new(ListBody { prefix, revision, chunks: chunks.clone() }));
-            list_response(head, chunks.into_iter())
-        }
-        _ => list_response(head, items),
-    }
+    let head = list_head(call.endpoint, &list_metadata(call.endpoint, &list));
+    let typed = call.endpoint.custom().is_some();
+    let write = move |object: &StoredObject, out: &mut Vec<u8>| write_item(object, typed, out);
+    respond(call, head.into(), items(call, list.objects, write))
 }
 
-/// Returns a list that was kept from an earlier request.
-pub(super) fn known(endpoint: &Endpoint, body: Arc<ListBody>, revision: u64) -> Response<Body> {
-    let head = list_head(endpoint, &plain_metadata(endpoint, revision));
-    list_response(head, (0..body.chunks.len()).map(move |index| body.chunks[index].clone()))
+/// Encodes a list of everything under a prefix as JSON, from the stored bytes.
+pub(super) fn whole(call: &Call<'_>, items: WholeList, revision: u64) -> Response<Body> {
+    respond(call, whole_head(call.endpoint, revision).into(), items)
+}
+
+/// Returns the beginning of a list of everything, up to its items.
+fn whole_head(endpoint: &Endpoint, revision: u64) -> String {
+    list_head(endpoint, &plain_metadata(endpoint, revision))
+}
+
+/// Returns a list of everything under a prefix as one text.
+pub(super) fn whole_text(endpoint: &Endpoint, items: WholeList, revision: u64) -> Vec<u8> {
+    let mut text = whole_head(endpoint, revision).into_bytes();
+    items.for_each(|piece| text.extend_from_slice(&piece));
+    text.extend_from_slice(LIST_END);
+    text
+}
+
+/// Encodes a list as JSON, transformed.
+pub(super) fn transformed_json(call: &Call<'_>, list: ListAnswer) -> Result<Response<Body>> {
+    let mut form = ItemForm::of(call)?;
+    // The items are the last field.
+    let mut head = go_json::encode_object(&envelope(call, &list, &form, Vec::new()));
+    head.truncate(head.len() - LIST_END.len());
+    let endpoint = call.endpoint.clone();
+    let write = move |object: &StoredObject, out: &mut Vec<u8>| {
+        let item = form.item(&endpoint, endpoint.to_served_value(object));
+        out.append(&mut go_json::encode(&item));
+    };
+    Ok(respond(call, head.into(), items(call, list.objects, write)))
 }
 
 /// Returns the beginning of a list, up to its items.
@@ -60,46 +67,64 @@ fn list_head(endpoint: &Endpoint, metadata: &Value) -> String {
 
 const LIST_END: &[u8] = b"]}";
 
-/// Returns a response with a long list, sent in pieces.
-fn list_response(head: String, items: impl Iterator<Item = Bytes> + Send + 'static) -> Response<Body> {
-    let chunks = std::iter::once(head.into()).chain(items).chain(std::iter::once(Bytes::from_static(LIST_END)));
+/// Returns a response with a list. A long one is encoded and compressed while it is sent.
+fn respond(call: &Call<'_>, head: Bytes, items: impl Iterator<Item = Bytes> + Send + 'static) -> Response<Body> {
+    let mut pieces = std::iter::once(head).chain(items).chain(std::iter::once(Bytes::from_static(LIST_END)));
     let mut response = bytes(StatusCode::OK, "application/json", Bytes::new());
-    *response.body_mut() = Body::Stream(Box::pin(futures_util::stream::iter(chunks)));
+    let (mut first, mut size) = (Vec::new(), 0);
+    while size < COMPRESS_ABOVE {
+        let Some(piece) = pieces.next() else {
+            *response.body_mut() = Bytes::from(first.concat()).into();
+            return response;
+        };
+        size += piece.len();
+        first.push(piece);
+    }
+    let pieces = first.into_iter().chain(pieces);
+    *response.body_mut() = if accepts_gzip(call.headers) {
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+        stream(Gzip::new(pieces, call.server.metrics.lists.clone()))
+    } else {
+        stream(pieces)
+    };
     response
 }
 
-/// The items of a list, encoded in pieces of about [`CHUNK`] bytes.
-struct Items {
-    /// Whether items have kind and apiVersion, as those of custom resources do.
-    typed: bool,
-    objects: std::vec::IntoIter<Arc<StoredObject>>,
+fn stream(pieces: impl Iterator<Item = Bytes> + Send + 'static) -> Body {
+    Body::Stream(Box::pin(futures_util::stream::iter(pieces)))
+}
+
+/// Returns objects as the items of a list, encoded in pieces of about [`PIECE`] bytes.
+fn items<W>(call: &Call<'_>, objects: Vec<Arc<StoredObject>>, write: W) -> Items<W>
+where
+    W: FnMut(&StoredObject, &mut Vec<u8>),
+{
+    Items { objects: objects.into_iter(), write, first: true, held: call.server.metrics.lists.clone() }
+}
+
+struct Items<W> {
+    objects: vec::IntoIter<Arc<StoredObject>>,
+    write: W,
     first: bool,
+    held: HeldBytes,
 }
 
-impl Items {
-    /// Writes items until there are `enough` bytes or no items left.
-    fn write(&mut self, enough: usize, out: &mut Vec<u8>) {
-        while out.len() < enough {
-            let Some(object) = self.objects.next() else { return };
-            if !std::mem::take(&mut self.first) {
-                out.push(b',');
-            }
-            if self.typed {
-                out.extend_from_slice(object.bytes());
-            } else {
-                object.write_untyped(out);
-            }
-        }
-    }
-}
-
-impl Iterator for Items {
+impl<W: FnMut(&StoredObject, &mut Vec<u8>)> Iterator for Items<W> {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
-        let mut out = Vec::with_capacity(CHUNK + (CHUNK >> 3));
-        self.write(CHUNK, &mut out);
-        (!out.is_empty()).then(|| out.into())
+        let first = self.objects.as_slice().first()?;
+        let mut out = Vec::with_capacity(room_for(first.size(), self.objects.len()));
+        while out.len() < PIECE {
+            let Some(object) = self.objects.next() else { break };
+            if !std::mem::take(&mut self.first) {
+                out.push(b',');
+            }
+            (self.write)(&object, &mut out);
+        }
+        Some(self.held.hold(out))
     }
 }
 
@@ -123,10 +148,66 @@ fn list_metadata(endpoint: &Endpoint, list: &ListAnswer) -> Value {
     metadata
 }
 
-/// Returns a list as a value: complete objects, a table, or metadata.
-pub(super) fn transformed(call: &Call<'_>, list: &ListAnswer) -> Result<Value> {
+/// The form of the items of a list.
+struct ItemForm {
+    kind: ItemKind,
+    /// Whether tables and metadata have the version that old clients request.
+    old: bool,
+}
+
+enum ItemKind {
+    /// Complete objects, with kind and apiVersion or without.
+    Object { typed: bool },
+    /// Metadata only.
+    Metadata,
+    /// Rows of a table.
+    Row { include: table::Include, now: Timestamp, budget: TableBudget },
+}
+
+impl ItemForm {
+    /// Returns the form that the client accepts.
+    fn of(call: &Call<'_>) -> Result<Self> {
+        let kind = match call.accept.transform {
+            Transform::None => ItemKind::Object { typed: call.endpoint.custom().is_some() },
+            Transform::Table => {
+                let include = table::Include::parse(call.query.text("includeObject"))?;
+                ItemKind::Row { include, now: windlass_clock::now(), budget: TableBudget::default() }
+            }
+            Transform::PartialObjectMetadataList => ItemKind::Metadata,
+            Transform::PartialObjectMetadata => {
+                let message = format!(
+                    "you requested PartialObjectMetadata, but the requested object is a list (*{})",
+                    go_type(call.endpoint, "List")
+                );
+                return Err(ApiError::not_acceptable(message));
+            }
+        };
+        Ok(Self { kind, old: call.accept.old_form })
+    }
+
+    /// Returns an object as an item.
+    fn item(&mut self, endpoint: &Endpoint, object: Value) -> Value {
+        let mut item = match &mut self.kind {
+            ItemKind::Object { typed: true } => object,
+            ItemKind::Object { typed: false } => untyped(object),
+            ItemKind::Metadata => partial(&object),
+            ItemKind::Row { include, now, budget } => {
+                table::Columns::at(endpoint, *now).row(endpoint, &object, *include, budget)
+            }
+        };
+        if self.old {
+            old_form_of(match self.kind {
+                ItemKind::Row { .. } => &mut item["object"],
+                ItemKind::Object { .. } | ItemKind::Metadata => &mut item,
+            });
+        }
+        item
+    }
+}
+
+/// Returns a list with these items, which are its last field.
+fn envelope(call: &Call<'_>, list: &ListAnswer, form: &ItemForm, items: Vec<Value>) -> Value {
     let endpoint = call.endpoint;
-    let objects = list.objects.iter().map(|object| endpoint.to_served_value(object));
     let mut metadata = list_metadata(endpoint, list);
     if call.accept.transform != Transform::None
         && list.continue_token.is_none()
@@ -134,31 +215,26 @@ pub(super) fn transformed(call: &Call<'_>, list: &ListAnswer) -> Result<Value> {
     {
         metadata.remove("continue");
     }
-    Ok(match call.accept.transform {
-        Transform::None => {
-            let typed = endpoint.custom().is_some();
-            let items: Vec<Value> = objects.map(|object| if typed { object } else { untyped(object) }).collect();
-            json!({
-                "kind": endpoint.list_kind(), "apiVersion": endpoint.resource.api_version(),
-                "metadata": metadata, "items": items,
-            })
-        }
-        Transform::Table => {
-            let include = table::Include::parse(call.query.text("includeObject"))?;
-            table::table(endpoint, &objects.collect::<Vec<_>>(), include, metadata, true)
-        }
-        Transform::PartialObjectMetadataList => {
-            let items: Vec<Value> = objects.map(|object| partial(&object)).collect();
-            json!({
-                "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items,
-            })
-        }
-        Transform::PartialObjectMetadata => {
-            let message = format!(
-                "you requested PartialObjectMetadata, but the requested object is a list (*{})",
-                go_type(endpoint, "List")
-            );
-            return Err(ApiError::not_acceptable(message));
-        }
-    })
+    let mut list = match &form.kind {
+        ItemKind::Object { .. } => json!({
+            "kind": endpoint.list_kind(), "apiVersion": endpoint.resource.api_version(),
+            "metadata": metadata, "items": items,
+        }),
+        ItemKind::Metadata => json!({
+            "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items,
+        }),
+        ItemKind::Row { now, .. } => table::envelope(metadata, table::Columns::at(endpoint, *now).definitions(), items),
+    };
+    if form.old {
+        list["apiVersion"] = "meta.k8s.io/v1beta1".into();
+    }
+    list
+}
+
+/// Returns a list as a value: complete objects, a table, or metadata.
+pub(super) fn transformed(call: &Call<'_>, list: &ListAnswer) -> Result<Value> {
+    let mut form = ItemForm::of(call)?;
+    let objects = list.objects.iter().map(|object| call.endpoint.to_served_value(object));
+    let items = objects.map(|object| form.item(call.endpoint, object)).collect();
+    Ok(envelope(call, list, &form, items))
 }

@@ -39,26 +39,15 @@ const GENERIC: [Column; 2] = [NAME, Column { name: "Created At", kind: "date", .
 
 /// Returns objects as a table.
 pub(crate) fn table(endpoint: &Endpoint, objects: &[Value], include: Include, metadata: Value, headers: bool) -> Value {
-    let columns = Columns::of(endpoint);
+    let columns = Columns::at(endpoint, windlass_clock::now());
     let mut budget = printer::TableBudget::default();
-    let rows: Vec<Value> = objects
-        .iter()
-        .map(|object| {
-            let cells = columns.cells(object, &mut budget);
-            let shown = match include {
-                Include::None => Value::Null,
-                Include::Metadata => super::partial(object),
-                Include::Object => object.clone(),
-            };
-            let mut row = json!({"cells": cells, "object": shown});
-            let conditions = endpoint.facts.printer.map(|printer| (printer.row_conditions)(object)).unwrap_or_default();
-            if !conditions.is_empty() {
-                row["conditions"] = conditions.into();
-            }
-            row
-        })
-        .collect();
+    let rows = objects.iter().map(|object| columns.row(endpoint, object, include, &mut budget)).collect();
     let definitions = if headers { columns.definitions() } else { Value::Null };
+    envelope(metadata, definitions, rows)
+}
+
+/// Returns a table with these rows.
+pub(super) fn envelope(metadata: Value, definitions: Value, rows: Vec<Value>) -> Value {
     json!({
         "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
         "columnDefinitions": definitions, "rows": rows,
@@ -66,7 +55,7 @@ pub(crate) fn table(endpoint: &Endpoint, objects: &[Value], include: Include, me
 }
 
 /// The source of the columns.
-enum Columns<'a> {
+pub(super) enum Columns<'a> {
     /// The generic columns.
     Generic,
     /// The kind's facts.
@@ -76,15 +65,37 @@ enum Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    fn of(endpoint: &'a Endpoint) -> Self {
-        let now = windlass_clock::now();
+    /// Returns the columns of a kind, with ages as of `now`.
+    pub(super) fn at(endpoint: &'a Endpoint, now: Timestamp) -> Self {
         match endpoint.custom() {
             Some(custom) => Self::Custom(&custom.compiled().columns, meta::time(now)),
             None => endpoint.facts.printer.map_or(Self::Generic, |printer| Self::Own(printer, now)),
         }
     }
 
-    fn definitions(&self) -> Value {
+    /// Returns the row of an object.
+    pub(super) fn row(
+        &self,
+        endpoint: &Endpoint,
+        object: &Value,
+        include: Include,
+        budget: &mut printer::TableBudget,
+    ) -> Value {
+        let cells = self.cells(object, budget);
+        let shown = match include {
+            Include::None => Value::Null,
+            Include::Metadata => super::partial(object),
+            Include::Object => object.clone(),
+        };
+        let mut row = json!({"cells": cells, "object": shown});
+        let conditions = endpoint.facts.printer.map(|printer| (printer.row_conditions)(object)).unwrap_or_default();
+        if !conditions.is_empty() {
+            row["conditions"] = conditions.into();
+        }
+        row
+    }
+
+    pub(super) fn definitions(&self) -> Value {
         match self {
             Self::Generic => GENERIC.iter().map(definition).collect(),
             Self::Own(printer, _) => printer.columns.iter().map(definition).collect(),

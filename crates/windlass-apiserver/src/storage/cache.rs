@@ -8,7 +8,7 @@ use std::{
     collections::VecDeque,
     ops::Bound,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, Weak},
 };
 
 use bytes::Bytes;
@@ -22,10 +22,12 @@ use windlass_store::{Event, Revision};
 use super::{
     damage::{Damage, DamagedObject, DamagedObjects},
     labels::LabelBits,
+    list::{SharedList, WholeList},
     load::LoadedResource,
     object::StoredObject,
     watchers::Watchers,
 };
+use crate::pieces::HeldBytes;
 
 /// The maximum number of events in the log.
 const MAX_EVENTS: usize = 20_000;
@@ -60,7 +62,7 @@ pub(crate) struct ResourceCache {
     prefix: Box<str>,
     state: RwLock<State>,
     /// The items of the last complete list, until something changes.
-    list: Mutex<Option<Arc<ListBody>>>,
+    list: Mutex<Option<Arc<SharedList>>>,
     /// The last lines for watchers of all objects, for other watchers of them.
     lines: Mutex<Option<Lines>>,
     changed: Notify,
@@ -79,16 +81,6 @@ struct Lines {
     after: Revision,
     to: Revision,
     bytes: Bytes,
-}
-
-/// The encoded items of a complete list, in pieces.
-pub(crate) struct ListBody {
-    /// The prefix of its keys.
-    pub(crate) prefix: String,
-    /// The revision of the snapshot that it was encoded from.
-    pub(crate) revision: Revision,
-    /// The encoded items.
-    pub(crate) chunks: Vec<Bytes>,
 }
 
 struct State {
@@ -128,8 +120,17 @@ impl Snapshot {
 
     /// Returns the objects whose keys begin with a prefix, after a key if one is given.
     pub(crate) fn range(&self, prefix: &str, after: Option<&str>) -> impl Iterator<Item = (&str, &Cached)> {
+        self.range_shared(prefix, after.map(Arc::from)).map(|(key, cached)| (&**key, cached))
+    }
+
+    /// Returns the objects whose keys begin with a prefix, with the map's own keys.
+    pub(super) fn range_shared(
+        &self,
+        prefix: &str,
+        after: Option<Arc<str>>,
+    ) -> impl Iterator<Item = (&Arc<str>, &Cached)> {
         let start = match after {
-            Some(key) => Bound::Excluded(Arc::<str>::from(key)),
+            Some(key) => Bound::Excluded(key),
             None => Bound::Included(Arc::from(prefix)),
         };
         // Prefixes end with a slash, so the first key after them is the prefix with the next character in its place.
@@ -137,7 +138,7 @@ impl Snapshot {
             Some(namespace) => Bound::Excluded(Arc::from(format!("{namespace}0"))),
             None => Bound::Unbounded,
         };
-        self.objects.range::<_, Arc<str>>((start, end)).map(|(key, cached)| (&**key, cached))
+        self.objects.range::<_, Arc<str>>((start, end))
     }
 }
 
@@ -294,10 +295,15 @@ impl ResourceCache {
         self.state.read().damaged.keys(prefix)
     }
 
+    /// Returns the number of damaged values.
+    pub(crate) fn damaged_count(&self) -> usize {
+        self.state.read().damaged.len()
+    }
+
     /// Returns whether there are no objects, damaged ones included.
     pub(crate) fn is_empty(&self) -> bool {
         let state = self.state.read();
-        state.objects.is_empty() && state.damaged.keys("").is_empty()
+        state.objects.is_empty() && state.damaged.len() == 0
     }
 
     /// Returns a snapshot of all objects.
@@ -306,16 +312,19 @@ impl ResourceCache {
         Snapshot { objects: state.objects.clone(), revision: state.revision }
     }
 
-    /// Returns the last list, if it has this prefix and nothing has changed since.
-    pub(crate) fn last_list(&self, prefix: &str, revision: Revision) -> Option<Arc<ListBody>> {
-        let list = self.list.lock().clone()?;
-        (list.prefix == prefix && list.revision == revision).then_some(list)
+    /// Returns a list of everything under a prefix in a snapshot. Lists of the newest state share their pieces.
+    pub(crate) fn whole_list(&self, snapshot: Snapshot, prefix: &str, typed: bool, held: HeldBytes) -> WholeList {
+        let shared = self.shared_list(prefix, snapshot.revision);
+        WholeList::new(snapshot, prefix, typed, held, shared)
     }
 
-    /// Keeps a list for the next request: informers that start together all request the same list.
-    pub(crate) fn keep_list(&self, list: Arc<ListBody>) {
-        if list.revision == self.state.read().revision {
-            *self.list.lock() = Some(list);
+    fn shared_list(&self, prefix: &str, revision: Revision) -> Weak<SharedList> {
+        let newest = self.state.read().revision;
+        let mut list = self.list.lock();
+        match &*list {
+            Some(list) if list.prefix == prefix && list.revision == revision => Arc::downgrade(list),
+            _ if revision == newest => Arc::downgrade(list.insert(Arc::new(SharedList::new(prefix, revision)))),
+            _ => Weak::new(),
         }
     }
 

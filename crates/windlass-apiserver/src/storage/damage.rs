@@ -59,6 +59,10 @@ impl DamagedObjects {
         self.0.remove(key);
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(super) fn get(&self, key: &str) -> Option<&DamagedObject> {
         self.0.get(key)
     }

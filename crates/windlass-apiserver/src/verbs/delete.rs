@@ -103,8 +103,7 @@ pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Answer> {
     if selection.is_everything() {
         purge_all(call, &selection.prefix, &options).await?;
     }
-    let list =
-        ListAnswer { objects: selected, revision: revision.0, continue_token: None, remaining: None, whole: None };
+    let list = ListAnswer { objects: selected, revision: revision.0, continue_token: None, remaining: None };
     Ok(Answer::List(list))
 }
 

@@ -92,11 +92,10 @@ async fn list_newest(
     let after = after.map(|key| format!("{}{key}", selection.prefix));
     let everything = selection.is_everything();
     let whole = everything && after.is_none() && limit.is_none();
-    if whole
-        && let Some(body) = call.endpoint.cache.last_list(&selection.prefix, snapshot.revision)
-        && represent::sends_stored_bytes(call)
-    {
-        return Ok(Answer::KnownList { body, revision: revision.0 });
+    if whole && represent::sends_stored_bytes(call) && !call.endpoint.has_conversion_webhook() {
+        let (typed, held) = (call.endpoint.custom().is_some(), call.server.metrics.lists.clone());
+        let items = call.endpoint.cache.whole_list(snapshot, &selection.prefix, typed, held);
+        return Ok(Answer::WholeList { items, revision: revision.0 });
     }
     // Objects that a webhook converts are selected after the conversion.
     let converted = match call.endpoint.has_conversion_webhook() {
@@ -119,10 +118,7 @@ async fn list_newest(
         selected.push(object.clone());
     }
     let remaining = (more && everything).then(|| 1 + range.count());
-    let mut list = page(selection, selected, revision, more.then_some(last), remaining);
-    list.whole =
-        (whole && !call.endpoint.has_conversion_webhook()).then(|| (selection.prefix.clone(), snapshot.revision));
-    Ok(Answer::List(list))
+    Ok(Answer::List(page(selection, selected, revision, more.then_some(last), remaining)))
 }
 
 fn page(
@@ -136,7 +132,7 @@ fn page(
         let after = key.strip_prefix(&selection.prefix).unwrap_or(key).to_owned();
         ContinueToken { revision: i64::try_from(revision.0).unwrap_or(i64::MAX), after }.encode()
     });
-    ListAnswer { objects, revision: revision.0, continue_token, remaining, whole: None }
+    ListAnswer { objects, revision: revision.0, continue_token, remaining }
 }
 
 /// Returns the next page of a list.

@@ -1,13 +1,13 @@
 //! Calls a webhook: one POST over TLS, on a pooled connection, with errors in the words of client-go.
 
 mod dial;
-mod kubeconfig;
 mod remote;
 mod trust;
 mod words;
 
 use std::{
     collections::HashMap,
+    path::Path,
     sync::{Arc, Weak, mpsc},
     time::Duration,
 };
@@ -21,12 +21,10 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use windlass_schema::{go_url, json, yaml};
 
+use self::dial::{Dial, Service};
 pub(crate) use self::remote::{Fetch, Identity, Remote, Tls, authorities};
-use self::{
-    dial::{Dial, Service},
-    kubeconfig::Credentials,
-};
 use super::resolver::ServiceResolver;
+use crate::kubeconfig::{Credentials, RemoteServer};
 
 /// The largest accepted response.
 const ANSWER_LIMIT: usize = 64 << 20;
@@ -126,6 +124,15 @@ fn clean(path: &str) -> String {
 }
 
 impl Target {
+    /// Returns the target that the current context of a kubeconfig file names. `agent` is the client's name.
+    ///
+    /// # Errors
+    /// If the file cannot be used.
+    pub(crate) fn from_kubeconfig(path: &Path, agent: &'static str) -> Result<Self, String> {
+        let RemoteServer { url, tls, credentials } = RemoteServer::load(path).map_err(|error| error.reason())?;
+        Ok(Self { connections: Arc::new(remote::connections(&tls)?), url, agent, credentials })
+    }
+
     /// Posts a review and returns the answer, of any kind.
     ///
     /// # Errors
@@ -152,7 +159,7 @@ impl Target {
                 .header(header::CONTENT_TYPE, "application/json")
                 .header(header::ACCEPT, "application/json, */*")
                 .header(header::USER_AGENT, self.agent);
-            if let Some(credentials) = self.credentials.header().map_err(failed)? {
+            if let Some(credentials) = self.credentials.header().await.map_err(failed)? {
                 request = request.header(header::AUTHORIZATION, credentials);
             }
             let request = request

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
+use tracing::warn;
 use windlass_builtins::kinds::namespace;
 use windlass_store::{Error as StoreError, Revision};
 
@@ -116,6 +117,9 @@ pub(super) async fn update(
 ) -> Result<Option<Revision>, PersistError> {
     let Existing { key, stored: current, .. } = existing;
     let store = server.storage.store();
+    if let Change::Remove(_) = change {
+        remove_damaged_contents(server, endpoint, current).await?;
+    }
     let result = match change {
         Change::None => return Ok(None),
         Change::Write(bytes) => store.update(key, current.revision, bytes.clone()).await,
@@ -151,6 +155,9 @@ pub(super) async fn delete(
     deletion: &Deletion,
 ) -> Result<Revision, PersistError> {
     let (store, expected) = (server.storage.store(), current.revision);
+    if !matches!(deletion, Deletion::Mark(_)) {
+        remove_damaged_contents(server, endpoint, current).await?;
+    }
     let result = match deletion {
         Deletion::Mark(marked) => store.update(key, expected, marked.clone()).await,
         Deletion::Remove => store.delete(key, expected).await,
@@ -175,6 +182,31 @@ pub(crate) async fn remove_damaged(
         Err(StoreError::Conflict { .. }) => Err(PersistError::Conflict),
         Err(error) => Err(ApiError::from(error).into()),
     }
+}
+
+/// Deletes the damaged objects of a namespace that is about to be removed: nothing else sees them, since lists omit them.
+async fn remove_damaged_contents(
+    server: &Inner,
+    endpoint: &Endpoint,
+    namespace: &StoredObject,
+) -> Result<(), PersistError> {
+    if !endpoint.is("", "namespaces") {
+        return Ok(());
+    }
+    let prefix = format!("{}/", namespace.header.name);
+    for cache in server.storage.caches() {
+        for key in cache.damaged_keys(&prefix) {
+            let Some(damaged) = cache.damaged(&key) else { continue };
+            let key = format!("{}{key}", cache.prefix());
+            warn!(key, damage = %damaged.damage, "deleting a damaged object with its namespace");
+            match server.storage.store().delete(&key, damaged.revision).await {
+                // It was changed or deleted in the meantime.
+                Ok(_) | Err(StoreError::NotFound { .. } | StoreError::Conflict { .. }) => {}
+                Err(error) => return Err(ApiError::from(error).into()),
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Returns an object that was just stored.

@@ -48,6 +48,19 @@ fn tokens() -> AuthenticationOptions {
 }
 
 #[tokio::test]
+async fn a_certificate_with_an_unknown_critical_extension_is_answered_with_401() {
+    let server = TlsServer::start(Limits::default()).await;
+    for (critical, code) in [(false, 201), (true, 401)] {
+        let mut params = named("eve", &["ops"]);
+        let mut extension = rcgen::CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 57683, 99], vec![5, 0]);
+        extension.set_criticality(critical);
+        params.custom_extensions.push(extension);
+        let mut eve = server.http2_with(Some((&params, None))).await;
+        assert_eq!(whoami(&mut eve, &[]).await.0, code);
+    }
+}
+
+#[tokio::test]
 async fn a_certificate_is_a_user_with_uid_groups_and_credential_id() {
     let server = TlsServer::start(Limits::default()).await;
     let mut params = named("eve", &["ops"]);

@@ -192,6 +192,70 @@ async fn a_changed_file_is_in_force_without_a_restart() {
     assert_eq!(code().await, 200);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_file_that_is_being_replaced_changes_nothing_and_is_reported() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("authorization.yaml");
+    let whole = |authorizers: Value| {
+        let (version, kind) = ("apiserver.config.k8s.io/v1", "AuthorizationConfiguration");
+        json!({"apiVersion": version, "kind": kind, "authorizers": authorizers}).to_string()
+    };
+    let rbac = json!({"type": "RBAC", "name": "rbac"});
+    let strict = whole(json!([rbac]));
+    let open = whole(json!([rbac, {"type": "AlwaysAllow", "name": "alwaysallow"}]));
+    fs::write(&path, &open).unwrap();
+    let options = AuthorizationOptions::from_file(&path).unwrap();
+    let server = Server::builder(Arc::new(MemoryStore::new())).authorization(options).build().await.unwrap();
+    let client = Client::of(server);
+    let code = async || client.ask_for(&eve(), Method::GET, CONFIG_MAPS, &Value::Null).await.code;
+    let reloads = async |status: &str| {
+        let text = String::from_utf8(client.get("/metrics").await.raw.to_vec()).unwrap();
+        let name = "apiserver_authorization_config_controller_automatic_reloads_total";
+        let prefix = format!("{name}{{status=\"{status}\"}} ");
+        text.lines().find_map(|line| line.strip_prefix(&prefix)).unwrap().parse::<u64>().unwrap()
+    };
+    assert_eq!(code().await, 200);
+    let interruptions: [&dyn Fn(); 5] = [
+        &|| fs::write(&path, &strict[..strict.len() / 2]).unwrap(),
+        &|| fs::write(&path, "").unwrap(),
+        &|| fs::remove_file(&path).unwrap(),
+        &|| fs::create_dir(&path).unwrap(),
+        &|| {
+            fs::remove_dir(&path).unwrap();
+            std::os::unix::fs::symlink(directory.path().join("missing"), &path).unwrap();
+        },
+    ];
+    for (number, interrupt) in interruptions.into_iter().enumerate() {
+        interrupt();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(code().await, 200, "{number}");
+        // The last one fails like the removed file, after another failure.
+        assert_eq!(reloads("failure").await, number as u64 + 1, "{number}");
+    }
+    assert_eq!(reloads("success").await, 0);
+    // As `ln -sfn` or an editor does it.
+    fs::write(directory.path().join("new"), &strict).unwrap();
+    fs::rename(directory.path().join("new"), &path).unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!((code().await, reloads("success").await), (403, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_changes_while_the_server_starts_is_noticed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("authorization.yaml");
+    let head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers: ";
+    fs::write(&path, format!("{head}[{{type: RBAC, name: rbac}}, {{type: AlwaysAllow, name: alwaysallow}}]")).unwrap();
+    let options = AuthorizationOptions::from_file(&path).unwrap();
+    fs::write(&path, format!("{head}[{{type: AlwaysAllow, name: alwaysallow}}, {{type: RBAC, name: rbac}}]")).unwrap();
+    let server = Server::builder(Arc::new(MemoryStore::new())).authorization(options).build().await.unwrap();
+    let client = Client::of(server);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let metrics = String::from_utf8(client.get("/metrics").await.raw.to_vec()).unwrap();
+    let reloaded = "apiserver_authorization_config_controller_automatic_reloads_total{status=\"success\"} 1\n";
+    assert!(metrics.contains(reloaded), "{metrics}");
+}
+
 #[tokio::test]
 async fn conditions_of_webhooks_can_ask_the_authorizer() {
     let directory = tempfile::tempdir().unwrap();

@@ -278,3 +278,55 @@ async fn a_definition_with_damaged_objects_can_be_deleted() {
     client.post(DEFINITIONS, &widgets()).await.expect(201);
     client.get(&format!("{WIDGETS}/x")).await.expect(404);
 }
+
+#[tokio::test]
+async fn a_removed_namespace_takes_its_damaged_objects_along() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let keys = ["/core/configmaps/gone/x", "/unknown.example.com/things/gone/x", "/core/configmaps/gone2/x"];
+    for key in keys {
+        store.create(key, b"?".to_vec().into()).await.unwrap();
+    }
+    let client = Client::over(store.clone()).await;
+    for name in ["gone", "gone2"] {
+        client.post("/api/v1/namespaces", &json!({"metadata": {"name": name}})).await.expect(201);
+    }
+    let namespace = client.delete("/api/v1/namespaces/gone").await.expect(200);
+    // As long as the namespace exists, its objects do.
+    assert!(store.get(keys[0]).await.unwrap().is_some());
+    let mut finalized = namespace;
+    finalized["spec"]["finalizers"] = json!([]);
+    client.put("/api/v1/namespaces/gone/finalize", &finalized).await.expect(200);
+    client.get("/api/v1/namespaces/gone").await.expect(404);
+    let mut left = Vec::new();
+    for key in keys {
+        left.push(store.get(key).await.unwrap().is_some());
+    }
+    assert_eq!(left, [false, false, true]);
+}
+
+#[tokio::test]
+async fn a_metric_counts_damaged_objects_by_resource() {
+    let client = over(&[
+        ("/core/configmaps/default/x", b"?"),
+        ("/core/configmaps/default/y", b"?"),
+        ("/example.com/widgets/default/x", b"?"),
+        ("/short", b"?"),
+    ])
+    .await;
+    let series = async || {
+        let metrics = client.get("/metrics").await;
+        let text = String::from_utf8_lossy(&metrics.raw).into_owned();
+        text.lines().filter(|line| line.starts_with("windlass_damaged_objects{")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        series().await,
+        [
+            "windlass_damaged_objects{group=\"\",resource=\"configmaps\"} 2",
+            "windlass_damaged_objects{group=\"example.com\",resource=\"widgets\"} 1",
+        ]
+    );
+    client.delete(&format!("{CONFIG_MAPS}/x")).await.expect(200);
+    assert_eq!(series().await[0], "windlass_damaged_objects{group=\"\",resource=\"configmaps\"} 1");
+    client.delete(CONFIG_MAPS).await.expect(200);
+    assert_eq!(series().await.len(), 1);
+}

@@ -206,6 +206,28 @@ async fn a_configured_schema_is_in_force_when_its_write_is_acknowledged() {
     assert_eq!(client.ask_as("eve", "/version").await.code, 200);
 }
 
+#[tokio::test]
+async fn histograms_have_the_names_labels_and_buckets_of_kube_apiserver() {
+    let client = Client::new().await;
+    assert_eq!(client.ask_as("eve", "/version").await.code, 200);
+    let _watch = client.watch("/api/v1/configmaps?watch=1").await;
+    let metrics = client.get("/metrics").await;
+    let metrics = String::from_utf8_lossy(&metrics.raw).into_owned();
+    let flow = "flow_schema=\"global-default\",priority_level=\"global-default\"";
+    let exempt = "flow_schema=\"exempt\",priority_level=\"exempt\"";
+    for line in [
+        format!("request_wait_duration_seconds_bucket{{execute=\"true\",{flow},le=\"0\"}} 1"),
+        format!("request_execution_seconds_bucket{{type=\"regular\",{flow},le=\"30\"}} 1"),
+        format!("request_execution_seconds_count{{type=\"watch\",{exempt}}} 1"),
+        format!("request_queue_length_after_enqueue_bucket{{{flow},le=\"0\"}} 0"),
+        format!("request_queue_length_after_enqueue_bucket{{{flow},le=\"10\"}} 1"),
+        format!("work_estimated_seats_bucket{{{flow},le=\"1\"}} 1"),
+        format!("work_estimated_seats_sum{{{flow}}} 1"),
+    ] {
+        assert!(metrics.contains(&format!("apiserver_flowcontrol_{line}\n")), "{line} is missing from {metrics}");
+    }
+}
+
 /// Waits until a FlowSchema has a condition with this status and reason.
 async fn dangling(client: &Client, name: &str, status: &str) -> Value {
     for _ in 0..2000 {

@@ -327,9 +327,28 @@ async fn a_changed_file_is_in_force_within_a_minute() {
         assert!(whoami(&server, &of_first("c")).await.is_ok(), "{unusable}");
         assert!(whoami(&server, &of_second("c")).await.is_ok(), "{unusable}");
     }
-    fs::remove_file(&path).unwrap();
-    minute().await;
-    assert!(whoami(&server, &of_second("d")).await.is_ok());
+    // So do files that are being written, have been removed, or cannot be read, and each is reported.
+    let failures = async || {
+        let metrics = metrics(&server).await;
+        let line = metrics.lines().find(|line| line.contains("automatic_reloads_total{status=\"failure\"}")).unwrap();
+        line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()
+    };
+    let whole = file(json!([by_subject(&second)])).to_string();
+    let interruptions: [&dyn Fn(); 4] = [
+        &|| fs::write(&path, &whole[..whole.len() / 2]).unwrap(),
+        &|| fs::write(&path, "").unwrap(),
+        &|| fs::remove_file(&path).unwrap(),
+        &|| fs::create_dir(&path).unwrap(),
+    ];
+    for (number, interrupt) in interruptions.into_iter().enumerate() {
+        let before = failures().await;
+        interrupt();
+        minute().await;
+        assert!(whoami(&server, &of_first("d")).await.is_ok(), "{number}");
+        assert!(whoami(&server, &of_second("d")).await.is_ok(), "{number}");
+        assert!(failures().await > before, "{number}");
+    }
+    fs::remove_dir(&path).unwrap();
 
     write(&path, &file(json!([by_subject(&second)])));
     minute().await;

@@ -1,10 +1,8 @@
 //! Reloads the configuration file when it changes.
 
 use std::{
-    fmt::Write as _,
     path::{Path, PathBuf},
     sync::Arc,
-    sync::atomic::{AtomicI64, AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -20,46 +18,6 @@ use super::{
 const EVERY: Duration = Duration::from_secs(5);
 /// How long the issuers of a new configuration may take to answer.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-
-/// Counters of reloads.
-#[derive(Default)]
-pub(super) struct Reloads {
-    success: Outcome,
-    failure: Outcome,
-}
-
-#[derive(Default)]
-struct Outcome {
-    count: AtomicU64,
-    last: AtomicI64,
-}
-
-impl Outcome {
-    fn record(&self) {
-        self.last.store(windlass_clock::now().as_second(), Ordering::Relaxed);
-        self.count.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-impl Reloads {
-    /// Writes the metrics under kube-apiserver's names.
-    pub(super) fn render(&self, out: &mut String) {
-        const PREFIX: &str = "apiserver_authentication_config_controller_automatic_reload";
-        let outcomes = [("success", &self.success), ("failure", &self.failure)];
-        let seen = outcomes.map(|(status, outcome)| (status, outcome, outcome.count.load(Ordering::Relaxed)));
-        let _ = writeln!(out, "# HELP {PREFIX}s_total Reloads of the authentication configuration by status.");
-        let _ = writeln!(out, "# TYPE {PREFIX}s_total counter");
-        for (status, _, count) in seen {
-            let _ = writeln!(out, "{PREFIX}s_total{{status=\"{status}\"}} {count}");
-        }
-        let _ = writeln!(out, "# HELP {PREFIX}_last_timestamp_seconds Time of the last reload by status.");
-        let _ = writeln!(out, "# TYPE {PREFIX}_last_timestamp_seconds gauge");
-        for (status, outcome, _) in seen.iter().filter(|(_, _, count)| *count > 0) {
-            let last = outcome.last.load(Ordering::Relaxed);
-            let _ = writeln!(out, "{PREFIX}_last_timestamp_seconds{{status=\"{status}\"}} {last}");
-        }
-    }
-}
 
 /// Why a file was not loaded.
 enum Failure {
@@ -87,7 +45,7 @@ pub(super) async fn run(
             Ok(contents) => contents,
             Err(error) => {
                 tracing::error!(file = %file.display(), %error, "failed to read the authentication configuration");
-                shared.reloads.failure.record();
+                shared.reloads.failed();
                 continue;
             }
         };
@@ -108,17 +66,17 @@ pub(super) async fn run(
         match loaded {
             Ok(()) => {
                 tracing::info!(file = %file.display(), "reloaded the authentication configuration");
-                shared.reloads.success.record();
+                shared.reloads.succeeded();
                 handled = Some(contents);
             }
             Err(Failure::Permanent(error)) => {
                 tracing::error!(file = %file.display(), %error, "kept the previous authentication configuration");
-                shared.reloads.failure.record();
+                shared.reloads.failed();
                 handled = Some(contents);
             }
             Err(Failure::Transient(error)) => {
                 tracing::error!(file = %file.display(), error, "kept the previous authentication configuration");
-                shared.reloads.failure.record();
+                shared.reloads.failed();
             }
         }
     }

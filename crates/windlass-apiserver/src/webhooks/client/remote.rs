@@ -9,9 +9,9 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::{client::legacy, rt::TokioExecutor};
 use rustls::{
-    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+    ClientConfig, Error, RootCertStore,
+    client::danger::{ServerCertVerified, ServerCertVerifier},
+    crypto::CryptoProvider,
     pki_types::{
         CertificateDer, PrivateKeyDer, ServerName, UnixTime,
         pem::{PemObject as _, SectionKind},
@@ -19,6 +19,7 @@ use rustls::{
 };
 
 use super::{super::resolver::ServiceResolver, Connections, dial::Dial, hold_time, trust::Trust, words};
+use crate::handshake::check_signatures;
 
 /// The number of redirections that are followed.
 const MAX_REDIRECTIONS: usize = 10;
@@ -75,17 +76,7 @@ impl Remote {
     /// # Errors
     /// If a certificate cannot be used.
     pub(crate) fn new(tls: &Tls) -> Result<Self, String> {
-        let builder = HttpsConnectorBuilder::new().with_tls_config(config(tls)?).https_or_http();
-        let dial = Dial { service: None, resolver: Arc::new(NoServices) };
-        let connector = match &tls.server_name {
-            Some(name) => {
-                let name = ServerName::try_from(name.clone()).map_err(|_| format!("invalid server name {name:?}"))?;
-                let resolver = hyper_rustls::FixedServerNameResolver::new(name);
-                builder.with_server_name_resolver(resolver).enable_all_versions().wrap_connector(dial)
-            }
-            None => builder.enable_all_versions().wrap_connector(dial),
-        };
-        Ok(Self { connections: legacy::Client::builder(TokioExecutor::new()).build(connector) })
+        Ok(Self { connections: connections(tls)? })
     }
 
     /// Sends a request and returns the answer, which may be of any status.
@@ -144,6 +135,24 @@ impl Remote {
         }
         Err(format!("Get \"{url}\": stopped after {MAX_REDIRECTIONS} redirects"))
     }
+}
+
+/// Returns connections with these settings, which are opened when they are used.
+///
+/// # Errors
+/// If a certificate cannot be used.
+pub(super) fn connections(tls: &Tls) -> Result<Connections, String> {
+    let builder = HttpsConnectorBuilder::new().with_tls_config(config(tls)?).https_or_http();
+    let dial = Dial { service: None, resolver: Arc::new(NoServices) };
+    let connector = match &tls.server_name {
+        Some(name) => {
+            let name = ServerName::try_from(name.clone()).map_err(|_| format!("invalid server name {name:?}"))?;
+            let resolver = hyper_rustls::FixedServerNameResolver::new(name);
+            builder.with_server_name_resolver(resolver).enable_all_versions().wrap_connector(dial)
+        }
+        None => builder.enable_all_versions().wrap_connector(dial),
+    };
+    Ok(legacy::Client::builder(TokioExecutor::new()).build(connector))
 }
 
 /// Parses certificates in PEM; without text, there are none.
@@ -212,27 +221,7 @@ impl ServerCertVerifier for AnyCertificate {
         Ok(ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+    check_signatures!(self => &self.0.signature_verification_algorithms);
 }
 
 /// Servers that a file names are not services.

@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use rustls::{
-    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    ClientConfig, Error, RootCertStore,
     client::{
         WebPkiServerVerifier,
-        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        danger::{ServerCertVerified, ServerCertVerifier},
         verify_server_name,
     },
-    crypto::CryptoProvider,
+    crypto::{CryptoProvider, WebPkiSupportedAlgorithms},
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject as _},
     server::ParsedCertificate,
 };
+
+use crate::handshake::check_signatures;
 
 /// Returns the TLS configuration of a client that trusts a bundle; without a bundle it trusts no certificate.
 pub(super) fn config(ca_bundle: &str) -> Result<ClientConfig, String> {
@@ -50,6 +52,7 @@ pub(crate) fn verifier(pem: &[u8], provider: Arc<CryptoProvider>) -> Result<Arc<
 pub(super) struct Trust {
     roots: Arc<WebPkiServerVerifier>,
     bundle: Vec<CertificateDer<'static>>,
+    algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl Trust {
@@ -58,8 +61,9 @@ impl Trust {
         bundle: Vec<CertificateDer<'static>>,
         provider: Arc<CryptoProvider>,
     ) -> Result<Self, String> {
+        let algorithms = provider.signature_verification_algorithms;
         let roots = WebPkiServerVerifier::builder_with_provider(roots.into(), provider).build();
-        Ok(Self { roots: roots.map_err(|error| error.to_string())?, bundle })
+        Ok(Self { roots: roots.map_err(|error| error.to_string())?, bundle, algorithms })
     }
 }
 
@@ -80,27 +84,7 @@ impl ServerCertVerifier for Trust {
         Ok(ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.roots.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.roots.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.roots.supported_verify_schemes()
-    }
+    check_signatures!(self => &self.algorithms);
 }
 
 fn is_valid_at(certificate: &CertificateDer<'_>, now: UnixTime) -> bool {
