@@ -37,6 +37,7 @@ use self::{
     changes::Changes,
     embedded::{Embedded, EmbeddedArgs},
     event::{Event, Reporter},
+    forbidden::AuditLog,
     install::Installer,
     operator::OperatorOptions,
     plain::Plain,
@@ -116,7 +117,10 @@ async fn serve(args: RunArgs, opened: OpenProject) -> anyhow::Result<()> {
     let is_foreign = args.kubeconfig.is_some() || args.context.is_some();
     let embedded = match is_foreign {
         true => None,
-        false => Some(Embedded::start(&args.embedded, &folder).await?),
+        false => {
+            let audit = if args.as_admin { None } else { Some(AuditLog::prepare(&folder)?) };
+            Some(Embedded::start(&args.embedded, &folder, audit).await?)
+        }
     };
     let kubeconfig = match &embedded {
         Some(embedded) => Some(embedded.kubeconfig.clone()),
@@ -131,10 +135,12 @@ async fn serve(args: RunArgs, opened: OpenProject) -> anyhow::Result<()> {
     let (reporter, events) = Reporter::new();
     let (commands, asked) = mpsc::channel(COMMANDS);
     let has_view = !args.plain && io::stdout().is_terminal() && io::stdin().is_terminal();
-    let supervisor = tokio::select! {
+    let audit = embedded.as_ref().and_then(|embedded| embedded.audit.as_ref()).map(AuditLog::reader);
+    let mut supervisor = tokio::select! {
         supervisor = prepare(&args, &opened, &folder, kubeconfig, has_view, &reporter) => supervisor?,
         () = signals.first() => return Ok(()),
     };
+    supervisor.audit = audit;
     let name = opened.project.project_name.clone();
     let showing = async {
         match has_view {
@@ -217,6 +223,7 @@ async fn prepare(
         reporter: reporter.clone(),
         changes: if args.no_watch { None } else { Some(Changes::watch(&opened.root)?) },
         samples: Arc::new(Mutex::new(args.samples.then(|| opened.root.join(SAMPLES)))),
+        audit: None,
         must_build: args.no_watch && !has_view,
     })
 }

@@ -7,7 +7,10 @@ use std::{
     collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -70,6 +73,8 @@ struct Shared {
     token: PathBuf,
     /// The account, and when its token is renewed.
     current: Mutex<Option<(AccountName, Instant)>>,
+    /// Number of installations so far.
+    installations: AtomicUsize,
     changed: Notify,
 }
 
@@ -91,6 +96,7 @@ impl AccountCredentials {
             kubeconfig: folder.join("operator.kubeconfig"),
             token: folder.join("operator.token"),
             current: Mutex::new(None),
+            installations: AtomicUsize::new(0),
             changed: Notify::new(),
         }))
     }
@@ -100,9 +106,16 @@ impl AccountCredentials {
         &self.0.kubeconfig
     }
 
+    /// The account, if there is one, and the number of the installation.
+    pub(crate) fn current(&self) -> Option<(usize, AccountName)> {
+        let account = self.0.current.lock().as_ref().map(|(account, _)| account.clone())?;
+        Some((self.0.installations.load(Ordering::Relaxed), account))
+    }
+
     /// Writes a kubeconfig with a new token of an account.
     pub(crate) async fn assume(&self, account: &AccountName) -> anyhow::Result<()> {
         self.renew(account).await?;
+        self.0.installations.fetch_add(1, Ordering::Relaxed);
         let credentials = Credentials::TokenFile(self.0.token.clone());
         let new = NewKubeconfig {
             config: &self.0.config,

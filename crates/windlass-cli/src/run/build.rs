@@ -52,7 +52,6 @@ impl BuildOptions {
             arguments: self.arguments(),
             variables: Vec::new(),
             source: Source::Cargo,
-            user: None,
         };
         let found: Arc<Mutex<Option<Artifact>>> = Arc::default();
         let (lines, name) = (found.clone(), self.name.clone());

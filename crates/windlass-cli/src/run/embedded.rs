@@ -7,6 +7,7 @@ use clap::Args;
 use tokio::{sync::oneshot, task::JoinHandle};
 use windlass_plane::{NodeOptions, Plane, PlaneError, PlaneOptions, Runtime, StoreKind};
 
+use super::forbidden::AuditLog;
 use crate::up::{self, RuntimeArg};
 
 /// Options of the embedded control plane.
@@ -31,13 +32,15 @@ pub(crate) struct EmbeddedArgs {
 /// The plane, which serves until it is stopped.
 pub(crate) struct Embedded {
     pub(crate) kubeconfig: PathBuf,
+    /// Requests of service accounts, if they are audited.
+    pub(crate) audit: Option<AuditLog>,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<Result<(), PlaneError>>,
 }
 
 impl Embedded {
     /// Starts a plane. Without a data directory, certificates and kubeconfig are kept in `folder`.
-    pub(crate) async fn start(args: &EmbeddedArgs, folder: &Path) -> anyhow::Result<Self> {
+    pub(crate) async fn start(args: &EmbeddedArgs, folder: &Path, audit: Option<AuditLog>) -> anyhow::Result<Self> {
         let data_dir = args.data_dir.as_deref().unwrap_or(folder);
         let data_dir = std::path::absolute(data_dir).with_context(|| format!("cannot use {}", data_dir.display()))?;
         let runtime = match args.runtime {
@@ -47,6 +50,7 @@ impl Embedded {
         let options = PlaneOptions {
             port: args.port,
             store: if args.data_dir.is_some() { StoreKind::Embedded } else { StoreKind::Memory },
+            audit: audit.as_ref().map(AuditLog::options).transpose()?,
             nodes: NodeOptions { count: args.nodes.into(), runtime, ..NodeOptions::default() },
             ..PlaneOptions::new(data_dir)
         };
@@ -57,7 +61,7 @@ impl Embedded {
             // An error means that the sender was dropped, which is also a reason to stop.
             let _ = stopped.await;
         }));
-        Ok(Self { kubeconfig, stop, serving })
+        Ok(Self { kubeconfig, audit, stop, serving })
     }
 
     /// Waits until it stops unexpectedly.

@@ -75,7 +75,6 @@ impl OperatorOptions {
             arguments: self.arguments.clone(),
             variables: self.variables(metrics, probes, account.as_ref()),
             source: Source::Operator,
-            user: account.as_ref().map(AccountName::user),
         };
         let process = Process::start(command_line, &self.root, reporter, None::<fn(String)>);
         let process = process.with_context(|| format!("cannot start {}", program.display()))?;

@@ -3,7 +3,6 @@
 //! Each has its own session, so that Ctrl-C in the terminal only reaches this program, and never outlives this program.
 
 use std::{
-    collections::HashSet,
     ffi::OsString,
     io,
     path::Path,
@@ -18,10 +17,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{
-    event::{Event, Reporter, Source},
-    forbidden::MissingRule,
-};
+use super::event::{Event, Reporter, Source};
 
 /// How long output may continue after the exit: another process may have inherited the pipe.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -42,8 +38,6 @@ pub(crate) struct CommandLine {
     pub(crate) arguments: Vec<OsString>,
     pub(crate) variables: Vec<(&'static str, OsString)>,
     pub(crate) source: Source,
-    /// The user that the process is to the cluster: its forbidden requests are explained.
-    pub(crate) user: Option<String>,
 }
 
 impl Process {
@@ -68,7 +62,7 @@ impl Process {
         let leader = leader.ok_or_else(|| io::Error::other("the process exited at once"))?;
         let mut output = JoinSet::new();
         if let Some(stderr) = child.stderr.take() {
-            output.spawn(report(stderr, command_line.source, command_line.user.clone(), reporter.clone()));
+            output.spawn(report(stderr, command_line.source, reporter.clone()));
         }
         match (child.stdout.take(), lines) {
             (Some(stdout), Some(mut lines)) => {
@@ -80,7 +74,7 @@ impl Process {
                 });
             }
             (Some(stdout), None) => {
-                output.spawn(report(stdout, command_line.source, command_line.user, reporter.clone()));
+                output.spawn(report(stdout, command_line.source, reporter.clone()));
             }
             (None, _) => {}
         }
@@ -135,18 +129,12 @@ pub(crate) fn ending(status: io::Result<ExitStatus>) -> String {
     }
 }
 
-async fn report(stream: impl AsyncRead + Unpin, source: Source, user: Option<String>, reporter: Reporter) {
+async fn report(stream: impl AsyncRead + Unpin, source: Source, reporter: Reporter) {
     let mut stream = BufReader::new(stream);
     let mut bytes = Vec::new();
-    let mut explained = HashSet::new();
     while let Ok(1..) = (&mut stream).take(LONGEST_LINE).read_until(b'\n', &mut bytes).await {
         let line = String::from_utf8_lossy(&bytes).trim_end().to_owned();
-        let missing = user.as_deref().and_then(|user| MissingRule::find(&line, user));
         reporter.tell(Event::Line(source, line)).await;
-        if let Some(missing) = missing.filter(|missing| explained.insert(missing.clone())) {
-            reporter.tell(Event::Line(Source::Error, missing.to_string())).await;
-            reporter.tell(Event::Line(Source::Error, missing.hint())).await;
-        }
         bytes.clear();
     }
 }

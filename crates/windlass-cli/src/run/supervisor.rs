@@ -8,6 +8,7 @@ use super::{
     build::{BuildOptions, Built},
     changes::Changes,
     event::{Build, Event, Operator, Reporter, in_words},
+    forbidden::LogReader,
     install::Installer,
     lifecycle::{Action, Input, Lifecycle},
     operator::{OnReady, OperatorOptions, Running, Samples},
@@ -39,6 +40,8 @@ pub(crate) struct Supervisor {
     pub(crate) changes: Option<Changes>,
     /// A directory of manifests to apply once.
     pub(crate) samples: Samples,
+    /// Requests of the operator, if it runs as its service account.
+    pub(crate) audit: Option<LogReader>,
     /// Whether a failed first build ends the run, since the sources are not watched.
     pub(crate) must_build: bool,
 }
@@ -73,9 +76,12 @@ impl Supervisor {
         self.withdraw("failed to remove webhooks of an earlier run").await;
         let mut state = RunState::default();
         // Ends with this function.
-        let mut renewal = JoinSet::new();
+        let mut tasks = JoinSet::new();
         if let Some(credentials) = self.operator_options.credentials.clone() {
-            renewal.spawn(credentials.keep_renewed());
+            if let Some(audit) = self.audit.take() {
+                tasks.spawn(audit.explain(credentials.clone(), self.reporter.clone()));
+            }
+            tasks.spawn(credentials.keep_renewed());
         }
         let action = state.lifecycle.on(Input::Restart);
         self.act(action, &mut state).await;

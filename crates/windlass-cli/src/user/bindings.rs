@@ -77,7 +77,7 @@ pub(super) async fn check_namespace(client: &Client, name: &str) -> anyhow::Resu
 fn exists<K>(found: Result<Option<K>, kube::Error>, what: &str, hint: impl Fn() -> String) -> anyhow::Result<()> {
     match found {
         Ok(Some(_)) => Ok(()),
-        // Whoever may write bindings need not be able to read roles: the server decides.
+        // A user who may write bindings need not be able to read roles: the server decides.
         Err(kube::Error::Api(status)) if status.code == 403 => Ok(()),
         Ok(None) => Err(ErrorWithHint { message: format!("{what} does not exist"), hint: hint().into() }.into()),
         Err(error) => Err(anyhow::Error::new(error).context(format!("failed to read {what}"))),

@@ -280,6 +280,25 @@ fn requests_that_only_a_later_run_sends_are_learned_until_it_passes() {
 }
 
 #[test]
+fn rules_of_the_project_that_were_never_used_are_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = output(windlass().args(["init", "shop", "--domain", "example.com"]).current_dir(folder.path()));
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let root = folder.path().join("shop");
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "shop"},
+        "rules": [{"apiGroups": [""], "resources": ["configmaps", "secrets"], "verbs": ["list"]}],
+    });
+    fs::create_dir_all(root.join("deploy/rbac")).unwrap();
+    fs::write(root.join("deploy/rbac/granted.json"), role.to_string()).unwrap();
+    let said = output(&mut learn_repeated(&root, "same", &["--no-verify"]));
+    let err = String::from_utf8(said.stderr).unwrap();
+    assert_eq!(said.status.code(), Some(0), "{err}");
+    assert!(err.contains("granted, but never used:\n  ClusterRole shop: secrets: list\n"), "{err}");
+    assert!(err.contains("all used permissions are granted"), "{err}");
+}
+
+#[test]
 fn a_failed_proof_is_reported_after_the_roles() {
     for (program, message, hint) in [
         ("other", "error: the command does not pass under the learned roles: after 3 runs, ", "--no-verify"),

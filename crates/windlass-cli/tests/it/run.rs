@@ -45,7 +45,6 @@ esac
 trap 'echo bye; exit 0' TERM
 echo "started with $*"
 echo "in namespace ${POD_NAMESPACE:-none}"
-[ -e "$here/says" ] && cat "$here/says"
 echo "$$ $WINDLASS_HEALTH_PROBE_BIND_ADDRESS $WINDLASS_WEBHOOK_PORT $WINDLASS_LEADER_ELECT $KUBECONFIG" >> "$here/starts"
 while :; do sleep 1 & wait $!; done
 "#;
