@@ -9,6 +9,7 @@
 //! | [`mutate`] | mutating plugins and webhooks; plugins check the user's permissions for the result | same |
 //! | [`defaults`] | identity, name, status, allocations ([`allocate`]) | restores fields that the request may not change |
 //! | [`validate`] | metadata, kind or schema; warnings | same, also against the live object |
+//! | [`create_permission`] | of a PUT or an apply that creates | |
 //! | [`validating_admission`] | validating plugins and webhooks | same |
 //! | [`convert`], [`storable`] | to the storage version, which is checked | same |
 //! | [`quota`] \* | charges the quotas of the namespace | same |
@@ -26,6 +27,7 @@
 
 pub(crate) mod allocate;
 pub(crate) mod convert;
+mod create_permission;
 pub(crate) mod decode;
 mod defaults;
 pub(crate) mod managed_fields;
@@ -126,6 +128,7 @@ async fn create_named(
     let allocation = defaults::prepare_for_create(call, &mut object, options.dry_run)?;
     call.run_blocking(|| validate::validate(call.endpoint, call.subresource, &object, None, &call.warnings))?;
     validate::warn(call.endpoint, &object, None, &call.warnings);
+    create_permission::check(call).await?;
     validating_admission::validate(call, subject, &object, None).await?;
     let change = match options.dry_run {
         true => Change::None,

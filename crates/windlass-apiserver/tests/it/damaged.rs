@@ -314,6 +314,8 @@ async fn a_metric_counts_damaged_objects_by_resource() {
     ])
     .await;
     let series = async || {
+        // A consistent read waits for the caches, which the metric counts.
+        client.get(CONFIG_MAPS).await.expect(200);
         let metrics = client.get("/metrics").await;
         let text = String::from_utf8_lossy(&metrics.raw).into_owned();
         text.lines().filter(|line| line.starts_with("windlass_damaged_objects{")).map(str::to_owned).collect::<Vec<_>>()

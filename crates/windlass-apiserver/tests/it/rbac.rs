@@ -63,6 +63,43 @@ async fn a_role_is_in_force_when_its_write_is_acknowledged() {
 }
 
 #[tokio::test]
+async fn creating_by_apply_or_put_needs_the_permission_to_create() {
+    let client = Client::new().await;
+    let limits = "/api/v1/namespaces/default/limitranges";
+    let rules =
+        |verbs: &[&str]| json!([{"apiGroups": [""], "resources": ["configmaps", "limitranges"], "verbs": verbs}]);
+    grant(&client, "eve", "eve", &rules(&["get", "update", "patch"])).await;
+    let apply = async |dry_run: &str| {
+        let path = format!("{CONFIG_MAPS}/a?fieldManager=eve{dry_run}");
+        let headers = [("content-type", "application/apply-patch+yaml"), ("impersonate-user", "eve")];
+        client.ask(Method::PATCH, &path, &headers, "{apiVersion: v1, kind: ConfigMap, data: {a: b}}").await
+    };
+    let put = async || {
+        let limit = json!({"metadata": {"name": "a"}, "spec": {"limits": []}});
+        client.send_as("eve", Method::PUT, &format!("{limits}/a"), &limit).await
+    };
+    for (answer, resource) in
+        [(apply("").await, "configmaps"), (apply("&dryRun=All").await, "configmaps"), (put().await, "limitranges")]
+    {
+        let message = format!(
+            "{resource} \"a\" is forbidden: User \"eve\" cannot create resource \"{resource}\" in API group \"\" in the \
+             namespace \"default\""
+        );
+        assert_eq!((answer.code, answer.message()), (403, message));
+    }
+    assert_eq!(client.get(&format!("{CONFIG_MAPS}/a")).await.code, 404);
+    assert_eq!(client.get(&format!("{limits}/a")).await.code, 404);
+    let create = json!({"rules": rules(&["update", "patch", "create"])});
+    client.merge(&format!("{API}/clusterroles/eve"), &create).await.expect(200);
+    apply("").await.expect(201);
+    put().await.expect(201);
+    // Existing objects need no more than the permission to change them.
+    client.merge(&format!("{API}/clusterroles/eve"), &json!({"rules": rules(&["update", "patch"])})).await.expect(200);
+    apply("").await.expect(200);
+    put().await.expect(200);
+}
+
+#[tokio::test]
 async fn rules_match_names_subresources_paths_and_namespaces_as_in_kube_apiserver() {
     let client = Client::new().await;
     let rules = json!([
