@@ -38,7 +38,7 @@ macro_rules! check_signatures {
 pub(crate) use check_signatures;
 
 /// Checks the signature of a TLS 1.3 handshake. Like Go, it needs only the key: a certificate with an unknown critical
-/// extension is rejected by whoever judges the certificate, not by the handshake.
+/// extension is rejected by the verifier of the certificate, not by the handshake.
 pub(crate) fn verify_tls13(
     message: &[u8],
     certificate: &CertificateDer<'_>,

@@ -63,7 +63,7 @@ struct Loading {
     reported: AtomicU64,
 }
 
-/// What one thread has parsed, by resource: objects ordered by key, and damaged ones.
+/// Entries parsed by one thread, by resource: objects ordered by key, and damaged ones.
 type Part = HashMap<Box<str>, (Vec<(Arc<str>, Cached)>, DamagedObjects)>;
 
 impl Loading {
@@ -138,12 +138,12 @@ fn merge(parts: Vec<Part>) -> HashMap<Box<str>, LoadedResource> {
         resource.0.extend(objects);
         resource.1.extend(damaged);
     }
-    let resource = |(prefix, (mut objects, damaged)): (_, (Vec<(Arc<str>, Cached)>, _))| {
+    for (objects, _) in merged.values_mut() {
         // A stable sort merges the sorted parts, and a map is built faster in order.
         objects.sort_by(|(a, _), (b, _)| a.cmp(b));
-        (prefix, LoadedResource { objects: objects.into_iter().collect(), damaged })
-    };
-    merged.into_iter().map(resource).collect()
+    }
+    let resource = |(objects, damaged): (Vec<_>, _)| LoadedResource { objects: objects.into_iter().collect(), damaged };
+    merged.into_iter().map(|(prefix, part)| (prefix, resource(part))).collect()
 }
 
 #[cfg(test)]
