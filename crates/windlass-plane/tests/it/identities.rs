@@ -32,13 +32,20 @@ use crate::nodes::simulated::{create, is_ready, pod};
 
 /// Allows everything, and records the actions of each user, and the groups of all.
 #[derive(Clone, Default)]
-struct Recording(Arc<Mutex<(BTreeMap<String, BTreeSet<String>>, BTreeMap<String, Vec<String>>)>>);
+struct Recording(Arc<Mutex<Recorded>>);
+
+/// By name of the user.
+#[derive(Default)]
+struct Recorded {
+    actions: BTreeMap<String, BTreeSet<String>>,
+    groups: BTreeMap<String, Vec<String>>,
+}
 
 impl Authorizer for Recording {
     fn authorize<'a>(&'a self, request: &'a Attributes<'a>) -> Authorization<'a> {
         if let Action::Resource(action) = &request.action {
             let resource = [action.resource, action.subresource].join("/");
-            let (actions, groups) = &mut *self.0.lock();
+            let Recorded { actions, groups } = &mut *self.0.lock();
             let done = actions.entry(request.user.name.clone()).or_default();
             done.insert(format!("{} {}", action.verb, resource.trim_end_matches('/')));
             groups.insert(request.user.name.clone(), request.user.groups.clone());
@@ -83,11 +90,12 @@ async fn components_act_as_they_do_in_a_cluster() {
         ("system:node:node-1", "create leases"),
         ("system:node:node-1", "patch pods/status"),
     ];
-    let done =
-        |(user, action): (&str, &str)| recording.0.lock().0.get(user).is_some_and(|actions| actions.contains(action));
+    let done = |(user, action): (&str, &str)| {
+        recording.0.lock().actions.get(user).is_some_and(|actions| actions.contains(action))
+    };
     eventually("all have acted", async || expected.into_iter().all(done).then_some(())).await;
     let recorded = recording.0.lock();
-    for (user, groups) in &recorded.1 {
+    for (user, groups) in &recorded.groups {
         let account = ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"];
         let expected: &[&str] = match user.as_str() {
             "admin" => &["system:masters", "system:authenticated"],
