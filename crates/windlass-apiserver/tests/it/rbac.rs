@@ -72,7 +72,9 @@ async fn creating_by_apply_or_put_needs_the_permission_to_create() {
     let apply = async |dry_run: &str| {
         let path = format!("{CONFIG_MAPS}/a?fieldManager=eve{dry_run}");
         let headers = [("content-type", "application/apply-patch+yaml"), ("impersonate-user", "eve")];
-        client.ask(Method::PATCH, &path, &headers, "{apiVersion: v1, kind: ConfigMap, data: {a: b}}").await
+        client
+            .ask(Method::PATCH, &path, &headers, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {a: b}}")
+            .await
     };
     let put = async || {
         let limit = json!({"metadata": {"name": "a"}, "spec": {"limits": []}});
