@@ -1,4 +1,4 @@
-//! Who acts: every node as itself, and the components beside the nodes.
+//! Clients of nodes and of the components that act for them, each with its own identity.
 
 use std::sync::Arc;
 

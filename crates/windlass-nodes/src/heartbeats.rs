@@ -87,7 +87,7 @@ async fn register(clients: &NodeClients, fleet: &Fleet, index: usize) {
     loop {
         match create(clients, fleet, index).await {
             Ok(()) => return,
-            Err(error) => tracing::debug!(node = name, %error, "failed to register a node; retrying"),
+            Err(error) => tracing::warn!(node = name, %error, "failed to register a node; retrying"),
         }
         tokio::time::sleep(delay).await;
         delay = (delay * 2).min(LONGEST_RETRY);

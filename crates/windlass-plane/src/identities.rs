@@ -132,13 +132,22 @@ impl Denials {
 }
 
 /// Returns whether a 403 is about the rights of the user. Others are about the object: its namespace is being deleted, a
-/// quota is exceeded, a webhook rejects it.
+/// quota is exceeded, a webhook or policy rejects it, or its pod is no longer on the node.
 fn denies_access(user: &User, message: &str) -> bool {
+    let object = [
+        "because it is being terminated",
+        "admission webhook ",
+        "exceeded quota",
+        "ValidatingAdmissionPolicy ",
+        "no relationship found between node",
+    ];
+    if object.iter().any(|part| message.contains(part)) {
+        return false;
+    }
     let cannot = format!("User {:?} cannot ", user.name);
     let is_node = user.name.starts_with("system:node:");
     let rights = [&*cannot, "user not permitted to ", "is attempting to grant RBAC permissions"];
-    let object = ["because it is being terminated", "admission webhook "];
-    rights.iter().any(|part| message.contains(part)) || is_node && !object.iter().any(|part| message.contains(part))
+    is_node || rights.iter().any(|part| message.contains(part))
 }
 
 #[cfg(test)]
@@ -164,13 +173,20 @@ mod tests {
             (User::node("a"), terminating, false),
             (User::node("a"), "nodes \"b\" is forbidden: node \"a\" is not allowed to modify node \"b\"", true),
             (User::node("a"), "admission webhook \"w\" denied the request: no", false),
+            (User::node("a"), "events \"e\" is forbidden: exceeded quota: q", false),
+            (
+                User::node("a"),
+                "secrets \"s\" is forbidden: User \"system:node:a\" cannot get resource \"secrets\" in API group \"\" in the \
+                 namespace \"x\": no relationship found between node 'a' and this object",
+                false,
+            ),
         ] {
             assert_eq!(denies_access(&user, message), expected, "{message}");
         }
     }
 
     #[test]
-    fn a_busy_server_says_when_to_come_back() {
+    fn retry_after_is_read_from_429_responses() {
         let response = |code: u16, seconds: &str| {
             Response::builder().status(code).header(RETRY_AFTER, seconds).body(()).expect("the response is valid")
         };

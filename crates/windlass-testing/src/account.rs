@@ -84,7 +84,7 @@ pub(crate) async fn apply(administrator: &Client, manager: &str, manifest: &Mani
         match api.patch(manifest.name(), &params, &Patch::Apply(&manifest.object)).await {
             Ok(_) => return,
             // Another replica of the operator is being started.
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            Err(kube::Error::Api(status)) if status.code == 409 => tokio::time::sleep(POLL_INTERVAL).await,
             Err(error) => panic!("failed to apply {} {}: {error}", manifest.kind(), manifest.name()),
         }
     }

@@ -27,7 +27,7 @@ pub(crate) fn builtin(storage: &Arc<Storage>, disabled: &[String]) -> Vec<Box<dy
     let storage_classes = cache("/storage.k8s.io/storageclasses/");
     let priority_classes = cache("/scheduling.k8s.io/priorityclasses/");
     let ingress_classes = cache("/networking.k8s.io/ingressclasses/");
-    // Those without a name are part of the server, or of several plugins.
+    // Plugins without a name cannot be disabled: in kube-apiserver they are part of the server or of several plugins.
     let plugins: [(&str, Box<dyn Admission>); 12] = [
         (
             "NamespaceLifecycle",

@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// Parts of a sum in its integer: nanoseconds, if the values are seconds.
+/// Factor by which values are multiplied in the sum, which is an integer.
 const PARTS: f64 = 1e9;
 
 /// The observations of a value, by upper bound.

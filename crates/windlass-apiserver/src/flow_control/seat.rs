@@ -57,7 +57,7 @@ pub(crate) struct Seat {
     work: Work,
     start: Instant,
     began: Instant,
-    /// Whether the request is a watch, as metrics tell.
+    /// Whether the request is a watch, for metrics.
     pub(super) is_watch: bool,
 }
 

@@ -66,6 +66,8 @@ fn list_head(endpoint: &Endpoint, metadata: &Value) -> String {
 }
 
 const LIST_END: &[u8] = b"]}";
+/// The bytes of objects that are turned into one piece.
+const READ_MAX: usize = 1 << 20;
 
 /// Returns a response with a list. A long one is encoded and compressed while it is sent.
 fn respond(call: &Call<'_>, head: Bytes, items: impl Iterator<Item = Bytes> + Send + 'static) -> Response<Body> {
@@ -117,8 +119,11 @@ impl<W: FnMut(&StoredObject, &mut Vec<u8>)> Iterator for Items<W> {
     fn next(&mut self) -> Option<Bytes> {
         let first = self.objects.as_slice().first()?;
         let mut out = Vec::with_capacity(room_for(first.size(), self.objects.len()));
-        while out.len() < PIECE {
+        let mut read = 0;
+        // Rows of tables are much shorter than their objects.
+        while out.len() < PIECE && read < READ_MAX {
             let Some(object) = self.objects.next() else { break };
+            read += object.size();
             if !std::mem::take(&mut self.first) {
                 out.push(b',');
             }

@@ -319,8 +319,9 @@ impl ResourceCache {
     }
 
     fn shared_list(&self, prefix: &str, revision: Revision) -> Weak<SharedList> {
-        let newest = self.state.read().revision;
+        // Locked first, so that a list of a state that is replaced in the meantime is not kept.
         let mut list = self.list.lock();
+        let newest = self.state.read().revision;
         match &*list {
             Some(list) if list.prefix == prefix && list.revision == revision => Arc::downgrade(list),
             _ if revision == newest => Arc::downgrade(list.insert(Arc::new(SharedList::new(prefix, revision)))),

@@ -132,7 +132,7 @@ impl AccountCredentials {
         write(&self.0.token, &issued.token)?;
         let lifetime = Duration::try_from(issued.expires.duration_since(windlass_clock::now())).unwrap_or_default();
         // Clients read the file again within a minute.
-        *self.0.current.lock() = Some((account.clone(), Instant::now() + lifetime / 2));
+        *self.0.current.lock() = Some((account.clone(), Instant::now() + (lifetime / 2).max(AGAIN)));
         self.0.changed.notify_one();
         Ok(())
     }

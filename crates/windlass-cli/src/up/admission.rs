@@ -63,23 +63,6 @@ const ALWAYS_ON: [&str; 8] = [
     "ValidatingAdmissionWebhook",
 ];
 
-/// Plugins that kube-apiserver runs only if they are enabled. NodeRestriction always runs here unless it is disabled.
-const OFF: [&str; 13] = [
-    "AlwaysAdmit",
-    "AlwaysDeny",
-    "AlwaysPullImages",
-    "DenyServiceExternalIPs",
-    "EventRateLimit",
-    "ExtendedResourceToleration",
-    "ImagePolicyWebhook",
-    "LimitPodHardAntiAffinityTopology",
-    "NamespaceAutoProvision",
-    "NamespaceExists",
-    "OwnerReferencesPermissionEnforcement",
-    "PodNodeSelector",
-    "PodTolerationRestriction",
-];
-
 /// Options for admission.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Admission")]
@@ -110,7 +93,8 @@ impl AdmissionArgs {
         if !both.is_empty() {
             bail!("[{}] in enable-admission-plugins and disable-admission-plugins overlapped", both.join(" "));
         }
-        if let Some(name) = enabled.iter().find(|name| OFF.contains(&name.as_str())) {
+        let exists = |name: &&str| ALWAYS_ON.contains(name) || DISABLEABLE_PLUGINS.contains(name);
+        if let Some(name) = enabled.iter().map(String::as_str).find(|name| !exists(name)) {
             bail!(ErrorWithHint {
                 message: format!("cannot enable the admission plugin {name}: Windlass does not have it"),
                 hint: "remove it from --enable-admission-plugins".into(),
@@ -169,8 +153,10 @@ mod tests {
         ] {
             assert_eq!(disabled(flags).unwrap_err(), why);
         }
-        let missing = disabled(&["--enable-admission-plugins=AlwaysPullImages"]).unwrap_err();
-        assert!(missing.starts_with("cannot enable the admission plugin AlwaysPullImages"), "{missing}");
+        for name in ["AlwaysPullImages", "PodSecurity"] {
+            let missing = disabled(&["--enable-admission-plugins", name]).unwrap_err();
+            assert!(missing.starts_with(&format!("cannot enable the admission plugin {name}")), "{missing}");
+        }
         let needed = disabled(&["--disable-admission-plugins=ResourceQuota"]).unwrap_err();
         assert!(needed.starts_with("cannot disable the admission plugin ResourceQuota"), "{needed}");
     }

@@ -62,7 +62,7 @@ impl Identity {
         }
     }
 
-    /// Begin of the names of its bindings. Names of bindings are segments of a path.
+    /// Prefix of the names of its bindings. Names of bindings are segments of a path.
     pub(super) fn binding_prefix(&self) -> String {
         match self {
             Self::User { name, .. } => name.replace(['/', '%'], "-"),

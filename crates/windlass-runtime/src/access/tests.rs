@@ -97,7 +97,7 @@ fn a_missing_rule_is_reported_once() {
 }
 
 #[test]
-fn a_rule_that_was_generated_is_not_to_be_added() {
+fn a_rule_that_was_generated_is_not_suggested_again() {
     let rule = Permission::new("", "pods", ["create"]).in_namespace("a");
     let named = Permission::new("", "pods", ["delete"]).named("web");
     let denials = Denials::new([rule, named]);

@@ -37,7 +37,8 @@ impl DeclaredPermissions {
 /// allow is logged with the line to add, and fails a test that runs the operator with `windlass-testing`.
 ///
 /// Permissions are for all namespaces, or for those that the operator is
-/// [restricted](crate::operator::Operator::namespaces) to.
+/// [restricted](crate::operator::Operator::namespaces) to. Those of [`permission`](Controller::permission) are for the
+/// whole cluster unless they name a namespace.
 ///
 /// ```
 /// use k8s_openapi::api::{batch::v1::Job, core::v1::{ConfigMap, Pod}};

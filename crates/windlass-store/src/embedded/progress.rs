@@ -45,7 +45,7 @@ impl Opening {
         }
     }
 
-    /// Reports how long it took, if anybody may have waited for it.
+    /// Reports how long it took, if it took more than a second or followed a crash.
     pub(super) fn done(&self) {
         let (read, after_crash) = (self.read.load(Ordering::Relaxed), self.after_crash.load(Ordering::Relaxed));
         if after_crash || self.reported.load(Ordering::Relaxed) > 0 {
