@@ -92,6 +92,7 @@ impl Needs {
                     if !verb.as_str().is_empty() =>
                 {
                     let connects = verb.as_str() == "get" && CONNECTS.contains(&subresource.as_str());
+                    let creates = request.status == 201 && matches!(verb.as_str(), "patch" | "update");
                     let some = |text: String| Some(text).filter(|text| !text.is_empty());
                     let need = Need {
                         group,
@@ -103,6 +104,10 @@ impl Needs {
                     if connects {
                         // Since 1.35, upgraded GET requests need this as well.
                         needs.resources.insert(Need { verb: "create", ..need.clone() });
+                    }
+                    if creates {
+                        // An apply or a PUT of an object that did not exist.
+                        needs.resources.insert(Need { verb: "create", name: None, ..need.clone() });
                     }
                     if !need.is_everybodys() {
                         needs.resources.insert(need);
@@ -250,6 +255,19 @@ mod tests {
                 "get secrets Some(\"system\")"
             ]
         );
+    }
+
+    #[test]
+    fn an_apply_or_put_that_created_its_object_needs_create() {
+        let answered = |method, status| Recorded { status, ..recorded(method, "/api/v1/namespaces/a/configmaps/b") };
+        for (request, verbs) in [
+            (answered("PATCH", 201), &["create", "patch"][..]),
+            (answered("PUT", 201), &["create", "update"]),
+            (answered("PATCH", 200), &["patch"]),
+        ] {
+            let needs = Needs::of([&request], "system");
+            assert_eq!(needs.resources.iter().map(|need| need.verb).collect::<Vec<_>>(), verbs);
+        }
     }
 
     #[test]

@@ -145,8 +145,8 @@ fn the_roles_of_an_operator_match_its_requests() {
         rules,
         [
             "* core configmaps - list,watch",
-            "* core services - list,watch,patch",
-            "* apps deployments - list,watch,patch",
+            "* core services - list,watch,create,patch",
+            "* apps deployments - list,watch,create,patch",
             "* webapp.tutorial.kubebuilder.io guestbooks - list,watch",
             "* webapp.tutorial.kubebuilder.io guestbooks/status - patch",
         ]
