@@ -3,7 +3,10 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::client::{CONFIG_MAPS, Client, config_map};
+use crate::{
+    client::{CONFIG_MAPS, Client, config_map},
+    definitions::{DEFINITIONS, definition, version, widget, widgets},
+};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -160,5 +163,20 @@ async fn numbers_in_specs_are_accepted_or_invalid() {
             let answer = client.post(path, &body).await;
             assert!(matches!(answer.code, 201 | 400 | 409 | 422), "{body}: {} {}", answer.code, answer.message());
         }
+    }
+}
+
+#[tokio::test]
+async fn fractions_stay_the_same_to_the_last_digit_when_an_object_is_written_again() {
+    let client = Client::new().await;
+    let schema = json!({"type": "object", "properties": {"numbers": {"type": "array", "items": {"type": "number"}}}});
+    client.post(DEFINITIONS, &definition(&json!([version("v1", true, &schema)]))).await.expect(201);
+    let numbers = [5e57, 31.245_270_191_439_438, 0.1, 2.225_073_858_507_201_4e-308, 1.797_693_134_862_315_7e308];
+    let created = client.post(&widgets("v1"), &widget("v1", "a", &json!({"numbers": numbers}))).await.expect(201);
+    assert_eq!(created["spec"]["numbers"], json!(numbers));
+    for round in ["first", "second"] {
+        let labels = json!({"metadata": {"labels": {"round": round}}});
+        let patched = client.merge(&format!("{}/a", widgets("v1")), &labels).await.expect(200);
+        assert_eq!(patched["spec"]["numbers"], json!(numbers), "{round}");
     }
 }
