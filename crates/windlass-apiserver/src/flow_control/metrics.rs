@@ -93,9 +93,7 @@ const FLOW_METRICS: [FlowMetric; 5] = [
     ("current_inqueue_seats", "gauge", "Number of seats that requests in queues need.", |flow| {
         flow.statistics.waiting_seats.load(Relaxed) as u64
     }),
-    ("current_executing_requests", "gauge", "Number of executing requests.", |flow| {
-        flow.statistics.executing() as u64
-    }),
+    ("current_executing_requests", "gauge", "Number of executing requests.", |flow| flow.statistics.executing() as u64),
     ("current_executing_seats", "gauge", "Number of seats occupied by executing requests.", |flow| {
         flow.statistics.executing_seats() as u64
     }),

@@ -262,27 +262,35 @@ async fn a_token_request_is_checked_as_mutating_webhooks_leave_it() {
         (
             replace("/metadata/name", json!("other")),
             422,
-            format!("{invalid} \"bot\" is invalid: metadata.name: Invalid value: \"other\": must match the service \
-                     account name if specified"),
+            format!(
+                "{invalid} \"bot\" is invalid: metadata.name: Invalid value: \"other\": must match the service \
+                     account name if specified"
+            ),
         ),
         (
             replace("/metadata/namespace", json!("other")),
             422,
-            format!("{invalid} \"bot\" is invalid: metadata.namespace: Invalid value: \"other\": must match the service \
-                     account namespace if specified"),
+            format!(
+                "{invalid} \"bot\" is invalid: metadata.namespace: Invalid value: \"other\": must match the service \
+                     account namespace if specified"
+            ),
         ),
         (
             replace("/spec/expirationSeconds", json!(60)),
             422,
-            format!("{invalid} \"\" is invalid: spec.expirationSeconds: Invalid value: 60: may not specify a duration \
-                     less than 10 minutes"),
+            format!(
+                "{invalid} \"\" is invalid: spec.expirationSeconds: Invalid value: 60: may not specify a duration \
+                     less than 10 minutes"
+            ),
         ),
         (
             replace("/metadata/uid", json!("u")),
             409,
-            format!("Operation cannot be fulfilled on TokenRequest.authentication.k8s.io \"bot\": the UID in the token \
+            format!(
+                "Operation cannot be fulfilled on TokenRequest.authentication.k8s.io \"bot\": the UID in the token \
                      request (u) does not match the UID of the service account ({})",
-                    account["metadata"]["uid"].as_str().unwrap()),
+                account["metadata"]["uid"].as_str().unwrap()
+            ),
         ),
     ] {
         server.take_seen();

@@ -197,8 +197,11 @@ impl Case for Unfilled {
     const WRITES: usize = 3;
 
     async fn prepare(&self, client: &Client, round: usize) {
-        create::<ServiceAccount>(&Api::default_namespaced(client.clone()), json!({"metadata": {"name": account(round)}}))
-            .await;
+        create::<ServiceAccount>(
+            &Api::default_namespaced(client.clone()),
+            json!({"metadata": {"name": account(round)}}),
+        )
+        .await;
         let secrets: Api<Secret> = Api::default_namespaced(client.clone());
         for name in names(round) {
             secrets.create(&PostParams::default(), &token_secret(&name, &account(round))).await.unwrap();
