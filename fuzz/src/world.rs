@@ -8,7 +8,11 @@ use http_body_util::{BodyExt as _, Full};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use tower::ServiceExt as _;
-use windlass_apiserver::{Server, body::Body, user::User};
+use windlass_apiserver::{
+    Server,
+    body::{Body, BodyError},
+    user::User,
+};
 use windlass_store::{Entry, ListOptions, MemoryStore, Revision, Store};
 
 use crate::{pods::EchoingPods, runtime};
@@ -142,7 +146,8 @@ async fn read(mut body: Body) -> (Vec<u8>, bool) {
     loop {
         match tokio::time::timeout(PATIENCE, body.frame()).await {
             Ok(Some(Ok(frame))) => bytes.extend_from_slice(&frame.into_data().unwrap_or_default()),
-            Ok(Some(Err(never))) => match never {},
+            // The client may have asked for a time limit that is shorter than the list takes.
+            Ok(Some(Err(BodyError::TimedOut))) => return (bytes, false),
             Ok(None) => return (bytes, true),
             Err(_) => return (bytes, false),
         }

@@ -1,7 +1,8 @@
 //! The body of a response: empty, bytes, or a stream.
 
+mod timed;
+
 use std::{
-    convert::Infallible,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -9,6 +10,8 @@ use std::{
 use bytes::Bytes;
 use futures_util::Stream;
 use http_body::{Frame, SizeHint};
+
+pub use self::timed::TimedChunks;
 
 /// A stream of chunks, such as a watch.
 pub type Chunks = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
@@ -19,6 +22,16 @@ pub enum Body {
     Full(Option<Bytes>),
     /// A stream that ends when the server ends it.
     Stream(Chunks),
+    /// A stream that must be read within the time limit of its request, such as a long list.
+    Timed(TimedChunks),
+}
+
+/// Why a body is incomplete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BodyError {
+    /// The client did not read the response in time.
+    #[error("the response was not read within the time limit of the request")]
+    TimedOut,
 }
 
 impl Body {
@@ -36,14 +49,15 @@ impl From<Bytes> for Body {
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = BodyError;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match self.get_mut() {
             Self::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Stream(stream) => {
                 stream.as_mut().poll_next(cx).map(|chunk| chunk.map(|chunk| Ok(Frame::data(chunk))))
             }
+            Self::Timed(stream) => stream.poll_next(cx).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data))),
         }
     }
 
@@ -54,7 +68,7 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Self::Stream(_) => SizeHint::default(),
+            Self::Stream(_) | Self::Timed(_) => SizeHint::default(),
         }
     }
 }

@@ -119,10 +119,7 @@ pub(crate) async fn send(
     if code.is_success() {
         return Ok(());
     }
-    let body = match response.into_body().collect().await {
-        Ok(body) => body.to_bytes(),
-        Err(never) => match never {},
-    };
+    let body = response.into_body().collect().await.map_err(|error| ApiError::internal(error.to_string()))?.to_bytes();
     let status: Value = serde_json::from_slice(&body).unwrap_or_default();
     Err(ApiError::new(code, "", status["message"].as_str().unwrap_or("unknown error")))
 }

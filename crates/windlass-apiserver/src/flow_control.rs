@@ -69,7 +69,7 @@ pub(crate) struct FlowControl {
     /// Unpredictable, so that no user can choose a name whose flow has the queues of another user.
     hasher: RandomState,
     current: ArcSwap<Configuration>,
-    /// Held while the next configuration is compiled or seats are redistributed.
+    /// Held while the next configuration is compiled, seats are redistributed or metrics are rendered.
     changing: Mutex<()>,
     /// Whether no limited request has begun since seats were last redistributed.
     at_rest: AtomicBool,
@@ -143,30 +143,30 @@ impl FlowControl {
         width: Width<'_>,
         patience: Duration,
     ) -> Result<Seat> {
+        let begun = self.now();
         if flow.level.is_exempt() {
-            return Ok(Seat::exempt(flow.clone(), self.start));
+            return Ok(Seat::exempt(flow.clone(), self.start, begun));
         }
         let work = width.work(flow.level.max_seats);
-        flow.statistics.seats.observe(work.max_seats() as f64);
         let hash = self.hasher.hash_one((&flow.name, flow.spec.distinguisher(request)));
         self.wake_redistribution();
-        let begun = self.now();
         let waiting = {
             let mut queues = flow.level.shared.queues.lock();
             let start = queues.set.start(begun, hash, work);
-            if let Some(length) = queues.set.take_length_after_enqueue() {
-                flow.statistics.queue_lengths.observe(length as f64);
-            }
+            let length = queues.set.take_length_after_enqueue();
             queues.wake_dispatched();
             match start {
                 Start::Run(id) => {
                     drop(queues);
-                    flow.statistics.waited(Duration::ZERO, true);
-                    return Ok(Seat::new(flow.clone(), id, work, self.start));
+                    return Ok(Seat::at_once(flow.clone(), id, work, length, (self.start, begun)));
                 }
-                Start::Wait(id) => Waiting::new(flow.clone(), id, work, self.start, queues.wait(id)),
+                Start::Wait(id) => {
+                    flow.statistics.entered(work.max_seats(), length);
+                    Waiting::new(flow.clone(), id, work, self.start, queues.wait(id))
+                }
                 Start::Reject(why) => {
                     drop(queues);
+                    flow.statistics.entered(work.max_seats(), length);
                     return Err(self.reject(flow, why));
                 }
             }

@@ -9,6 +9,7 @@ use std::{
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, Uri, Version, request::Parts};
 use http_body_util::BodyExt as _;
+use tokio::time::Instant;
 use tracing::warn;
 use windlass_builtins::resource::Resource;
 use windlass_store::Revision;
@@ -18,11 +19,11 @@ use crate::{
     authentication::impersonation::{self, Impersonated},
     authorization::{self, Action, Attributes},
     blocking,
-    body::Body,
+    body::{Body, TimedChunks},
     call::{Answer, Call, Warnings},
     connections::Peer,
     discovery,
-    flow_control::{self, Digest, Flow, Target, Width},
+    flow_control::{self, Digest, Flow, Seat, Target, Width},
     health,
     metrics::Served,
     negotiate, old_definitions,
@@ -138,13 +139,13 @@ impl Inner {
                     facts.flow = Some(self.flow_control.classify(&Digest::of(user, verb, &target)));
                 }
                 self.authorize(&Attributes { user, action }, &parts.uri, audit).await?;
-                let timeout = timeout(&query)?;
-                let request = ParsedRequest { user, target, query, verb, flow: facts.flow.as_ref(), timeout, audit };
+                let limit = TimeLimit::new(timeout(&query)?);
+                let request = ParsedRequest { user, target, query, verb, flow: facts.flow.as_ref(), limit, audit };
                 let work = self.resource(parts, request, body, served);
                 if verb == Verb::Watch {
                     return work.await;
                 }
-                tokio::time::timeout(timeout, work)
+                tokio::time::timeout_at(limit.deadline, work)
                     .await
                     .unwrap_or_else(|_| Err(ApiError::timeout("request did not complete within the allotted timeout")))
             }
@@ -227,7 +228,7 @@ impl Inner {
         body: Pin<&mut AnyBody<'_>>,
         served: &mut Served<'_>,
     ) -> Result<Response<Body>> {
-        let ParsedRequest { user, target, query, verb, flow, timeout, audit } = request;
+        let ParsedRequest { user, target, query, verb, flow, limit, audit } = request;
         let registry = self.registry.load_full();
         let endpoint = registry.endpoint(target.group, target.version, target.resource);
         let endpoint = endpoint.ok_or_else(|| match registry.has_builtin_group(target.group) {
@@ -260,10 +261,10 @@ impl Inner {
         let limited = parts.extensions.get::<Peer>().is_some();
         let (body, _charge) = self.uploads.read(&parts.method, body, user, limited).await?;
         // After the body, so that a slow client occupies no seat.
-        let _seat = match flow {
+        let seat = match flow {
             Some(flow) => {
                 let width = Width::Resource { verb, cache: &endpoint.cache, query: &query };
-                Some(self.flow_control.enter(flow, &Digest::of(user, verb, &target), width, timeout / 4).await?)
+                Some(self.flow_control.enter(flow, &Digest::of(user, verb, &target), width, limit.patience()).await?)
             }
             None => None,
         };
@@ -303,6 +304,12 @@ impl Inner {
             Err(error) => failure(parts, &error, audit),
         };
         represent::add_warnings(response.headers_mut(), &warnings);
+        if verb != Verb::Watch
+            && matches!(response.body(), Body::Stream(_))
+            && let Some(seat) = seat
+        {
+            hold_seat(parts, &mut response, seat, limit.deadline);
+        }
         Ok(response)
     }
 
@@ -351,6 +358,38 @@ pub(crate) fn timeout(query: &Query<'_>) -> Result<Duration> {
     Ok(asked.map_or(TIMEOUT, |nanoseconds| Duration::from_nanos(nanoseconds).min(TIMEOUT)))
 }
 
+/// Keeps the seat of a request while its response, a stream, is encoded: that may be long after its handler is done.
+fn hold_seat(parts: &Parts, response: &mut Response<Body>, seat: Seat, deadline: Instant) {
+    let Body::Stream(chunks) = std::mem::replace(response.body_mut(), Body::empty()) else { return };
+    // Over HTTP/2, the stream is reset when the client reads on.
+    let connection = parts.extensions.get::<Peer>().filter(|_| parts.version != Version::HTTP_2);
+    let connection = connection.map(|peer| peer.connection.clone());
+    let close = move || {
+        if let Some(connection) = connection {
+            connection.close();
+        }
+    };
+    *response.body_mut() = Body::Timed(TimedChunks::new(chunks, seat, deadline, close));
+}
+
+/// The time limit of a request.
+#[derive(Clone, Copy)]
+struct TimeLimit {
+    timeout: Duration,
+    deadline: Instant,
+}
+
+impl TimeLimit {
+    fn new(timeout: Duration) -> Self {
+        Self { timeout, deadline: Instant::now() + timeout }
+    }
+
+    /// Returns how long the request may wait for a seat.
+    fn patience(&self) -> Duration {
+        self.timeout / 4
+    }
+}
+
 /// What becomes known about a request while it is answered.
 #[derive(Default)]
 struct Facts {
@@ -372,7 +411,7 @@ struct ParsedRequest<'a> {
     verb: Verb,
     /// `None` if the request is not limited.
     flow: Option<&'a Arc<Flow>>,
-    timeout: Duration,
+    limit: TimeLimit,
     audit: Option<&'a Arc<RequestAudit>>,
 }
 

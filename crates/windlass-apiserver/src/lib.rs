@@ -19,6 +19,7 @@ mod custom;
 mod definitions;
 mod discovery;
 mod endpoint;
+mod fingerprint;
 mod flow_control;
 #[doc(hidden)]
 pub mod fuzzing;

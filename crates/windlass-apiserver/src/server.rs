@@ -70,6 +70,8 @@ pub(crate) struct Inner {
     pub(crate) rbac: Arc<Rbac>,
     pub(crate) chain: Arc<Chain>,
     pub(crate) admission: Vec<Box<dyn Admission>>,
+    /// Whether NodeRestriction is enabled, for requests that do not take the write path.
+    pub(crate) restricts_nodes: bool,
     pub(crate) audit: Audit,
     pub(crate) services: Allocator,
     pub(crate) quota_locks: QuotaLocks,
@@ -357,6 +359,7 @@ impl ServerBuilder {
         if !self.service_accounts {
             self.disabled_admission_plugins.push("ServiceAccount".to_owned());
         }
+        let restricts_nodes = !self.disabled_admission_plugins.iter().any(|name| name == "NodeRestriction");
         let mut admission = builtin(&storage, &self.disabled_admission_plugins);
         admission.extend(self.admission);
         let resolver = self.service_resolver.unwrap_or_else(|| Arc::new(EndpointSlices::new(&storage)));
@@ -388,6 +391,7 @@ impl ServerBuilder {
             rbac,
             chain: chain.clone(),
             admission,
+            restricts_nodes,
             audit,
             services,
             quota_locks: QuotaLocks::default(),

@@ -22,7 +22,8 @@ use self::configuration::{Configuration, Hook};
 pub use self::resolver::ServiceResolver;
 pub(crate) use self::{
     admit::{
-        Options, Rounds, Subject, call_mutating_webhooks, call_validating_webhooks, call_webhooks, hooks_for, name_of,
+        Options, Rounds, Subject, call_mutating_webhooks, call_validating_webhooks, call_webhooks, hooks_for,
+        mutate_request, name_of, validate_request,
     },
     client::{Client, Fetch, Identity, Limits, Remote, Target, Tls, authorities},
     conversion::{ConversionCache, Converter},

@@ -1,5 +1,7 @@
 //! Clients of control loops, scheduler and nodes: each acts with its own identity, and has only the permissions of that.
 
+mod account;
+
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use http::{Request, Response, StatusCode, header::RETRY_AFTER};
@@ -12,10 +14,12 @@ use windlass_apiserver::{Server, body::Body, user::User};
 use windlass_loops::LoopIdentity;
 use windlass_nodes::NodeClients;
 
+use self::account::LoopAccount;
+
 /// How often a request is repeated that the server was too busy for, as in client-go.
 const RETRIES: usize = 10;
 
-/// Number of different denials that are remembered.
+/// Number of different denials that are remembered and logged.
 const MOST_DENIALS: usize = 1000;
 
 /// Creates clients of components of the control plane, in this process.
@@ -38,7 +42,7 @@ impl Identities {
     /// Returns the client of a control loop.
     pub(crate) fn of_loop(&self, identity: LoopIdentity) -> Client {
         match identity {
-            LoopIdentity::Account(name) => self.client(User::service_account("kube-system", name)),
+            LoopIdentity::Account(name) => self.account_client(name),
             LoopIdentity::ControllerManager => self.client(User::component("system:kube-controller-manager")),
             LoopIdentity::ApiServer => self.client(User::apiserver()),
         }
@@ -57,6 +61,18 @@ impl Identities {
             self.of_loop(LoopIdentity::Account("node-controller")),
             self.of_loop(LoopIdentity::Account("persistent-volume-binder")),
         )
+    }
+
+    fn account_client(&self, name: &'static str) -> Client {
+        let (identities, account) = (self.clone(), Arc::new(LoopAccount::new(name)));
+        let service = tower::service_fn(move |request| {
+            let (identities, account) = (identities.clone(), account.clone());
+            async move {
+                let user = account.user(&identities).await;
+                identities.send(user, request).await
+            }
+        });
+        Client::new(service, "default")
     }
 
     fn client(&self, user: User) -> Client {
@@ -92,7 +108,41 @@ fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
 /// Requests of the control plane's own components that the server denied. There are none in a cluster whose default roles
 /// and authorizers are in force; each is logged once.
 #[derive(Clone, Default)]
-pub(crate) struct Denials(Arc<Mutex<BTreeSet<String>>>);
+pub(crate) struct Denials(Arc<Mutex<KnownDenials>>);
+
+/// The denials so far, up to a limit.
+#[derive(Default)]
+struct KnownDenials {
+    messages: BTreeSet<String>,
+    /// Whether there were more.
+    overflowed: bool,
+}
+
+/// The effect of another denial.
+#[derive(Debug, PartialEq, Eq)]
+enum Noted {
+    /// It is remembered.
+    New,
+    /// It is the first that is not remembered, because the limit is reached.
+    Overflow,
+    /// There is nothing to say about it.
+    Nothing,
+}
+
+impl KnownDenials {
+    fn note(&mut self, message: &str) -> Noted {
+        if self.messages.contains(message) {
+            Noted::Nothing
+        } else if self.messages.len() < MOST_DENIALS {
+            self.messages.insert(message.to_owned());
+            Noted::New
+        } else if std::mem::replace(&mut self.overflowed, true) {
+            Noted::Nothing
+        } else {
+            Noted::Overflow
+        }
+    }
+}
 
 /// The part of a `metav1.Status` that explains a denial.
 #[derive(Deserialize)]
@@ -104,7 +154,7 @@ struct Denial {
 impl Denials {
     /// Returns the messages of the server.
     pub(crate) fn messages(&self) -> Vec<String> {
-        self.0.lock().iter().cloned().collect()
+        self.0.lock().messages.iter().cloned().collect()
     }
 
     /// Records a response if it denies access.
@@ -117,16 +167,18 @@ impl Denials {
         if let Ok(Denial { message }) = serde_json::from_slice(&body)
             && denies_access(user, &message)
         {
-            self.record(user, message);
+            self.record(user, &message);
         }
         Ok(Response::from_parts(parts, Body::from(body)))
     }
 
-    fn record(&self, user: &User, message: String) {
-        let mut known = self.0.lock();
-        if known.len() < MOST_DENIALS && !known.contains(&message) {
+    fn record(&self, user: &User, message: &str) {
+        let noted = self.0.lock().note(message);
+        if noted != Noted::Nothing {
             tracing::warn!(user = user.name, "a request of the control plane was denied: {message}");
-            known.insert(message);
+        }
+        if noted == Noted::Overflow {
+            tracing::warn!("more than {MOST_DENIALS} different requests were denied; further ones are not logged");
         }
     }
 }
@@ -183,6 +235,18 @@ mod tests {
         ] {
             assert_eq!(denies_access(&user, message), expected, "{message}");
         }
+    }
+
+    #[test]
+    fn the_first_denial_beyond_the_limit_says_that_there_are_more() {
+        let mut known = KnownDenials::default();
+        for number in 0..MOST_DENIALS {
+            assert_eq!(known.note(&number.to_string()), Noted::New, "{number}");
+            assert_eq!(known.note(&number.to_string()), Noted::Nothing, "{number}");
+        }
+        let beyond = ["a", "a", "b", "0"].map(|message| known.note(message));
+        assert_eq!(beyond, [Noted::Overflow, Noted::Nothing, Noted::Nothing, Noted::Nothing]);
+        assert_eq!(known.messages.len(), MOST_DENIALS);
     }
 
     #[test]

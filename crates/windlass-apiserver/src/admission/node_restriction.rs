@@ -9,8 +9,10 @@ use windlass_builtins::kinds::pod::{admission::is_mirror, references};
 
 use super::{Admission, Attributes, Operation, certificate_subject};
 use crate::{
+    call::Call,
     meta,
     status::{ApiError, Result},
+    webhooks::Subject,
 };
 
 const LEASES: &str = "kube-node-lease";
@@ -32,11 +34,22 @@ impl Admission for NodeRestriction {
     }
 }
 
+/// Checks an eviction or a request for a token, neither of which takes the write path.
+///
+/// # Errors
+/// 403 if the plugin is enabled and the node may not do this.
+pub(crate) async fn check_request(call: &Call<'_>, subject: &Subject<'_>, object: &Value) -> Result<()> {
+    if !call.server.restricts_nodes {
+        return Ok(());
+    }
+    check(&Attributes::of(call, subject, call.target.name, None), object).await
+}
+
 /// Checks a write of a node; writes of other users are accepted.
 ///
 /// # Errors
 /// 403 if the node may not do this.
-pub(crate) async fn check(write: &Attributes<'_>, object: &Value) -> Result<()> {
+async fn check(write: &Attributes<'_>, object: &Value) -> Result<()> {
     let Some(node) = write.user.node_name() else { return Ok(()) };
     if write.operation == Operation::Connect {
         return Ok(());

@@ -192,6 +192,7 @@ impl RequestAudit {
             Body::Stream(chunks) => {
                 *response.body_mut() = Body::Stream(Box::pin(objects::Kept { chunks, _kept: self }));
             }
+            Body::Timed(chunks) => *response.body_mut() = Body::Timed(chunks.keeping(self)),
             full @ Body::Full(_) => {
                 *response.body_mut() = full;
                 // The connection is another owner if it is upgraded.

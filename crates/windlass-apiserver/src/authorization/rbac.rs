@@ -6,6 +6,7 @@
 
 mod binding;
 pub(crate) mod bootstrap;
+mod decisions;
 mod policy;
 mod rule;
 #[cfg(test)]
@@ -20,7 +21,7 @@ pub(crate) use self::{
     policy::aggregate,
     rule::{describe, quoted, uncovered},
 };
-use self::{binding::RoleRef, policy::Policy};
+use self::{binding::RoleRef, decisions::DecidedPolicy, policy::Policy};
 use super::{Attributes, Authorization, Authorizer, PolicyRule, UserRules};
 use crate::{
     endpoint::Endpoint,
@@ -37,13 +38,13 @@ const RESOURCES: [(&str, bool); 4] =
 /// The authorizer by roles and bindings.
 pub(crate) struct Rbac {
     caches: [Arc<ResourceCache>; 4],
-    policy: ArcSwap<Policy>,
+    current: ArcSwap<DecidedPolicy>,
 }
 
 impl Rbac {
     pub(crate) fn new(storage: &Storage) -> Arc<Self> {
         let caches = RESOURCES.map(|(plural, _)| storage.cache(&format!("/{GROUP}/{plural}/")));
-        let rbac = Arc::new(Self { caches, policy: ArcSwap::default() });
+        let rbac = Arc::new(Self { caches, current: ArcSwap::default() });
         rbac.reload();
         rbac
     }
@@ -71,12 +72,12 @@ impl Rbac {
                 }
             }
         }
-        self.policy.store(Arc::new(policy));
+        self.current.store(Arc::new(policy.into()));
     }
 
     /// Compiles changed objects. Only the task that follows the store does this.
     fn update(&self, cache: &ResourceCache, is_binding: bool, keys: &[&str]) {
-        let mut policy = Policy::clone(&self.policy.load());
+        let mut policy = self.current.load().policy.clone();
         for key in keys {
             let object = cache.get(key);
             let bytes = object.as_ref().map(|object| object.bytes());
@@ -85,27 +86,27 @@ impl Rbac {
                 false => policy.set_role(key, bytes.cloned()),
             }
         }
-        self.policy.store(Arc::new(policy));
+        self.current.store(Arc::new(policy.into()));
     }
 
     /// Returns the rules of a role, as a binding in a namespace refers to it.
     pub(crate) fn rules_of(&self, kind: &str, name: &str, namespace: &str) -> Result<Vec<PolicyRule>, MissingRole> {
-        self.policy.load().rules_of(&RoleRef::new(kind, name, namespace)).map(<[_]>::to_vec)
+        self.current.load().policy.rules_of(&RoleRef::new(kind, name, namespace)).map(<[_]>::to_vec)
     }
 
     /// Returns the rules of a user in a namespace, and the roles of its bindings that do not exist.
     pub(crate) fn rules_for(&self, user: &User, namespace: &str) -> (Vec<PolicyRule>, Vec<MissingRole>) {
-        self.policy.load().rules_for(user, namespace)
+        self.current.load().policy.rules_for(user, namespace)
     }
 }
 
 impl Authorizer for Arc<Rbac> {
     fn authorize<'a>(&'a self, request: &'a Attributes<'a>) -> Authorization<'a> {
-        self.policy.load().decide(request).into()
+        self.current.load().decide(request).into()
     }
 
     fn rules_for(&self, user: &User, namespace: &str) -> UserRules {
-        self.policy.load().user_rules(user, namespace)
+        self.current.load().policy.user_rules(user, namespace)
     }
 }
 

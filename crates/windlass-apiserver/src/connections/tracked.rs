@@ -12,7 +12,7 @@ use http_body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{ActiveRequest, Connection};
-use crate::body::Body;
+use crate::body::{Body, BodyError};
 
 /// Removes a connection from the register when dropped.
 pub(crate) struct Registration(Arc<Connection>);
@@ -91,7 +91,7 @@ impl TrackedBody {
 
 impl http_body::Body for TrackedBody {
     type Data = Bytes;
-    type Error = std::convert::Infallible;
+    type Error = BodyError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         Pin::new(&mut self.body).poll_frame(cx)

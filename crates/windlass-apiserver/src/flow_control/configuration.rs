@@ -21,7 +21,7 @@ use super::{
     demand::PastDemand,
     level::{LevelSpec, Response},
     queue_set::QueueSet,
-    schema::{Digest, SchemaSpec},
+    schema::{Digest, SchemaFilter, SchemaSpec},
     seat::{LevelState, Queues},
     statistics::Statistics,
 };
@@ -35,6 +35,7 @@ const LEVEL_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-priorityl
 pub(super) struct Configuration {
     /// In the order of precedence.
     pub(super) flows: Vec<Arc<Flow>>,
+    filter: SchemaFilter,
     /// The schema of requests that no schema matches.
     fallback: Option<Arc<Flow>>,
     pub(super) levels: Vec<Arc<Level>>,
@@ -108,12 +109,14 @@ impl Configuration {
             })
             .collect();
         let fallback = flows.iter().find(|flow| flow.name == "catch-all").or(flows.last()).cloned();
-        Self { flows, fallback, levels, fair_fraction: AtomicFloat::default() }
+        let filter = SchemaFilter::new(flows.iter().map(|flow| &flow.spec));
+        Self { flows, filter, fallback, levels, fair_fraction: AtomicFloat::default() }
     }
 
     /// Returns the first flow schema that matches a request.
     pub(super) fn classify(&self, request: &Digest<'_>) -> &Arc<Flow> {
-        let matching = self.flows.iter().find(|flow| flow.spec.matches(request));
+        let mut candidates = self.filter.candidates(request).map(|place| &self.flows[place]);
+        let matching = candidates.find(|flow| flow.spec.matches(request));
         matching.or(self.fallback.as_ref()).expect("a configuration has the mandatory schemas")
     }
 }

@@ -10,7 +10,10 @@ use super::{Flow, FlowControl, Level, histogram::Histogram, queue_set::Rejection
 impl FlowControl {
     /// Appends the metrics in the Prometheus text format.
     pub(crate) fn render(&self, out: &mut String) {
+        // Two at a time would show counters that decrease.
+        let _turn = self.changing.lock();
         let current = self.current.load();
+        current.flows.iter().for_each(|flow| flow.statistics.settle());
         for (name, kind, help, value) in FLOW_METRICS {
             head(out, name, kind, help);
             for flow in &current.flows {
@@ -83,20 +86,16 @@ type FlowMetric = (&'static str, &'static str, &'static str, fn(&Flow) -> u64);
 type LevelMetric = (&'static str, &'static str, &'static str, fn(&Level) -> f64);
 
 const FLOW_METRICS: [FlowMetric; 5] = [
-    ("dispatched_requests_total", "counter", "Number of executed requests.", |flow| {
-        flow.statistics.dispatched.load(Relaxed)
-    }),
+    ("dispatched_requests_total", "counter", "Number of executed requests.", |flow| flow.statistics.dispatched()),
     ("current_inqueue_requests", "gauge", "Number of requests in queues.", |flow| {
         flow.statistics.waiting.load(Relaxed) as u64
     }),
     ("current_inqueue_seats", "gauge", "Number of seats that requests in queues need.", |flow| {
         flow.statistics.waiting_seats.load(Relaxed) as u64
     }),
-    ("current_executing_requests", "gauge", "Number of executing requests.", |flow| {
-        flow.statistics.executing.load(Relaxed) as u64
-    }),
+    ("current_executing_requests", "gauge", "Number of executing requests.", |flow| flow.statistics.executing() as u64),
     ("current_executing_seats", "gauge", "Number of seats occupied by executing requests.", |flow| {
-        flow.statistics.executing_seats.load(Relaxed) as u64
+        flow.statistics.executing_seats() as u64
     }),
 ];
 

@@ -4,12 +4,17 @@
 //! a virtual time at which its next request would start if all queues advanced at the same rate, and the request with
 //! the earliest virtual finish is dispatched next. A request may occupy several seats, and may keep them for a moment
 //! after it ended.
+//!
+//! Most requests find a free seat. They cost a few additions, however many queues there are: sums over the queues are
+//! kept, and a request that would leave its queue at once is not compared with those of other queues.
 
 mod queue;
+mod requests;
 
-use std::{collections::HashMap, time::Duration};
+use std::time::Duration;
 
-use self::queue::Queue;
+pub(super) use self::requests::Id;
+use self::{queue::Queue, requests::Requests};
 use super::{
     demand::{Demand, PastDemand},
     shuffle,
@@ -51,9 +56,6 @@ pub(super) enum Rejection {
     TimeOut,
 }
 
-/// The identity of a request.
-pub(super) type Id = u64;
-
 /// The beginning of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Start {
@@ -71,8 +73,11 @@ pub(super) struct QueueSet {
     queuing: Option<Queuing>,
     limit: usize,
     queues: Vec<Queue>,
-    requests: HashMap<Id, Request>,
-    next_id: Id,
+    requests: Requests,
+    /// The number of queues that are not idle.
+    active_queues: usize,
+    /// The seats that requests in queues, or from queues, need or occupy.
+    queued_seats: usize,
     /// The virtual time: the seat-seconds that every queue was entitled to.
     virtual_time: f64,
     updated: Duration,
@@ -128,8 +133,9 @@ impl QueueSet {
             queuing: None,
             limit: 0,
             queues: Vec::new(),
-            requests: HashMap::new(),
-            next_id: 0,
+            requests: Requests::default(),
+            active_queues: 0,
+            queued_seats: 0,
             virtual_time: 0.0,
             updated: now,
             robin: 0,
@@ -187,10 +193,28 @@ impl QueueSet {
             if !self.has_room(work.max_seats()) {
                 return Start::Reject(Rejection::ConcurrencyLimit);
             }
-            let id = self.insert(Request { work, queue: None, arrived: 0.0, state: State::Waiting });
-            self.execute(now, id);
-            return Start::Run(id);
+            return Start::Run(self.execute_new(now, work, None));
         };
+        if self.waiting == 0 && self.seats_in_use < self.limit && self.has_room(work.max_seats()) {
+            return Start::Run(self.start_at_once(now, queuing, hash, work));
+        }
+        self.start_in_queue(now, queuing, hash, work)
+    }
+
+    /// Begins a request that would leave its queue as soon as it has entered it, with the same result.
+    fn start_at_once(&mut self, now: Duration, queuing: Queuing, hash: u64, work: Work) -> Id {
+        // No request waits, so the queues of the hand have equal work, and the first to consider is chosen.
+        let index = shuffle::card(queuing.queues, self.next_offset(queuing), hash);
+        let queue = &mut self.queues[index];
+        let next = if queue.is_idle() { self.virtual_time } else { queue.next_dispatch.max(self.virtual_time) };
+        queue.next_dispatch = next + work.total();
+        self.length_after_enqueue = Some(1);
+        self.robin = index;
+        self.execute_new(now, work, Some(index))
+    }
+
+    /// Begins a request in its queue, and dispatches those whose turn it is.
+    fn start_in_queue(&mut self, now: Duration, queuing: Queuing, hash: u64, work: Work) -> Start {
         let index = self.choose_queue(queuing, hash);
         if self.seats_in_use >= self.limit && self.queues[index].waiting.len() >= queuing.queue_length_limit {
             return Start::Reject(Rejection::QueueFull);
@@ -209,12 +233,12 @@ impl QueueSet {
     /// Removes a request that waits. Returns `false` if it is executing already.
     pub(super) fn cancel(&mut self, now: Duration, id: Id) -> bool {
         self.advance(now);
-        let Some(Request { state: State::Waiting, queue: Some(index), work, .. }) = self.requests.get(&id) else {
+        let Some(Request { state: State::Waiting, queue: Some(index), work, .. }) = self.requests.get(id) else {
             return false;
         };
         let (index, work) = (*index, *work);
-        self.requests.remove(&id);
-        self.queues[index].remove(id, &work);
+        self.requests.remove(id);
+        self.change(index, |queue| queue.remove(id, &work));
         self.left_queue(now, &work);
         self.bound_next_dispatch(index);
         self.drop_unused_queues();
@@ -226,17 +250,18 @@ impl QueueSet {
     /// [`QueueSet::release`].
     pub(super) fn finish(&mut self, now: Duration, id: Id) -> Option<Duration> {
         self.advance(now);
-        let request = self.requests.get_mut(&id)?;
+        let request = self.requests.get_mut(id)?;
         let State::Executing { since } = request.state else { return None };
         request.state = State::Lingering;
         let (queue, work) = (request.queue, request.work);
         self.executing -= 1;
         if let Some(index) = queue {
-            let queue = &mut self.queues[index];
-            queue.executing -= 1;
-            // Corrects the estimate by the real duration.
             let actual = now.saturating_sub(since).as_secs_f64();
-            queue.next_dispatch -= work.seats as f64 * (ESTIMATED_DURATION - actual);
+            self.change(index, |queue| {
+                queue.executing -= 1;
+                // Corrects the estimate by the real duration.
+                queue.next_dispatch -= work.seats as f64 * (ESTIMATED_DURATION - actual);
+            });
             self.bound_next_dispatch(index);
         }
         if work.linger > Duration::ZERO {
@@ -250,11 +275,11 @@ impl QueueSet {
     /// Frees the seats of a request that has ended.
     pub(super) fn release(&mut self, now: Duration, id: Id) {
         self.advance(now);
-        let Some(request) = self.requests.remove(&id) else { return };
+        let Some(request) = self.requests.remove(id) else { return };
         let seats = request.work.max_seats();
         self.seats_in_use -= seats;
         if let Some(index) = request.queue {
-            self.queues[index].seats_in_use -= seats;
+            self.change(index, |queue| queue.seats_in_use -= seats);
         }
         self.note_demand(now);
         self.drop_unused_queues();
@@ -266,19 +291,27 @@ impl QueueSet {
         std::mem::take(&mut self.dispatched)
     }
 
-    fn insert(&mut self, request: Request) -> Id {
-        let id = self.next_id;
-        self.next_id += 1;
-        self.requests.insert(id, request);
-        id
+    /// Changes a queue, and the sums over all queues with it.
+    fn change(&mut self, index: usize, change: impl FnOnce(&mut Queue)) {
+        let queue = &mut self.queues[index];
+        let (was_idle, seats) = (queue.is_idle(), queue.seats());
+        change(queue);
+        self.active_queues = self.active_queues + usize::from(!queue.is_idle()) - usize::from(!was_idle);
+        self.queued_seats = self.queued_seats + queue.seats() - seats;
+    }
+
+    /// Returns the place in the hand of the next request that is considered first. It rotates, so that flows with
+    /// overlapping hands are not biased.
+    fn next_offset(&mut self, queuing: Queuing) -> usize {
+        let offset = self.enqueued % queuing.hand_size;
+        self.enqueued += 1;
+        offset
     }
 
     /// Chooses the queue of the hand with the least work waiting.
     fn choose_queue(&mut self, queuing: Queuing, hash: u64) -> usize {
         let hand = shuffle::deal(queuing.queues, queuing.hand_size, hash);
-        // The first queue to consider rotates, so that flows with overlapping hands are not biased.
-        let offset = self.enqueued % queuing.hand_size;
-        self.enqueued += 1;
+        let offset = self.next_offset(queuing);
         let rank = |place: usize| (place + queuing.hand_size - offset) % queuing.hand_size;
         let least = hand.enumerate().min_by(|(at, a), (bt, b)| {
             let work = self.queues[*a].waiting_work.total_cmp(&self.queues[*b].waiting_work);
@@ -289,13 +322,14 @@ impl QueueSet {
 
     fn enqueue(&mut self, now: Duration, index: usize, work: Work) -> Id {
         let arrived = self.virtual_time;
-        let id = self.insert(Request { work, queue: Some(index), arrived, state: State::Waiting });
-        let queue = &mut self.queues[index];
-        if queue.is_idle() {
-            queue.next_dispatch = self.virtual_time;
-        }
-        queue.push(id, &work);
-        self.length_after_enqueue = Some(queue.waiting.len());
+        let id = self.requests.insert(Request { work, queue: Some(index), arrived, state: State::Waiting });
+        self.change(index, |queue| {
+            if queue.is_idle() {
+                queue.next_dispatch = arrived;
+            }
+            queue.push(id, &work);
+        });
+        self.length_after_enqueue = Some(self.queues[index].waiting.len());
         self.waiting += 1;
         self.seats_waiting += work.max_seats();
         self.note_demand(now);
@@ -306,44 +340,53 @@ impl QueueSet {
     /// Dispatches requests while there are seats.
     fn dispatch(&mut self, now: Duration) {
         while self.waiting > 0 && self.seats_in_use < self.limit {
-            let Some((index, id)) = self.next_to_dispatch() else { return };
-            let work = self.requests[&id].work;
+            let Some((index, id, work)) = self.next_to_dispatch() else { return };
             if !self.has_room(work.max_seats()) {
                 // It is next; others do not overtake it.
                 self.no_accommodation += 1;
                 return;
             }
             self.robin = index;
-            self.queues[index].remove(id, &work);
+            self.change(index, |queue| {
+                queue.remove(id, &work);
+                queue.next_dispatch += work.total();
+                queue.execute(&work);
+            });
             self.left_queue(now, &work);
-            self.queues[index].next_dispatch += work.total();
-            self.execute(now, id);
+            if let Some(request) = self.requests.get_mut(id) {
+                request.state = State::Executing { since: now };
+            }
+            self.executes(now, &work);
             self.bound_next_dispatch(index);
             self.dispatched.push(id);
         }
     }
 
     /// Returns the request with the earliest virtual finish; among equals, the one of the next queue in turn.
-    fn next_to_dispatch(&self) -> Option<(usize, Id)> {
-        let count = self.queues.len();
-        let turns = (1..=count).map(|turn| (self.robin + turn) % count);
+    fn next_to_dispatch(&self) -> Option<(usize, Id, Work)> {
+        let turns = (self.robin + 1..self.queues.len()).chain(0..=self.robin);
         let heads = turns.filter_map(|index| {
-            let id = *self.queues[index].waiting.front()?;
-            Some((index, id, self.queues[index].next_dispatch + self.requests[&id].work.total()))
+            let queue = &self.queues[index];
+            let id = *queue.waiting.front()?;
+            let work = self.requests.get(id)?.work;
+            Some((index, id, work, queue.next_dispatch + work.total()))
         });
-        heads.min_by(|a, b| a.2.total_cmp(&b.2)).map(|(index, id, _)| (index, id))
+        heads.min_by(|a, b| a.3.total_cmp(&b.3)).map(|(index, id, work, _)| (index, id, work))
     }
 
-    fn execute(&mut self, now: Duration, id: Id) {
-        let Some(request) = self.requests.get_mut(&id) else { return };
-        request.state = State::Executing { since: now };
-        let seats = request.work.max_seats();
-        self.executing += 1;
-        self.seats_in_use += seats;
-        if let Some(index) = request.queue {
-            self.queues[index].executing += 1;
-            self.queues[index].seats_in_use += seats;
+    /// Executes a request that did not wait.
+    fn execute_new(&mut self, now: Duration, work: Work, queue: Option<usize>) -> Id {
+        if let Some(index) = queue {
+            self.change(index, |queue| queue.execute(&work));
         }
+        self.executes(now, &work);
+        let arrived = self.virtual_time;
+        self.requests.insert(Request { work, queue, arrived, state: State::Executing { since: now } })
+    }
+
+    fn executes(&mut self, now: Duration, work: &Work) {
+        self.executing += 1;
+        self.seats_in_use += work.max_seats();
         self.note_demand(now);
     }
 
@@ -365,7 +408,7 @@ impl QueueSet {
     /// A queue that could not use its share does not save it up: nothing is dispatched before its virtual arrival.
     fn bound_next_dispatch(&mut self, index: usize) {
         let queue = &mut self.queues[index];
-        if let Some(oldest) = queue.waiting.front().and_then(|id| self.requests.get(id)) {
+        if let Some(oldest) = queue.waiting.front().and_then(|id| self.requests.get(*id)) {
             queue.next_dispatch = queue.next_dispatch.max(oldest.arrived);
         }
     }
@@ -377,10 +420,9 @@ impl QueueSet {
         if self.executing == 0 && self.waiting == 0 || elapsed == 0.0 {
             return;
         }
-        let active = self.queues.iter().filter(|queue| !queue.is_idle()).count();
-        if active > 0 {
-            let requested: usize = self.queues.iter().map(|queue| queue.seats_in_use + queue.waiting_seats).sum();
-            self.virtual_time += requested.min(self.limit) as f64 / active as f64 * elapsed;
+        if self.active_queues > 0 {
+            let seats = self.queued_seats.min(self.limit) as f64;
+            self.virtual_time += seats / self.active_queues as f64 * elapsed;
         }
     }
 

@@ -1,7 +1,10 @@
 //! FlowSchemas, compiled: which requests they match.
 
+mod filter;
+
 use serde_json::Value;
 
+pub(super) use self::filter::SchemaFilter;
 use crate::{request_info::ResourceRequest, user::User, verb::Verb};
 
 /// The value that matches everything.

@@ -1,6 +1,6 @@
 //! Requests that wait or run, as drop guards: a request that is dropped leaves its queue or frees its seats.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::{
@@ -55,40 +55,62 @@ pub(crate) struct Seat {
     /// `None` in an exempt level.
     id: Option<Id>,
     work: Work,
+    /// The time from which the other times are counted.
     start: Instant,
-    began: Instant,
+    began: Duration,
     /// Whether the request is a watch, for metrics.
     pub(super) is_watch: bool,
 }
 
 impl Seat {
     /// A request that needs no seat.
-    pub(super) fn exempt(flow: Arc<Flow>, start: Instant) -> Self {
+    pub(super) fn exempt(flow: Arc<Flow>, start: Instant, began: Duration) -> Self {
         flow.statistics.began(1);
-        flow.statistics.seats.observe(1.0);
-        Self { flow, id: None, work: Work::ONE, start, began: Instant::now(), is_watch: false }
+        flow.statistics.seats.observe(1);
+        Self { flow, id: None, work: Work::ONE, start, began, is_watch: false }
     }
 
-    pub(super) fn new(flow: Arc<Flow>, id: Id, work: Work, start: Instant) -> Self {
+    /// A request that did not wait. `length` is that of its queue, if it has passed one.
+    pub(super) fn at_once(
+        flow: Arc<Flow>,
+        id: Id,
+        work: Work,
+        length: Option<usize>,
+        (start, began): (Instant, Duration),
+    ) -> Self {
+        let seats = work.max_seats();
+        if (seats, length) == (1, Some(1)) {
+            flow.statistics.passed();
+        } else {
+            flow.statistics.entered(seats, length);
+            flow.statistics.waited(Duration::ZERO, true);
+            flow.statistics.began(seats);
+        }
+        Self { flow, id: Some(id), work, start, began, is_watch: false }
+    }
+
+    /// A request that has waited.
+    fn after_waiting(flow: Arc<Flow>, id: Id, work: Work, start: Instant) -> Self {
         flow.statistics.began(work.max_seats());
-        Self { flow, id: Some(id), work, start, began: Instant::now(), is_watch: false }
+        Self { flow, id: Some(id), work, start, began: start.elapsed(), is_watch: false }
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
         self.flow.statistics.ended(self.work.max_seats());
-        self.flow.statistics.executed(self.began.elapsed(), self.is_watch);
+        let now = self.start.elapsed();
+        self.flow.statistics.executed(now.saturating_sub(self.began), self.is_watch);
         if let Some(id) = self.id {
-            finish(&self.flow, id, self.start);
+            finish(&self.flow, id, self.start, now);
         }
     }
 }
 
 /// Ends a request. If it keeps its seats for a moment, a task frees them.
-fn finish(flow: &Arc<Flow>, id: Id, start: Instant) {
+fn finish(flow: &Arc<Flow>, id: Id, start: Instant, now: Duration) {
     let mut queues = flow.level.shared.queues.lock();
-    let linger = queues.set.finish(start.elapsed(), id);
+    let linger = queues.set.finish(now, id);
     queues.wake_dispatched();
     drop(queues);
     let Some(linger) = linger else { return };
@@ -133,7 +155,7 @@ impl Waiting {
 
     pub(super) fn into_seat(mut self) -> Seat {
         self.over = true;
-        Seat::new(self.flow.clone(), self.id, self.work, self.start)
+        Seat::after_waiting(self.flow.clone(), self.id, self.work, self.start)
     }
 }
 
@@ -150,7 +172,7 @@ impl Drop for Waiting {
         drop(queues);
         if !cancelled {
             // It was dispatched meanwhile.
-            finish(&self.flow, self.id, self.start);
+            finish(&self.flow, self.id, self.start, self.start.elapsed());
         }
     }
 }

@@ -26,6 +26,18 @@ pub(super) fn deal(deck: usize, hand: usize, mut hash: u64) -> impl Iterator<Ite
     cards.into_iter().take(hand)
 }
 
+/// Returns one card of a hand, by its place.
+pub(super) fn card(deck: usize, place: usize, mut hash: u64) -> usize {
+    let mut remainders = [0; MAX_HAND];
+    for (dealt, remainder) in remainders.iter_mut().enumerate().take(place) {
+        let rest = (deck - dealt) as u64;
+        *remainder = (hash % rest) as usize;
+        hash /= rest;
+    }
+    let last = (hash % (deck - place) as u64) as usize;
+    remainders[..place].iter().rev().fold(last, |card, earlier| card + usize::from(card >= *earlier))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -39,6 +51,7 @@ mod tests {
             let mut cards: Vec<usize> = deal(deck, hand, hash).collect();
             prop_assert_eq!(cards.len(), hand);
             prop_assert!(cards.iter().all(|card| *card < deck));
+            prop_assert!((0..hand).map(|place| card(deck, place, hash)).eq(cards.iter().copied()));
             cards.sort_unstable();
             cards.dedup();
             prop_assert_eq!(cards.len(), hand);

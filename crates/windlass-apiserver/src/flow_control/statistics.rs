@@ -5,26 +5,41 @@ use std::{
     time::Duration,
 };
 
-use super::{histogram::Histogram, queue_set::Rejection};
+use super::{
+    histogram::{Histogram, Unit, nanoseconds},
+    queue_set::Rejection,
+};
 
-/// The upper bounds of the histograms of times, in seconds.
-const SECONDS: [f64; 13] = [0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0];
+const MILLIS: u64 = 1_000_000;
+
+/// The upper bounds of the histograms of times, in nanoseconds.
+const TIMES: [u64; 13] = [
+    0,
+    5 * MILLIS,
+    20 * MILLIS,
+    50 * MILLIS,
+    100 * MILLIS,
+    200 * MILLIS,
+    500 * MILLIS,
+    1000 * MILLIS,
+    2000 * MILLIS,
+    5000 * MILLIS,
+    10_000 * MILLIS,
+    15_000 * MILLIS,
+    30_000 * MILLIS,
+];
 
 /// The upper bounds of the histogram of queue lengths.
-const QUEUE_LENGTHS: [f64; 8] = [0.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0];
+const QUEUE_LENGTHS: [u64; 8] = [0, 10, 25, 50, 100, 250, 500, 1000];
 /// The upper bounds of the histogram of seats.
-const SEATS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0];
+const SEATS: [u64; 8] = [1, 2, 4, 8, 16, 32, 64, 100];
 
 /// The counters of a flow schema.
 #[derive(Debug)]
 pub(super) struct Statistics {
-    pub(super) dispatched: AtomicU64,
+    current: Current,
     /// By [`Rejection`].
     pub(super) rejected: [AtomicU64; 3],
-    pub(super) executing: AtomicUsize,
-    pub(super) executing_seats: AtomicUsize,
-    /// The highest number of executing seats since it was last taken.
-    highest: AtomicUsize,
     pub(super) waiting: AtomicUsize,
     pub(super) waiting_seats: AtomicUsize,
     /// Waiting times of requests that were rejected and of those that were executed.
@@ -37,20 +52,31 @@ pub(super) struct Statistics {
     pub(super) queue_lengths: Histogram<8>,
 }
 
+/// The counters that almost every request changes, in one cache line.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Current {
+    dispatched: AtomicU64,
+    /// Requests with one seat that passed an empty queue, and that the histograms do not have yet.
+    passed: AtomicU64,
+    executing: AtomicUsize,
+    /// The seats of executing requests beyond the first of each.
+    more_seats: AtomicUsize,
+    /// The highest number of executing seats since it was last taken.
+    highest: AtomicUsize,
+}
+
 impl Default for Statistics {
     fn default() -> Self {
         Self {
-            dispatched: AtomicU64::default(),
+            current: Current::default(),
             rejected: Default::default(),
-            executing: AtomicUsize::default(),
-            executing_seats: AtomicUsize::default(),
-            highest: AtomicUsize::default(),
             waiting: AtomicUsize::default(),
             waiting_seats: AtomicUsize::default(),
-            waits: [const { Histogram::new(&SECONDS) }; 2],
-            executions: [const { Histogram::new(&SECONDS) }; 2],
-            seats: Histogram::new(&SEATS),
-            queue_lengths: Histogram::new(&QUEUE_LENGTHS),
+            waits: [const { Histogram::new(Unit::Nanosecond, &TIMES) }; 2],
+            executions: [const { Histogram::new(Unit::Nanosecond, &TIMES) }; 2],
+            seats: Histogram::new(Unit::One, &SEATS),
+            queue_lengths: Histogram::new(Unit::One, &QUEUE_LENGTHS),
         }
     }
 }
@@ -68,23 +94,70 @@ impl Rejection {
 }
 
 impl Statistics {
+    /// Notes the seats that a request needs, and the length of the queue that it has entered, if any.
+    pub(super) fn entered(&self, seats: usize, length: Option<usize>) {
+        self.seats.observe(seats as u64);
+        if let Some(length) = length {
+            self.queue_lengths.observe(length as u64);
+        }
+    }
+
+    /// Notes a request with one seat that passed an empty queue and executes.
+    pub(super) fn passed(&self) {
+        self.current.passed.fetch_add(1, Relaxed);
+        self.current.executing.fetch_add(1, Relaxed);
+    }
+
+    /// Notes a request that executes.
     pub(super) fn began(&self, seats: usize) {
-        self.dispatched.fetch_add(1, Relaxed);
-        self.executing.fetch_add(1, Relaxed);
-        let now = self.executing_seats.fetch_add(seats, Relaxed) + seats;
-        if now > self.highest.load(Relaxed) {
-            self.highest.fetch_max(now, Relaxed);
+        let Current { dispatched, executing, more_seats, highest, .. } = &self.current;
+        dispatched.fetch_add(1, Relaxed);
+        let now = executing.fetch_add(1, Relaxed) + 1;
+        let more = match seats.saturating_sub(1) {
+            0 => more_seats.load(Relaxed),
+            more => more_seats.fetch_add(more, Relaxed) + more,
+        };
+        if now + more > highest.load(Relaxed) {
+            highest.fetch_max(now + more, Relaxed);
         }
     }
 
     pub(super) fn ended(&self, seats: usize) {
-        self.executing.fetch_sub(1, Relaxed);
-        self.executing_seats.fetch_sub(seats, Relaxed);
+        self.current.executing.fetch_sub(1, Relaxed);
+        if seats > 1 {
+            self.current.more_seats.fetch_sub(seats - 1, Relaxed);
+        }
     }
 
-    /// Returns the highest number of executing seats since the last call.
+    /// Adds the requests that passed an empty queue to the counters and histograms. Before these are read.
+    pub(super) fn settle(&self) {
+        let passed = self.current.passed.swap(0, Relaxed);
+        if passed > 0 {
+            self.current.dispatched.fetch_add(passed, Relaxed);
+            self.seats.observe_many(1, passed);
+            self.queue_lengths.observe_many(1, passed);
+            self.waits[1].observe_many(0, passed);
+        }
+    }
+
+    /// Returns the number of requests that were executed.
+    pub(super) fn dispatched(&self) -> u64 {
+        self.current.dispatched.load(Relaxed) + self.current.passed.load(Relaxed)
+    }
+
+    /// Returns the number of executing requests.
+    pub(super) fn executing(&self) -> usize {
+        self.current.executing.load(Relaxed)
+    }
+
+    /// Returns the number of seats of executing requests.
+    pub(super) fn executing_seats(&self) -> usize {
+        self.executing() + self.current.more_seats.load(Relaxed)
+    }
+
+    /// Returns the highest number of executing seats since the last call, for an exempt level.
     pub(super) fn take_highest(&self) -> usize {
-        self.highest.swap(self.executing_seats.load(Relaxed), Relaxed)
+        self.current.highest.swap(self.executing_seats(), Relaxed)
     }
 
     pub(super) fn queued(&self, seats: usize) {
@@ -102,10 +175,10 @@ impl Statistics {
     }
 
     pub(super) fn waited(&self, time: Duration, executed: bool) {
-        self.waits[usize::from(executed)].observe(time.as_secs_f64());
+        self.waits[usize::from(executed)].observe(nanoseconds(time));
     }
 
     pub(super) fn executed(&self, time: Duration, is_watch: bool) {
-        self.executions[usize::from(is_watch)].observe(time.as_secs_f64());
+        self.executions[usize::from(is_watch)].observe(nanoseconds(time));
     }
 }

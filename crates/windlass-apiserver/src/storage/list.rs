@@ -2,7 +2,9 @@
 //!
 //! Informers that start together all request the same list, so its pieces are shared until the resource changes. A
 //! reader does not keep the shared pieces: it holds a snapshot of the cache, from which it encodes what it still needs if
-//! the resource has changed since. So a slow reader costs one piece, however long the list is.
+//! the resource has changed since. So of the encoded list, a slow reader costs one piece, however long the list is. Its
+//! snapshot costs the objects that were replaced or deleted since, until the reader is done or the time limit of its
+//! request has passed ([`crate::body::TimedChunks`]); until then it also occupies the seats of its request.
 
 use std::sync::{Arc, Weak};
 

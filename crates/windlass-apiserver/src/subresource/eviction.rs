@@ -12,7 +12,7 @@ use windlass_builtins::kinds::{
 };
 
 use crate::{
-    admission::{Attributes, Operation, node_restriction},
+    admission::{Operation, node_restriction},
     call::{Answer, Call},
     meta,
     options::{DeleteOptions, WriteKind, WriteOptions},
@@ -20,7 +20,7 @@ use crate::{
     status::{ApiError, Result},
     user::User,
     verbs::delete::{check_preconditions, delete_named},
-    webhooks::{Options, Subject, call_webhooks},
+    webhooks::{self, Options, Subject},
     write::{
         MANAGER, ManagedFieldsMode, OnConflict, Running, Written, decode::decode_body, preconditions::match_namespace,
         update_object,
@@ -38,12 +38,13 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     let write = WriteOptions::parse(&call.query, WriteKind::Create)?;
     let mut eviction = decode_body(call, write.field_validation)?;
     match_namespace(call, &mut eviction)?;
+    let subject = Subject { operation: Operation::Create, name: call.target.name, options: Options::Write(&write) };
+    node_restriction::check_request(call, &subject, &eviction).await?;
+    webhooks::mutate_request(call, &subject, &mut eviction).await?;
     if meta::text(&eviction, "name") != call.target.name {
         return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
     }
-    let subject = Subject { operation: Operation::Create, name: call.target.name, options: Options::Write(&write) };
-    node_restriction::check(&Attributes::of(call, &subject, call.target.name, None), &eviction).await?;
-    call_webhooks(call, &subject, &mut eviction).await?;
+    webhooks::validate_request(call, &subject, &eviction).await?;
     let options = DeleteOptions::from_body(&eviction["deleteOptions"])?;
     let options = DeleteOptions { dry_run: options.dry_run || write.dry_run, ..options };
     evict_to_end(call, options).await?;

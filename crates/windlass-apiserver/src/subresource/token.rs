@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, FieldError, Path};
 
 use crate::{
-    admission::{Attributes, Operation, node_restriction},
+    admission::{Operation, node_restriction},
     call::{Answer, Call},
     meta,
     options::{WriteKind, WriteOptions},
     status::{ApiError, Result},
     tokens::{Bound, Claims, Reference},
-    webhooks::{Options, Subject, call_webhooks},
+    webhooks::{self, Options, Subject},
     write::{decode::decode_body, managed_fields, preconditions},
 };
 
@@ -31,24 +31,15 @@ const EXTENDED: i64 = 365 * 24 * 3600;
 pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     let options = WriteOptions::parse(&call.query, WriteKind::Create)?;
     let mut request = decode_body(call, options.field_validation)?;
-    let bound = request["spec"].as_object_mut().and_then(|spec| spec.remove("boundObjectRef")).unwrap_or_default();
-    if request["spec"]["expirationSeconds"].is_null() {
-        request["spec"]["expirationSeconds"] = DEFAULT.into();
-    }
-    if !bound.is_null() {
-        request["spec"]["boundObjectRef"] = bound.clone();
-    }
+    set_defaults(&mut request);
     preconditions::match_namespace(call, &mut request)?;
     managed_fields::track(call, &options, None, &mut request);
     let subject = Subject { operation: Operation::Create, name: call.target.name, options: Options::Write(&options) };
-    node_restriction::check(&Attributes::of(call, &subject, call.target.name, None), &request).await?;
-    call_webhooks(call, &subject, &mut request).await?;
-    let given = meta::text(&request, "name");
-    if !given.is_empty() && given != call.target.name {
-        let detail = "must match the service account name if specified";
-        let error = FieldError::invalid(&Path::new("metadata").child("name"), &json!(given), detail);
-        return Err(ApiError::invalid(KIND, GROUP, call.target.name, &vec![error]));
-    }
+    node_restriction::check_request(call, &subject, &request).await?;
+    webhooks::mutate_request(call, &subject, &mut request).await?;
+    // Webhooks may have changed everything; from here on, the request is checked as they left it.
+    set_defaults(&mut request);
+    check_account(call, &request)?;
     let issuers = &call.server.authentication.issuers;
     let account = call.current().await?.ok_or_else(|| call.not_found())?;
     let account = call.endpoint.to_served_value(&account);
@@ -63,13 +54,19 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     meta::set(&mut request, "namespace", call.target.namespace);
     meta::set(&mut request, "uid", uid.as_str());
     meta::set(&mut request, "creationTimestamp", meta::format_time(now));
+    if let Some(request) = request.as_object_mut() {
+        request.remove("status");
+    }
     let spec = &mut request["spec"];
     if spec["audiences"].as_array().is_none_or(Vec::is_empty) {
         spec["audiences"] = json!(issuers.audiences());
     }
     let seconds = check_duration(spec)?;
+    webhooks::validate_request(call, &subject, &request).await?;
+    let spec = &mut request["spec"];
     // The field is present even if it is null.
-    spec["boundObjectRef"] = bound;
+    let reference = spec["boundObjectRef"].take();
+    spec["boundObjectRef"] = reference;
     let mut bound = bound_to(call, &spec["boundObjectRef"])?;
     bound.namespace = call.target.namespace.to_owned();
     bound.serviceaccount = Reference { name: call.target.name.to_owned(), uid };
@@ -99,6 +96,30 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     request["status"] =
         json!({"token": call.server.token_key.sign(&claims), "expirationTimestamp": meta::format_time(expiration)});
     Ok(Answer::Value { code: StatusCode::CREATED, value: request })
+}
+
+/// Sets the fields of the spec that have defaults.
+fn set_defaults(request: &mut Value) {
+    let bound = request["spec"].as_object_mut().and_then(|spec| spec.remove("boundObjectRef")).unwrap_or_default();
+    if request["spec"]["expirationSeconds"].is_null() {
+        request["spec"]["expirationSeconds"] = DEFAULT.into();
+    }
+    if !bound.is_null() {
+        request["spec"]["boundObjectRef"] = bound;
+    }
+}
+
+/// Checks that a request names the service account of its path, if any.
+fn check_account(call: &Call<'_>, request: &Value) -> Result<()> {
+    for (field, wanted) in [("name", call.target.name), ("namespace", call.target.namespace)] {
+        let given = meta::text(request, field);
+        if !given.is_empty() && given != wanted {
+            let detail = format!("must match the service account {field} if specified");
+            let error = FieldError::invalid(&Path::new("metadata").child(field), &json!(given), &detail);
+            return Err(ApiError::invalid(KIND, GROUP, call.target.name, &vec![error]));
+        }
+    }
+    Ok(())
 }
 
 fn strings(list: &Value) -> Vec<String> {

@@ -226,15 +226,27 @@ fn in_namespaces(call: &Call<'_>, namespaces: &Labels, subject: &Subject<'_>, ob
     namespaces.selects(&found.to_value()).map_err(ApiError::internal)
 }
 
-/// Calls all webhooks for a request that is not stored as it is sent: an eviction, a token, a connection.
-pub(crate) async fn call_webhooks(call: &Call<'_>, subject: &Subject<'_>, object: &mut Value) -> Result<()> {
+/// Calls the mutating webhooks for a request that is not stored as it is sent: an eviction, a token, a connection.
+pub(crate) async fn mutate_request(call: &Call<'_>, subject: &Subject<'_>, object: &mut Value) -> Result<()> {
     let Some(hooks) = hooks_for(call) else { return Ok(()) };
     let mut rounds = Rounds::default();
     Box::pin(call_mutating_webhooks(call, &hooks, subject, object, None, &mut rounds)).await?;
     if rounds.begin_again() {
         Box::pin(call_mutating_webhooks(call, &hooks, subject, object, None, &mut rounds)).await?;
     }
+    Ok(())
+}
+
+/// Calls the validating webhooks for such a request.
+pub(crate) async fn validate_request(call: &Call<'_>, subject: &Subject<'_>, object: &Value) -> Result<()> {
+    let Some(hooks) = hooks_for(call) else { return Ok(()) };
     Box::pin(call_validating_webhooks(call, &hooks, subject, object, None)).await
+}
+
+/// Calls all webhooks for such a request.
+pub(crate) async fn call_webhooks(call: &Call<'_>, subject: &Subject<'_>, object: &mut Value) -> Result<()> {
+    mutate_request(call, subject, object).await?;
+    validate_request(call, subject, object).await
 }
 
 /// Returns the name of an object: from the path, or from the object.

@@ -117,9 +117,6 @@ pub(super) async fn update(
 ) -> Result<Option<Revision>, PersistError> {
     let Existing { key, stored: current, .. } = existing;
     let store = server.storage.store();
-    if let Change::Remove(_) = change {
-        remove_damaged_contents(server, endpoint, current).await?;
-    }
     let result = match change {
         Change::None => return Ok(None),
         Change::Write(bytes) => store.update(key, current.revision, bytes.clone()).await,
@@ -128,6 +125,9 @@ pub(super) async fn update(
     match result {
         Ok(revision) => {
             note_written(server, endpoint, revision);
+            if let Change::Remove(_) = change {
+                remove_damaged_contents(server, endpoint, current).await;
+            }
             Ok(Some(revision))
         }
         Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => Err(PersistError::Conflict),
@@ -155,17 +155,15 @@ pub(super) async fn delete(
     deletion: &Deletion,
 ) -> Result<Revision, PersistError> {
     let (store, expected) = (server.storage.store(), current.revision);
-    if !matches!(deletion, Deletion::Mark(_)) {
-        remove_damaged_contents(server, endpoint, current).await?;
-    }
     let result = match deletion {
         Deletion::Mark(marked) => store.update(key, expected, marked.clone()).await,
         Deletion::Remove => store.delete(key, expected).await,
         Deletion::MarkAndRemove(marked) => store.update_and_delete(key, expected, marked.clone()).await,
     };
     let revision = result.map_err(|error| deletion_error(endpoint, current, error))?;
-    if let Deletion::Mark(_) = deletion {
-        note_written(server, endpoint, revision);
+    match deletion {
+        Deletion::Mark(_) => note_written(server, endpoint, revision),
+        Deletion::Remove | Deletion::MarkAndRemove(_) => remove_damaged_contents(server, endpoint, current).await,
     }
     Ok(revision)
 }
@@ -184,14 +182,12 @@ pub(crate) async fn remove_damaged(
     }
 }
 
-/// Deletes the damaged objects of a namespace that is about to be removed: nothing else sees them, since lists omit them.
-async fn remove_damaged_contents(
-    server: &Inner,
-    endpoint: &Endpoint,
-    namespace: &StoredObject,
-) -> Result<(), PersistError> {
+/// Deletes the damaged objects of a namespace that was removed: nothing else sees them, since lists omit them. Not
+/// before: a deletion that fails must not take them along. One that stays, because the store fails now, can be deleted by
+/// its name, and goes with the next namespace of this name.
+async fn remove_damaged_contents(server: &Inner, endpoint: &Endpoint, namespace: &StoredObject) {
     if !endpoint.is("", "namespaces") {
-        return Ok(());
+        return;
     }
     let prefix = format!("{}/", namespace.header.name);
     for cache in server.storage.caches() {
@@ -202,11 +198,10 @@ async fn remove_damaged_contents(
             match server.storage.store().delete(&key, damaged.revision).await {
                 // It was changed or deleted in the meantime.
                 Ok(_) | Err(StoreError::NotFound { .. } | StoreError::Conflict { .. }) => {}
-                Err(error) => return Err(ApiError::from(error).into()),
+                Err(error) => warn!(key, %error, "failed to delete a damaged object of a namespace that was removed"),
             }
         }
     }
-    Ok(())
 }
 
 /// Returns an object that was just stored.

@@ -26,10 +26,7 @@ pub(crate) struct Answer {
 impl Answer {
     pub(crate) async fn read(response: Response<Body>) -> Self {
         let (parts, body) = response.into_parts();
-        let raw = match body.collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(never) => match never {},
-        };
+        let raw = body.collect().await.expect("a complete body").to_bytes();
         Self { code: parts.status.as_u16(), headers: parts.headers, raw }
     }
 
@@ -203,7 +200,7 @@ impl Events {
                 tokio::time::timeout(Duration::from_secs(10), self.body.frame()).await.expect("an event in time");
             match frame {
                 Some(Ok(frame)) => self.buffer.extend_from_slice(&frame.into_data().unwrap()),
-                Some(Err(never)) => match never {},
+                Some(Err(error)) => panic!("the watch failed: {error}"),
                 None => return None,
             }
         }

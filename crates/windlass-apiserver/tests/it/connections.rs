@@ -4,8 +4,9 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, future::select_all, stream};
 use http::{Request, header};
 use http_body::Frame;
-use http_body_util::{Either, Full, StreamBody};
-use tokio::io::AsyncReadExt as _;
+use http_body_util::{BodyExt as _, Either, Full, StreamBody};
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use windlass_apiserver::Limits;
 
 use crate::tls_server::{PATIENCE, RequestBody, TlsServer};
@@ -58,6 +59,38 @@ async fn a_client_with_too_many_connections_loses_its_own() {
     assert_eq!(third.get("/api").await.unwrap().status(), 200);
     tokio::time::timeout(PATIENCE, first.ended.join_next()).await.expect("the first connection is closed");
     assert_eq!(bob.get("/api").await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_its_list_loses_its_connection() {
+    let server = TlsServer::start(Limits::default()).await;
+    let mut admin = server.admin().await;
+    // More than the buffers of a connection hold.
+    for number in 0..24 {
+        let data = json!({"a": "x".repeat(1_000_000)});
+        let object = json!({"metadata": {"name": format!("c{number}")}, "data": data}).to_string();
+        let request = Request::post("https://127.0.0.1/api/v1/namespaces/default/configmaps");
+        let request = request.header(header::CONTENT_TYPE, "application/json");
+        let request = request.body(Either::Left(Full::new(Bytes::from(object)))).unwrap();
+        assert_eq!(admin.send(request).await.unwrap().status(), 201);
+    }
+    let mut stalled = server.connect("admin", &["system:masters"]).await;
+    stalled.write_all(b"GET /api/v1/configmaps?timeout=2s HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    stalled.flush().await.unwrap();
+    let closed = async {
+        loop {
+            let metrics = admin.get("/metrics").await.unwrap().into_body().collect().await.unwrap().to_bytes();
+            if String::from_utf8_lossy(&metrics).contains("\nwindlass_open_connections 1\n") {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, closed).await.expect("the connection is closed");
+    // The response is incomplete.
+    let mut read = Vec::new();
+    let _ = stalled.read_to_end(&mut read).await;
+    assert!(read.starts_with(b"HTTP/1.1 200 OK\r\n") && !read.ends_with(b"\r\n0\r\n\r\n"), "{} bytes", read.len());
 }
 
 /// A body that sends this many bytes and then nothing more.

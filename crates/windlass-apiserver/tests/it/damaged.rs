@@ -6,7 +6,10 @@ use http::Method;
 use serde_json::{Value, json};
 use windlass_store::{Store, memory::MemoryStore};
 
-use crate::client::{CONFIG_MAPS, Client, config_map, names};
+use crate::{
+    client::{CONFIG_MAPS, Client, config_map, names},
+    test_store::TestStore,
+};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
@@ -302,6 +305,29 @@ async fn a_removed_namespace_takes_its_damaged_objects_along() {
         left.push(store.get(key).await.unwrap().is_some());
     }
     assert_eq!(left, [false, false, true]);
+}
+
+#[tokio::test]
+async fn a_namespace_whose_deletion_fails_keeps_its_damaged_objects() {
+    let store = Arc::new(TestStore::default());
+    let key = "/core/configmaps/kept/x";
+    store.create(key, b"?".to_vec().into()).await.unwrap();
+    let client = Client::over(store.clone()).await;
+    client.post("/api/v1/namespaces", &json!({"metadata": {"name": "kept"}})).await.expect(201);
+    let mut finalized = client.delete("/api/v1/namespaces/kept").await.expect(200);
+    finalized["spec"]["finalizers"] = json!([]);
+    store.reject(|key| key == "/core/namespaces/kept");
+    assert_eq!(client.put("/api/v1/namespaces/kept/finalize", &finalized).await.code, 500);
+    assert_eq!(store.rejected(), 1);
+    assert!(store.get(key).await.unwrap().is_some(), "the damaged object is gone, but its namespace is not");
+    // A damaged object that cannot be deleted does not keep its namespace.
+    store.reject(|key| key == "/core/configmaps/kept/x");
+    client.put("/api/v1/namespaces/kept/finalize", &finalized).await.expect(200);
+    assert_eq!(store.rejected(), 2);
+    client.get("/api/v1/namespaces/kept").await.expect(404);
+    store.accept();
+    client.delete("/api/v1/namespaces/kept/configmaps/x").await.expect(200);
+    assert!(store.get(key).await.unwrap().is_none());
 }
 
 #[tokio::test]

@@ -5,28 +5,20 @@
 
 pub(crate) mod invariants;
 mod requests;
-mod slow_store;
 
-use std::{
-    future::Future,
-    pin::Pin,
-    sync::{Arc, atomic::Ordering},
-    task::Poll,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::Request;
 use http_body_util::Full;
 use serde_json::{Value, json};
-use windlass_apiserver::body::Body;
 use windlass_store::Store as _;
 
-use self::{
-    requests::{Ask, CASES, Case},
-    slow_store::{DELAY, SlowStore},
+use self::requests::{Ask, CASES, Case};
+use crate::{
+    client::{Client, config_map},
+    test_store::{DELAY, TestStore, polled},
 };
-use crate::client::{Client, config_map};
 
 /// More await points than any request has.
 const MOST: usize = 300;
@@ -56,7 +48,7 @@ async fn a_request_that_times_out_at_any_await_point_leaves_a_consistent_state()
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_stops_completes_the_writes_of_dropped_requests() {
-    let store = Arc::new(SlowStore::default());
+    let store = Arc::new(TestStore::slow());
     let client = Client::over(store.clone()).await;
     invariants::create_quota(&client).await;
     settle().await;
@@ -71,15 +63,15 @@ async fn a_server_that_stops_completes_the_writes_of_dropped_requests() {
 
 #[tokio::test(start_paused = true)]
 async fn a_write_that_panics_is_answered_and_leaves_nothing_behind() {
-    let store = Arc::new(SlowStore::default());
+    let store = Arc::new(TestStore::slow());
     let client = Client::over(store.clone()).await;
     invariants::create_quota(&client).await;
-    store.panics.store(true, Ordering::Relaxed);
+    store.set_panics(true);
     let services = format!("/api/v1/namespaces/{}/services", requests::LIMITED);
     let service = json!({"metadata": {"name": "s"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
     let answer = client.post(&services, &service).await;
     assert_eq!((answer.code, answer.json()["kind"].as_str()), (500, Some("Status")));
-    store.panics.store(false, Ordering::Relaxed);
+    store.set_panics(false);
     invariants::check(&client, 0).await;
     client.post(&services, &service).await.expect(201);
     invariants::check(&client, 0).await;
@@ -87,7 +79,7 @@ async fn a_write_that_panics_is_answered_and_leaves_nothing_behind() {
 
 /// Sends the request of a case again and again, cut one await point later each time, until it completes.
 async fn cut_everywhere(case: &Case, cut: Cut) {
-    let client = Client::over(Arc::new(SlowStore::default())).await;
+    let client = Client::over(Arc::new(TestStore::slow())).await;
     invariants::create_quota(&client).await;
     client.post("/api/v1/namespaces", &json!({"metadata": {"name": "collection"}})).await.expect(201);
     for attempt in 0..MOST {
@@ -132,21 +124,4 @@ fn request(ask: &Ask, timeout: Option<Duration>) -> Request<Full<Bytes>> {
     let body = if ask.body == Value::Null { String::new() } else { ask.body.to_string() };
     let request = Request::builder().method(&ask.method).uri(path).header("content-type", ask.media);
     request.body(Full::new(body.into())).unwrap()
-}
-
-/// Polls a future a number of times, then drops it; returns its output if it completed.
-async fn polled<F: Future<Output = Response<Body>>>(mut future: Pin<Box<F>>, times: usize) -> Option<Response<Body>> {
-    let mut polls = 0;
-    std::future::poll_fn(move |context| {
-        if polls == times {
-            return Poll::Ready(None);
-        }
-        polls += 1;
-        match future.as_mut().poll(context) {
-            Poll::Ready(answer) => Poll::Ready(Some(answer)),
-            Poll::Pending if polls == times => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
 }

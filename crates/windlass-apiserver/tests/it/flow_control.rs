@@ -1,12 +1,12 @@
 //! API Priority and Fairness: default objects, classification, limits, and fairness between users.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use http::{Method, Request, Response, header};
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tower::ServiceExt as _;
@@ -14,7 +14,7 @@ use windlass_apiserver::{
     Limits, Server,
     admission::{Admission, Attributes},
     authorization::{self, Authorization, Authorizer, Decision},
-    body::Body,
+    body::{Body, BodyError},
     status::Result,
     user::User,
 };
@@ -381,4 +381,79 @@ async fn the_administrator_is_never_limited() {
     assert!(tokio::time::timeout(Duration::from_secs(1), requests.next()).await.is_err(), "all wait");
     admin.get(CONFIG_MAPS).await.expect(200);
     permits.add_permits(50);
+}
+
+const SECRETS: &str = "/api/v1/namespaces/default/secrets";
+
+/// Creates Secrets whose list is sent in many pieces.
+async fn fill_secrets(server: &Server) {
+    let admin = Client::of(server.clone());
+    for number in 0..40 {
+        let data = json!({"a": "c2VjcmV0".repeat(2000)});
+        admin.post(SECRETS, &json!({"metadata": {"name": format!("s{number:02}")}, "data": data})).await.expect(201);
+    }
+}
+
+/// Sends a GET as a user.
+fn read(
+    server: &Server,
+    user: &str,
+    path: &str,
+    headers: &[(&'static str, &'static str)],
+) -> impl Future<Output = Response<Body>> + use<> {
+    let mut request = Request::get(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let mut request = request.body(Full::new(Bytes::new())).unwrap();
+    request.extensions_mut().insert(Arc::new(User { name: user.to_owned(), ..User::default() }));
+    let server = server.clone();
+    async move {
+        match server.oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_occupies_its_seat_until_all_of_it_is_encoded() {
+    let (server, _) = narrow_server().await;
+    fill_secrets(&server).await;
+    for (query, headers) in [
+        ("", &[][..]),
+        ("", &[("accept-encoding", "gzip")]),
+        ("?includeObject=Object", &[("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")]),
+    ] {
+        let mut list = read(&server, "eve", &format!("{SECRETS}{query}"), headers).await.into_body();
+        let other = read(&server, "bob", &format!("{SECRETS}/s01"), &[]);
+        list.frame().await.unwrap().unwrap();
+        let mut other = pin!(other);
+        let waiting = tokio::time::timeout(Duration::from_secs(1), &mut other).await;
+        assert!(waiting.is_err(), "{query} {headers:?}: the seat is free before the list is encoded");
+        while let Some(piece) = list.frame().await {
+            piece.unwrap();
+        }
+        assert_eq!(other.await.status(), 200, "{query} {headers:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_nobody_reads_occupies_its_seat_until_the_time_limit_of_its_request() {
+    let (server, _) = narrow_server().await;
+    fill_secrets(&server).await;
+    let begun = tokio::time::Instant::now();
+    let mut list = read(&server, "eve", SECRETS, &[]).await.into_body();
+    list.frame().await.unwrap().unwrap();
+    tokio::time::sleep(Duration::from_secs(50)).await;
+    // It waits for a quarter of a minute at most.
+    assert_eq!(read(&server, "bob", &format!("{SECRETS}/s01"), &[]).await.status(), 200);
+    assert_eq!(begun.elapsed().as_secs(), 60);
+    assert_eq!(list.frame().await.unwrap().unwrap_err(), BodyError::TimedOut);
+    // A reader that is dropped frees its seat at once.
+    let mut list = read(&server, "eve", SECRETS, &[]).await.into_body();
+    list.frame().await.unwrap().unwrap();
+    drop(list);
+    assert_eq!(read(&server, "bob", &format!("{SECRETS}/s01"), &[]).await.status(), 200);
+    assert_eq!(begun.elapsed().as_secs(), 60);
 }

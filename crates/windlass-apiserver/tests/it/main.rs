@@ -41,6 +41,7 @@ mod service_accounts;
 mod slow_readers;
 mod storage;
 mod subresources;
+mod test_store;
 mod tls_server;
 mod token_webhook;
 mod watches;

@@ -195,6 +195,32 @@ async fn a_node_requests_tokens_only_for_pods_on_it() {
     }
 }
 
+#[tokio::test]
+async fn a_server_without_the_plugin_restricts_no_node() {
+    let node = User::node("a");
+    for (disabled, expected) in [
+        (
+            &[][..],
+            ["node requested token not bound to a pod", "node a can only evict pods with spec.nodeName set to itself"],
+        ),
+        (&["NodeRestriction"], ["201", "201"]),
+    ] {
+        let builder = Server::builder(std::sync::Arc::new(MemoryStore::new()));
+        let builder = builder.disable_admission_plugins(disabled.iter().map(|name| (*name).to_owned()));
+        let client = Client::of(builder.build().await.unwrap());
+        let accounts = "/api/v1/namespaces/default/serviceaccounts";
+        client.post(accounts, &json!({"metadata": {"name": "robot"}})).await.expect(201);
+        client.post(PODS, &pod("mine", "a")).await.expect(201);
+        client.post(PODS, &pod("other", "b")).await.expect(201);
+        let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "other"}});
+        let (token, evict) = (format!("{accounts}/robot/token"), format!("{PODS}/other/eviction"));
+        let unbound = json!({"spec": {"audiences": []}});
+        for ((path, body), expected) in [(&token, &unbound), (&evict, &eviction)].into_iter().zip(expected) {
+            assert_eq!(try_as(&client, &node, Method::POST, path, body).await, expected, "{disabled:?} {path}");
+        }
+    }
+}
+
 /// Returns a request for a certificate.
 fn request(name: &str, signer: &str, common_name: &str, groups: &[&str]) -> Value {
     let mut params = CertificateParams::new(Vec::new()).unwrap();

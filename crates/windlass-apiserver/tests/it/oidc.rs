@@ -61,10 +61,7 @@ pub(crate) async fn whoami(server: &Server, token: &str) -> Result<Value, u16> {
         Err(never) => match never {},
     };
     let code = response.status().as_u16();
-    let body = match response.into_body().collect().await {
-        Ok(body) => body.to_bytes(),
-        Err(never) => match never {},
-    };
+    let body = response.into_body().collect().await.expect("a complete body").to_bytes();
     let answer: Value = serde_json::from_slice(&body).unwrap();
     if code == 201 { Ok(answer["status"]["userInfo"].clone()) } else { Err(code) }
 }

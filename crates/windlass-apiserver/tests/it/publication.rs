@@ -1,74 +1,20 @@
 //! The ConfigMap that other API servers read, while writes fail, conflict, or end with the server.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use async_trait::async_trait;
-use bytes::Bytes;
-use futures_util::FutureExt as _;
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 use windlass_apiserver::{Server, authentication::AuthenticationOptions};
-use windlass_store::{Entry, Error, ListOptions, Page, Revision, Store, Watch, memory::MemoryStore};
+use windlass_store::{Store, memory::MemoryStore};
 
-use crate::client::Client;
+use crate::{
+    client::Client,
+    test_store::{TestStore, polled},
+};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/kube-system/configmaps";
 const PUBLISHED: &str = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
 const KEY: &str = "/core/configmaps/kube-system/extension-apiserver-authentication";
-
-/// A store that can reject writes of the ConfigMap, as a full disk does.
-#[derive(Default)]
-struct Rejecting {
-    inner: Arc<MemoryStore>,
-    rejects: AtomicBool,
-    rejected: AtomicUsize,
-}
-
-impl Rejecting {
-    fn check(&self, key: &str) -> Result<(), Error> {
-        if key == KEY && self.rejects.load(Ordering::Relaxed) {
-            self.rejected.fetch_add(1, Ordering::Relaxed);
-            return Err(Error::Poisoned { cause: "no space left on device".to_owned() });
-        }
-        Ok(())
-    }
-}
-
-#[async_trait]
-impl Store for Rejecting {
-    async fn revision(&self) -> Result<Revision, Error> {
-        self.inner.revision().await
-    }
-    async fn get(&self, key: &str) -> Result<Option<Entry>, Error> {
-        self.inner.get(key).await
-    }
-    async fn list(&self, options: ListOptions) -> Result<Page, Error> {
-        self.inner.list(options).await
-    }
-    async fn create(&self, key: &str, value: Bytes) -> Result<Revision, Error> {
-        self.check(key)?;
-        self.inner.create(key, value).await
-    }
-    async fn update(&self, key: &str, expected: Revision, value: Bytes) -> Result<Revision, Error> {
-        self.check(key)?;
-        self.inner.update(key, expected, value).await
-    }
-    async fn delete(&self, key: &str, expected: Revision) -> Result<Revision, Error> {
-        self.inner.delete(key, expected).await
-    }
-    async fn watch(&self, prefix: &str, after: Revision) -> Result<Box<dyn Watch>, Error> {
-        self.inner.watch(prefix, after).await
-    }
-    async fn compact(&self, revision: Revision) -> Result<(), Error> {
-        self.inner.compact(revision).await
-    }
-}
 
 fn certificate() -> String {
     let params = CertificateParams::new(Vec::new()).unwrap();
@@ -86,55 +32,64 @@ async fn published(client: &Client) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_publication_returns_when_the_disk_has_space_again() {
-    let store = Arc::new(Rejecting::default());
+    let store = Arc::new(TestStore::default());
     let authority = certificate();
     let client = start(store.clone(), &authority).await;
     assert_eq!(published(&client).await, json!(authority));
     for change in 0..3 {
-        store.rejects.store(true, Ordering::Relaxed);
-        let before = store.rejected.load(Ordering::Relaxed);
-        match change {
-            0 => client.delete(PUBLISHED).await.expect(200),
-            // Written around the server, as an older version would have left it.
-            _ => {
-                let found = store.inner.get(KEY).await.unwrap().unwrap();
-                let text = String::from_utf8(found.value.to_vec()).unwrap();
-                let text = text.replace("client-ca-file", "other-file");
-                store.inner.update(KEY, found.revision, text.into()).await.unwrap();
-                Value::Null
-            }
-        };
+        store.reject(|key| key == KEY);
+        let before = store.rejected();
+        // Changed around the server, as an older version would have left it.
+        let found = store.inner.get(KEY).await.unwrap().unwrap();
+        if change == 0 {
+            store.inner.delete(KEY, found.revision).await.unwrap();
+        } else {
+            let text = String::from_utf8(found.value.to_vec()).unwrap();
+            let text = text.replace("client-ca-file", "other-file");
+            store.inner.update(KEY, found.revision, text.into()).await.unwrap();
+        }
         tokio::time::sleep(Duration::from_secs(200)).await;
-        assert!(store.rejected.load(Ordering::Relaxed) > before, "{change}");
+        assert!(store.rejected() > before, "{change}");
         assert_eq!(published(&client).await, Value::Null, "{change}");
-        store.rejects.store(false, Ordering::Relaxed);
+        store.accept();
         tokio::time::sleep(Duration::from_secs(61)).await;
         assert_eq!(published(&client).await, json!(authority), "{change}");
     }
 }
 
+/// More await points than a start has.
+const MOST: usize = 500;
+
 #[tokio::test(start_paused = true)]
 async fn a_server_that_was_killed_before_it_published_does_so_at_its_next_start() {
-    let (store, authority) = (Arc::new(Rejecting::default()), certificate());
-    store.rejects.store(true, Ordering::Relaxed);
+    let (store, authority) = (Arc::new(TestStore::slow()), certificate());
     let options = AuthenticationOptions { client_ca: Some(authority.clone()), ..AuthenticationOptions::default() };
-    let starting = Server::builder(store.clone()).authentication(options.clone()).build().await;
+    let starting = || Box::pin(Server::builder(store.clone()).authentication(options.clone()).build());
+    store.reject(|key| key == KEY);
     // Whether it starts or not, nothing was published.
-    drop(starting);
+    drop(starting().await);
     assert!(store.inner.get(KEY).await.unwrap().is_none());
-    store.rejects.store(false, Ordering::Relaxed);
-    // Killed at any point of the start.
-    for polls in [1, 2, 5, 10, 20, 50, 100] {
-        let mut starting = Box::pin(Server::builder(store.clone()).authentication(options.clone()).build());
-        for _ in 0..polls {
-            if (&mut starting).now_or_never().is_some() {
-                break;
-            }
-            tokio::task::yield_now().await;
+    store.accept();
+    // Killed at every await point of the start: before the write, while it is in the store's queue, and after it.
+    let (mut before, mut after) = (0, 0);
+    for polls in 1..MOST {
+        if let Some(published) = store.inner.get(KEY).await.unwrap() {
+            store.inner.delete(KEY, published.revision).await.unwrap();
         }
+        if polled(starting(), polls).await.is_some() {
+            assert!(before > 3 && after > 0, "killed {before} times before the write and {after} times after it");
+            return;
+        }
+        match store.inner.get(KEY).await.unwrap() {
+            None => before += 1,
+            Some(_) => after += 1,
+        }
+        // What was in the queue takes effect.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let client = start(store.clone(), &authority).await;
+        assert_eq!(published(&client).await, json!(authority), "killed after {polls} polls");
     }
-    let client = start(store, &authority).await;
-    assert_eq!(published(&client).await, json!(authority));
+    panic!("a start has more than {MOST} await points");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,15 +1,7 @@
 //! Clients that reset their connections or streams over TLS, while their writes are in the store's queue.
 
-use std::{
-    net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
@@ -23,69 +15,19 @@ use serde_json::{Value, json};
 use tokio::{
     io::AsyncWriteExt as _,
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, oneshot},
+    sync::oneshot,
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use windlass_apiserver::{Server, authentication::AuthenticationOptions};
-use windlass_store::{Entry, Error, ListOptions, Page, Revision, Store, Watch, memory::MemoryStore};
 
 use crate::{
     client::{CONFIG_MAPS, Client, labelled},
     dropped::invariants,
+    test_store::TestStore,
 };
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
-
-/// A store whose creates wait in a queue while it is held.
-struct HeldStore {
-    inner: Arc<MemoryStore>,
-    held: AtomicBool,
-    /// A permit per create in the queue.
-    arrived: Semaphore,
-    /// A permit per create that may take effect.
-    released: Arc<Semaphore>,
-}
-
-#[async_trait]
-impl Store for HeldStore {
-    async fn revision(&self) -> Result<Revision, Error> {
-        self.inner.revision().await
-    }
-    async fn get(&self, key: &str) -> Result<Option<Entry>, Error> {
-        self.inner.get(key).await
-    }
-    async fn list(&self, options: ListOptions) -> Result<Page, Error> {
-        self.inner.list(options).await
-    }
-    async fn create(&self, key: &str, value: Bytes) -> Result<Revision, Error> {
-        let (store, released, key) = (self.inner.clone(), self.released.clone(), key.to_owned());
-        let held = self.held.load(Ordering::SeqCst);
-        // Like a durable store's queue: the write takes effect even if its future is dropped.
-        let queued = tokio::spawn(async move {
-            if held {
-                released.acquire().await.unwrap().forget();
-            }
-            store.create(&key, value).await
-        });
-        if held {
-            self.arrived.add_permits(1);
-        }
-        queued.await.unwrap()
-    }
-    async fn update(&self, key: &str, expected: Revision, value: Bytes) -> Result<Revision, Error> {
-        self.inner.update(key, expected, value).await
-    }
-    async fn delete(&self, key: &str, expected: Revision) -> Result<Revision, Error> {
-        self.inner.delete(key, expected).await
-    }
-    async fn watch(&self, prefix: &str, after: Revision) -> Result<Box<dyn Watch>, Error> {
-        self.inner.watch(prefix, after).await
-    }
-    async fn compact(&self, revision: Revision) -> Result<(), Error> {
-        self.inner.compact(revision).await
-    }
-}
 
 /// The authentication and the TLS configuration of a server, and that of a client that is its administrator.
 fn tls() -> (AuthenticationOptions, Arc<rustls::ServerConfig>, rustls::ClientConfig) {
@@ -146,7 +88,7 @@ enum Reset {
 /// A server over TLS.
 struct Served {
     client: Client,
-    store: Arc<HeldStore>,
+    store: Arc<TestStore>,
     address: SocketAddr,
     tls: rustls::ClientConfig,
 }
@@ -154,7 +96,7 @@ struct Served {
 impl Served {
     /// Sends a POST, resets when it is in the store's queue, and releases it when the server has noticed.
     async fn post_and_reset(&self, path: &str, body: &Value, reset: Reset) {
-        self.store.held.store(true, Ordering::SeqCst);
+        self.store.hold_creates();
         let body = body.to_string();
         match reset {
             Reset::Connection => {
@@ -165,7 +107,7 @@ impl Served {
                 );
                 stream.write_all((head + &body).as_bytes()).await.unwrap();
                 stream.flush().await.unwrap();
-                self.store.arrived.acquire().await.unwrap().forget();
+                self.store.create_arrived().await;
                 stream.get_ref().0.set_zero_linger().unwrap();
             }
             Reset::Stream => {
@@ -177,15 +119,14 @@ impl Served {
                 let request = request.body(Full::new(Bytes::from(body))).unwrap();
                 tokio::select! {
                     answer = sender.send_request(request) => panic!("answered while it was held: {answer:?}"),
-                    permit = self.store.arrived.acquire() => permit.unwrap().forget(),
+                    () = self.store.create_arrived() => {}
                 }
                 self.idle().await;
                 assert!(!connection.is_finished());
             }
         }
         self.idle().await;
-        self.store.held.store(false, Ordering::SeqCst);
-        self.store.released.add_permits(1);
+        self.store.release_create();
     }
 
     /// Waits until the server handles no request but ours.
@@ -212,12 +153,7 @@ async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reset_while_a_write_is_queued_leaves_a_consistent_state() {
-    let store = Arc::new(HeldStore {
-        inner: Arc::new(MemoryStore::new()),
-        held: AtomicBool::new(false),
-        arrived: Semaphore::new(0),
-        released: Arc::new(Semaphore::new(0)),
-    });
+    let store = Arc::new(TestStore::default());
     let (options, server_tls, tls) = tls();
     let client = Client::of(Server::builder(store.clone()).authentication(options).build().await.unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

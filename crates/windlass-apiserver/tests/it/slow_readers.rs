@@ -6,7 +6,9 @@ use http::Request;
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use std::io::Read as _;
-use windlass_apiserver::body::Body;
+use std::time::Duration;
+use tokio::time::Instant;
+use windlass_apiserver::body::{Body, BodyError};
 
 use crate::client::{CONFIG_MAPS, Client, names};
 
@@ -41,10 +43,7 @@ async fn start(client: &Client, path: &str, headers: &[(&str, &str)]) -> (Body, 
 }
 
 async fn piece(body: &mut Body) -> Option<Bytes> {
-    match body.frame().await? {
-        Ok(frame) => frame.into_data().ok(),
-        Err(never) => match never {},
-    }
+    body.frame().await?.expect("a complete body").into_data().ok()
 }
 
 /// Returns the number of bytes of encoded lists that the server holds.
@@ -125,6 +124,29 @@ async fn readers_of_an_unchanged_list_share_its_pieces() {
         }
         let list: Value = serde_json::from_slice(&pieces.concat()).unwrap();
         assert_eq!(names(&list).len(), OBJECTS);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_stops_holds_nothing_after_the_time_limit_of_its_request() {
+    let client = with_long_list().await;
+    for (query, headers) in FORMS {
+        let separator = if query.is_empty() { '?' } else { '&' };
+        for (limit, seconds) in [("", 60), ("timeout=20s", 20), ("timeout=5m", 60)] {
+            let begun = Instant::now();
+            let path = format!("{CONFIG_MAPS}{query}{separator}{limit}");
+            let (mut stopped, _) = start(&client, &path, headers).await;
+            tokio::time::sleep_until(begun + Duration::from_secs(seconds) - Duration::from_millis(1)).await;
+            let text = format!("{query} {headers:?} {limit}");
+            // The cache gives up its list with the change, and only the reader still has the pieces.
+            let change = json!({"metadata": {"annotations": {"n": text.replace(|c: char| !c.is_alphanumeric(), "-")}}});
+            client.merge(&format!("{CONFIG_MAPS}/c001"), &change).await.expect(200);
+            client.get(&format!("{CONFIG_MAPS}/c001")).await.expect(200);
+            assert!(held(&client).await > 0, "{text}: the reader still has time");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            assert_eq!(held(&client).await, 0, "{text}");
+            assert_eq!(stopped.frame().await.map(|frame| frame.unwrap_err()), Some(BodyError::TimedOut), "{text}");
+        }
     }
 }
 

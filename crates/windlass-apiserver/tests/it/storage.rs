@@ -1,76 +1,20 @@
 //! Requests while the store cannot write, or has compacted its history.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::sync::Arc;
+
+use windlass_store::{Error, Store as _, memory::MemoryStore, snapshot::Decoder};
+
+use crate::{
+    client::{CONFIG_MAPS, Client, config_map, names},
+    test_store::TestStore,
 };
-
-use async_trait::async_trait;
-use bytes::Bytes;
-use windlass_store::{
-    Entry, Error, ListOptions, Page, Revision, Store, Usage, Watch, memory::MemoryStore, snapshot::Decoder,
-};
-
-use crate::client::{CONFIG_MAPS, Client, config_map, names};
-
-/// A store whose disk becomes full.
-struct Full {
-    inner: MemoryStore,
-    full: AtomicBool,
-}
-
-impl Full {
-    fn check(&self) -> Result<(), Error> {
-        match self.full.load(Ordering::Relaxed) {
-            true => Err(Error::Poisoned { cause: "no space left on device".to_owned() }),
-            false => Ok(()),
-        }
-    }
-}
-
-#[async_trait]
-impl Store for Full {
-    async fn revision(&self) -> Result<Revision, Error> {
-        self.inner.revision().await
-    }
-    async fn get(&self, key: &str) -> Result<Option<Entry>, Error> {
-        self.inner.get(key).await
-    }
-    async fn list(&self, options: ListOptions) -> Result<Page, Error> {
-        self.inner.list(options).await
-    }
-    async fn create(&self, key: &str, value: Bytes) -> Result<Revision, Error> {
-        self.check()?;
-        self.inner.create(key, value).await
-    }
-    async fn update(&self, key: &str, expected: Revision, value: Bytes) -> Result<Revision, Error> {
-        self.check()?;
-        self.inner.update(key, expected, value).await
-    }
-    async fn delete(&self, key: &str, expected: Revision) -> Result<Revision, Error> {
-        self.check()?;
-        self.inner.delete(key, expected).await
-    }
-    async fn watch(&self, prefix: &str, after: Revision) -> Result<Box<dyn Watch>, Error> {
-        self.inner.watch(prefix, after).await
-    }
-    async fn compact(&self, revision: Revision) -> Result<(), Error> {
-        self.inner.compact(revision).await
-    }
-    fn health(&self) -> Result<(), Error> {
-        self.check()
-    }
-    fn usage(&self) -> Usage {
-        Usage { file: 4096, in_use: 1000, quota: Some(2000), available: Some(77) }
-    }
-}
 
 #[tokio::test]
 async fn a_full_disk_fails_writes_with_a_status_and_leaves_reads_alone() {
-    let store = Arc::new(Full { inner: MemoryStore::new(), full: AtomicBool::new(false) });
+    let store = Arc::new(TestStore::default());
     let client = Client::over(store.clone()).await;
     client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
-    store.full.store(true, Ordering::Relaxed);
+    store.reject(|_| true);
     for answer in [
         client.post(CONFIG_MAPS, &config_map("b")).await,
         client.merge(&format!("{CONFIG_MAPS}/a"), &serde_json::json!({"data": {"a": "2"}})).await,
@@ -84,7 +28,7 @@ async fn a_full_disk_fails_writes_with_a_status_and_leaves_reads_alone() {
 
 #[tokio::test]
 async fn health_endpoints_fail_while_the_store_cannot_write_and_recover_with_it() {
-    let store = Arc::new(Full { inner: MemoryStore::new(), full: AtomicBool::new(false) });
+    let store = Arc::new(TestStore::default());
     let client = Client::over(store.clone()).await;
     let text = async |path: &str| {
         let answer = client.get(path).await;
@@ -98,7 +42,7 @@ async fn health_endpoints_fail_while_the_store_cannot_write_and_recover_with_it(
     assert_eq!(text("/healthz/etcd").await, (200, "ok".to_owned()));
     assert_eq!(text("/healthz/etcd-readiness").await.0, 404);
 
-    store.full.store(true, Ordering::Relaxed);
+    store.reject(|_| true);
     let failed = "[+]ping ok\n[+]log ok\n[-]etcd failed: reason withheld\n";
     assert_eq!(text("/healthz").await, (500, format!("{failed}{hook}healthz check failed\n")));
     assert_eq!(text("/livez?verbose").await, (500, format!("{failed}{hook}livez check failed\n")));
@@ -108,13 +52,13 @@ async fn health_endpoints_fail_while_the_store_cannot_write_and_recover_with_it(
     let (code, why) = text("/readyz/etcd-readiness").await;
     assert!(code == 500 && why.contains("no space left on device"), "{code} {why}");
 
-    store.full.store(false, Ordering::Relaxed);
+    store.accept();
     assert_eq!(text("/readyz?verbose").await, (200, ready.clone()));
 }
 
 #[tokio::test]
 async fn metrics_have_the_sizes_of_the_store() {
-    let store = Arc::new(Full { inner: MemoryStore::new(), full: AtomicBool::new(false) });
+    let store = Arc::new(TestStore::default());
     let metrics = Client::over(store).await.get("/metrics").await;
     let metrics = String::from_utf8(metrics.raw.to_vec()).unwrap();
     for line in [

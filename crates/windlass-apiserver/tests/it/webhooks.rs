@@ -1,5 +1,6 @@
 //! Admission webhooks, called over HTTPS.
 
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
 use crate::{
@@ -218,4 +219,125 @@ async fn webhooks_are_still_called_after_a_restart() {
     let server = WebhookServer::start(&[], |_, review| denied(review, "no")).await;
     configure(&client, VALIDATING, "v", &[webhook("a", server.at("/x"), &json!({}))]).await;
     client.restarted().await.post(CONFIG_MAPS, &config_map("one")).await.expect(403);
+}
+
+const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// A rule for a subresource.
+fn creates_of(resource: &str) -> Value {
+    json!({"rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [resource]}]})
+}
+
+/// Configures a mutating webhook at `/mutate` and a validating one at `/validate`.
+async fn configure_both(client: &Client, server: &WebhookServer, resource: &str) {
+    let rules = creates_of(resource);
+    configure(client, MUTATING, "m", &[webhook("a", server.at("/mutate"), &rules)]).await;
+    configure(client, VALIDATING, "v", &[webhook("b", server.at("/validate"), &rules)]).await;
+}
+
+#[tokio::test]
+async fn a_token_request_is_checked_as_mutating_webhooks_leave_it() {
+    let client = Client::new().await;
+    let account = client.post(ACCOUNTS, &json!({"metadata": {"name": "bot"}})).await.expect(201);
+    let secret = json!({"metadata": {"name": "s"}});
+    let secret = client.post("/api/v1/namespaces/default/secrets", &secret).await.expect(201);
+    let server = WebhookServer::start(&[], |path, review| match path {
+        // The patch is in the request.
+        "/mutate" => {
+            let text = review["request"]["object"]["metadata"]["annotations"]["patch"].as_str().unwrap();
+            patched(review, &serde_json::from_str(text).unwrap())
+        }
+        _ => admission(review, json!({"allowed": true})),
+    });
+    let server = server.await;
+    configure_both(&client, &server, "serviceaccounts/token").await;
+    let ask = async |patch: Value| {
+        let request = json!({"metadata": {"annotations": {"patch": json!([patch]).to_string()}}, "spec": {}});
+        client.post(&format!("{ACCOUNTS}/bot/token"), &request).await
+    };
+    let replace = |path: &str, value: Value| json!({"op": "add", "path": path, "value": value});
+    let invalid = "TokenRequest.authentication.k8s.io";
+    for (patch, code, message) in [
+        (
+            replace("/metadata/name", json!("other")),
+            422,
+            format!(
+                "{invalid} \"bot\" is invalid: metadata.name: Invalid value: \"other\": must match the service \
+                     account name if specified"
+            ),
+        ),
+        (
+            replace("/metadata/namespace", json!("other")),
+            422,
+            format!(
+                "{invalid} \"bot\" is invalid: metadata.namespace: Invalid value: \"other\": must match the service \
+                     account namespace if specified"
+            ),
+        ),
+        (
+            replace("/spec/expirationSeconds", json!(60)),
+            422,
+            format!(
+                "{invalid} \"\" is invalid: spec.expirationSeconds: Invalid value: 60: may not specify a duration \
+                     less than 10 minutes"
+            ),
+        ),
+        (
+            replace("/metadata/uid", json!("u")),
+            409,
+            format!(
+                "Operation cannot be fulfilled on TokenRequest.authentication.k8s.io \"bot\": the UID in the token \
+                     request (u) does not match the UID of the service account ({})",
+                account["metadata"]["uid"].as_str().unwrap()
+            ),
+        ),
+    ] {
+        server.take_seen();
+        let answer = ask(patch.clone()).await;
+        assert_eq!((answer.code, answer.message()), (code, message), "{patch}");
+        let seen: Vec<String> = server.take_seen().into_iter().map(|(path, _)| path).collect();
+        assert_eq!(seen, ["/mutate?timeout=10s"], "{patch}: validating webhooks see valid requests only");
+    }
+    let missing = json!({"apiVersion": "v1", "kind": "Secret", "name": "none"});
+    assert_eq!(ask(replace("/spec/boundObjectRef", missing)).await.message(), "secrets \"none\" not found");
+    let bound = json!({"apiVersion": "v1", "kind": "Secret", "name": "s"});
+    server.take_seen();
+    let made = ask(replace("/spec/boundObjectRef", bound.clone())).await.expect(201);
+    assert_eq!(made["spec"]["boundObjectRef"]["name"], "s");
+    let token = made["status"]["token"].as_str().unwrap();
+    let claims = token.split('.').nth(1).unwrap();
+    let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).unwrap()).unwrap();
+    let in_token = &claims["kubernetes.io"]["secret"];
+    assert_eq!(*in_token, json!({"name": "s", "uid": secret["metadata"]["uid"]}));
+    let seen = server.take_seen();
+    assert_eq!(seen.len(), 2);
+    let validated = &seen[1].1["request"]["object"];
+    assert_eq!(validated["spec"]["boundObjectRef"]["name"], "s");
+    assert_eq!(validated["metadata"]["uid"], account["metadata"]["uid"]);
+    assert_eq!(validated["status"]["token"].as_str().unwrap_or_default(), "", "there is no token yet");
+    // A default that a webhook removes is set again.
+    let removed = ask(json!({"op": "remove", "path": "/spec/expirationSeconds"})).await.expect(201);
+    assert_eq!(removed["spec"]["expirationSeconds"], 3600);
+}
+
+#[tokio::test]
+async fn an_eviction_that_a_webhook_turns_to_another_pod_is_rejected() {
+    let client = Client::new().await;
+    for name in ["p", "q"] {
+        let pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        client.post(PODS, &pod).await.expect(201);
+    }
+    let server = WebhookServer::start(&[], |path, review| match path {
+        "/mutate" => patched(review, &json!([{"op": "replace", "path": "/metadata/name", "value": "q"}])),
+        _ => admission(review, json!({"allowed": true})),
+    });
+    let server = server.await;
+    configure_both(&client, &server, "pods/eviction").await;
+    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}});
+    let answer = client.post(&format!("{PODS}/p/eviction"), &eviction).await;
+    assert_eq!((answer.code, &*answer.message()), (400, "name in URL does not match name in Eviction object"));
+    for name in ["p", "q"] {
+        client.get(&format!("{PODS}/{name}")).await.expect(200);
+    }
 }

@@ -30,7 +30,7 @@ use windlass_testing::{TestPlane, eventually};
 
 use crate::nodes::simulated::{create, is_ready, pod};
 
-/// Allows everything, and records the actions of each user, and the groups of all.
+/// Allows everything, and records the actions of each user, and the groups and UIDs of all.
 #[derive(Clone, Default)]
 struct Recording(Arc<Mutex<Recorded>>);
 
@@ -39,13 +39,15 @@ struct Recording(Arc<Mutex<Recorded>>);
 struct Recorded {
     actions: BTreeMap<String, BTreeSet<String>>,
     groups: BTreeMap<String, Vec<String>>,
+    uids: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Authorizer for Recording {
     fn authorize<'a>(&'a self, request: &'a Attributes<'a>) -> Authorization<'a> {
         if let Action::Resource(action) = &request.action {
             let resource = [action.resource, action.subresource].join("/");
-            let Recorded { actions, groups } = &mut *self.0.lock();
+            let Recorded { actions, groups, uids } = &mut *self.0.lock();
+            uids.entry(request.user.name.clone()).or_default().insert(request.user.uid.clone());
             let done = actions.entry(request.user.name.clone()).or_default();
             done.insert(format!("{} {}", action.verb, resource.trim_end_matches('/')));
             groups.insert(request.user.name.clone(), request.user.groups.clone());
@@ -107,6 +109,51 @@ async fn components_act_as_they_do_in_a_cluster() {
         };
         assert_eq!(groups, expected, "{user}");
     }
+}
+
+/// Returns the UIDs of the service accounts in kube-system, by name.
+async fn accounts(server: &Server) -> BTreeMap<String, String> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(server.client(), "kube-system");
+    let accounts = accounts.list(&ListParams::default()).await.unwrap().items.into_iter();
+    accounts.map(|account| (account.metadata.name.unwrap(), account.metadata.uid.unwrap())).collect()
+}
+
+#[tokio::test]
+async fn a_loop_that_acts_has_its_service_account() {
+    let recording = Recording::default();
+    let server = Server::builder(Arc::new(MemoryStore::new())).authorizer(recording.clone()).build().await.unwrap();
+    let options = |controllers: &str| LoopOptions { controllers: controllers.parse().unwrap(), ..Default::default() };
+    let loops = Loops::start(&server, &options("replicaset-controller,job-controller"));
+    let sets: Api<ReplicaSet> = Api::namespaced(server.client(), "default");
+    let Deployment { metadata, spec, .. } = deployment(1);
+    let spec = spec.map(|spec| serde_json::from_value(serde_json::to_value(spec).unwrap()).unwrap());
+    sets.create(&PostParams::default(), &ReplicaSet { metadata, spec, status: None }).await.unwrap();
+    let acted = async || sets.get("web").await.unwrap().status?.observed_generation;
+    eventually("the loop has acted", acted).await;
+    loops.stop().await;
+    let first = accounts(&server).await;
+    assert_eq!(first.keys().collect::<Vec<_>>(), ["replicaset-controller"], "the other loop has nothing to do");
+    // Every request of the loop, the first one included, has the UID of the account.
+    let user = "system:serviceaccount:kube-system:replicaset-controller";
+    let uids = || recording.0.lock().uids[user].iter().cloned().collect::<Vec<_>>();
+    assert_eq!(uids(), [first["replicaset-controller"].clone()]);
+    // The next start finds it.
+    let loops = Loops::start(&server, &options("replicaset-controller"));
+    sets.patch("web", &PatchParams::default(), &Patch::Merge(json!({"spec": {"replicas": 2}}))).await.unwrap();
+    let scaled = async || sets.get("web").await.unwrap().status.filter(|status| status.replicas == 2);
+    eventually("the loop has acted again", scaled).await;
+    loops.stop().await;
+    assert_eq!((accounts(&server).await, uids().len()), (first, 1));
+}
+
+#[tokio::test]
+async fn a_server_without_loops_has_no_service_accounts() {
+    let server = Server::builder(Arc::new(MemoryStore::new())).build().await.unwrap();
+    let _loops = Loops::start(&server, &LoopOptions { controllers: "".parse().unwrap(), ..Default::default() });
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(accounts(&server).await, BTreeMap::new());
 }
 
 #[tokio::test]

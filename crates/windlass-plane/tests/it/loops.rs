@@ -12,6 +12,7 @@ mod endpointslice;
 mod event_expiry;
 mod garbage_collector;
 mod horizontal_pod_autoscaler;
+mod interrupted;
 mod job;
 mod namespace;
 mod node_lifecycle;

@@ -73,15 +73,22 @@ impl Policy {
 
     /// Decides about a request.
     pub(super) fn decide(&self, request: &Attributes<'_>) -> Decision {
+        self.decide_any(request).0
+    }
+
+    /// Decides about a request, and returns whether the decision may be another one for an object with another name.
+    pub(super) fn decide_any(&self, request: &Attributes<'_>) -> (Decision, bool) {
         let namespace = match &request.action {
             Action::Resource(action) => action.namespace,
             Action::Path { .. } => "",
         };
         let mut missing: Vec<MissingRole> = Vec::new();
         let mut allowed = None;
+        let mut depends_on_name = false;
         self.visit(request.user, namespace, |binding| {
             match self.rules_of(&binding.role) {
                 Ok(rules) => {
+                    depends_on_name |= rules.iter().any(|rule| !rule.resource_names.is_empty());
                     if rules.iter().any(|rule| rule.allows(&request.action)) {
                         allowed = binding.reason(request.user);
                     }
@@ -90,11 +97,12 @@ impl Policy {
             }
             allowed.is_some()
         });
-        match allowed {
+        let decision = match allowed {
             Some(reason) => Decision::allow(reason),
             None if missing.is_empty() => Decision::no_opinion(""),
             None => Decision::no_opinion(format!("RBAC: {}", aggregate(missing.iter().map(ToString::to_string)))),
-        }
+        };
+        (decision, depends_on_name)
     }
 
     #[cfg(test)]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
 
-use super::policy::Policy;
+use super::{decisions::DecidedPolicy, policy::Policy};
 use crate::{
     authorization::{Action, Attributes, ResourceAction, Verdict},
     user::User,
@@ -199,9 +199,14 @@ proptest! {
                 }
             }
         }
+        let decided = DecidedPolicy::from(policy.clone());
         for user in users() {
             for action in actions() {
-                let decision = policy.decide(&Attributes { user: &user, action: action.clone() });
+                let request = Attributes { user: &user, action: action.clone() };
+                let decision = policy.decide(&request);
+                // Another decision about the same request, or about its object with another name, may be kept.
+                prop_assert_eq!(decided.decide(&request), decision.clone());
+                prop_assert_eq!(decided.decide(&request), decision.clone());
                 prop_assert_eq!(decision.is_allowed(), model.allows(&user, &action), "{:?} {:?}", &user, &action);
                 prop_assert!(decision.is_allowed() || decision.verdict == Verdict::NoOpinion);
                 let namespace = if let Action::Resource(action) = &action { action.namespace } else { "" };

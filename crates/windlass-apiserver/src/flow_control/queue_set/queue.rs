@@ -32,6 +32,17 @@ impl Queue {
         self.waiting_seats -= work.max_seats();
     }
 
+    /// Notes that a request executes.
+    pub(super) fn execute(&mut self, work: &Work) {
+        self.executing += 1;
+        self.seats_in_use += work.max_seats();
+    }
+
+    /// Returns the seats that its requests need or occupy.
+    pub(super) fn seats(&self) -> usize {
+        self.seats_in_use + self.waiting_seats
+    }
+
     /// Returns whether no request waits or executes.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.executing == 0

@@ -163,6 +163,8 @@ proptest! {
             collect(&mut set, &mut waiting, &mut running);
             prop_assert_eq!((set.executing, set.waiting), (running.len(), waiting.len()));
             prop_assert!(set.waiting == 0 || set.seats_in_use > 0, "requests wait although all seats are free");
+            prop_assert_eq!(set.active_queues, set.queues.iter().filter(|queue| !queue.is_idle()).count());
+            prop_assert_eq!(set.queued_seats, set.queues.iter().map(Queue::seats).sum::<usize>());
         }
         while !(running.is_empty() && lingering.is_empty()) {
             now += 1;
@@ -178,5 +180,59 @@ proptest! {
         }
         prop_assert_eq!((set.executing, set.waiting, set.seats_in_use, set.seats_waiting), (0, 0, 0, 0));
         prop_assert!(set.requests.is_empty() && waiting.is_empty());
+    }
+
+    #[test]
+    fn a_request_that_runs_at_once_leaves_the_state_that_its_queue_would_have(
+        steps in prop::collection::vec(step(), 0..200),
+    ) {
+        // Many seats, so that most requests run at once.
+        let (mut set, mut model) = (set(3, 2, 5, 6), set(3, 2, 5, 6));
+        let (mut running, mut waiting): (Vec<Id>, Vec<Id>) = Default::default();
+        let mut now = 0;
+        for step in steps {
+            now += 1;
+            match step {
+                Step::Start { hash, seats, linger } => {
+                    let work = Work { seats, final_seats: 0, linger: at(linger) };
+                    let start = set.start(at(now), hash, work);
+                    model.advance(at(now));
+                    let modelled = match model.queuing {
+                        Some(queuing) => model.start_in_queue(at(now), queuing, hash, work),
+                        None => model.start(at(now), hash, work),
+                    };
+                    prop_assert_eq!(start, modelled);
+                    match start {
+                        Start::Run(id) => running.push(id),
+                        Start::Wait(id) => waiting.push(id),
+                        Start::Reject(_) => {}
+                    }
+                }
+                Step::Finish(n) if !running.is_empty() => {
+                    let id = running.remove(n % running.len());
+                    for set in [&mut set, &mut model] {
+                        if set.finish(at(now), id).is_some() {
+                            set.release(at(now), id);
+                        }
+                    }
+                }
+                Step::Cancel(n) if !waiting.is_empty() => {
+                    let id = waiting.remove(n % waiting.len());
+                    prop_assert!(set.cancel(at(now), id) && model.cancel(at(now), id));
+                }
+                Step::Configure { queues, limit } => {
+                    let queuing = Queuing { queues, hand_size: queues.min(2), queue_length_limit: 5 };
+                    for set in [&mut set, &mut model] {
+                        set.configure(at(now), (queues > 0).then_some(queuing), limit);
+                    }
+                }
+                Step::Finish(_) | Step::Cancel(_) => {}
+            }
+            let dispatched = set.take_dispatched();
+            prop_assert_eq!(&dispatched, &model.take_dispatched());
+            waiting.retain(|id| !dispatched.contains(id));
+            running.extend(dispatched);
+            prop_assert_eq!(format!("{set:?}"), format!("{model:?}"));
+        }
     }
 }

@@ -1,0 +1,96 @@
+//! The service accounts of control loops.
+
+use std::sync::Arc;
+
+use http::{Method, Request, StatusCode};
+use http_body_util::BodyExt as _;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::OnceCell;
+use tower::BoxError;
+use windlass_apiserver::user::User;
+
+use super::Identities;
+
+const NAMESPACE: &str = "kube-system";
+
+/// The service account that a control loop acts as.
+///
+/// It is created with the loop's first request, as kube-controller-manager does when it starts a controller: a loop that
+/// has nothing to do needs none.
+pub(super) struct LoopAccount {
+    name: &'static str,
+    user: OnceCell<Arc<User>>,
+}
+
+/// The part of the account that its user has.
+#[derive(Deserialize)]
+struct Account {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    uid: String,
+}
+
+impl LoopAccount {
+    pub(super) fn new(name: &'static str) -> Self {
+        Self { name, user: OnceCell::new() }
+    }
+
+    /// Returns the user of the account. It has no UID for as long as the account can neither be read nor created, so
+    /// that a loop is not held up.
+    pub(super) async fn user(&self, identities: &Identities) -> Arc<User> {
+        let user = |uid| Arc::new(User { uid, ..User::service_account(NAMESPACE, self.name) });
+        let known = self.user.get_or_try_init(|| async { self.find_or_create(identities).await.map(user) }).await;
+        match known {
+            Ok(known) => known.clone(),
+            Err(error) => {
+                tracing::debug!(account = self.name, error, "the service account of a control loop does not exist");
+                user(String::new())
+            }
+        }
+    }
+
+    /// Returns the UID of the account.
+    async fn find_or_create(&self, identities: &Identities) -> Result<String, BoxError> {
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts");
+        let account = json!({"metadata": {"name": self.name, "namespace": NAMESPACE}}).to_string();
+        let find = || request(identities, Method::GET, format!("{path}/{}", self.name), String::new());
+        if let Some(uid) = find().await? {
+            return Ok(uid);
+        }
+        match request(identities, Method::POST, path.clone(), account).await? {
+            Some(uid) => Ok(uid),
+            // Another loop with this account was faster.
+            None => find().await?.ok_or_else(|| "it was deleted at once".into()),
+        }
+    }
+}
+
+/// Sends a request of the controller manager; returns the UID of the account, or `None` if the account does not exist or
+/// exists already.
+async fn request(
+    identities: &Identities,
+    method: Method,
+    path: String,
+    body: String,
+) -> Result<Option<String>, BoxError> {
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(http::header::CONTENT_TYPE, "application/json")
+        .body(kube::client::Body::from(body.into_bytes()))?;
+    let manager = Arc::new(User::component("system:kube-controller-manager"));
+    let response = identities.clone().send(manager, request).await?;
+    let code = response.status();
+    if matches!(code, StatusCode::NOT_FOUND | StatusCode::CONFLICT) {
+        return Ok(None);
+    }
+    let body = response.into_body().collect().await?.to_bytes();
+    if !code.is_success() {
+        return Err(format!("{code}: {}", String::from_utf8_lossy(&body)).into());
+    }
+    Ok(Some(serde_json::from_slice::<Account>(&body)?.metadata.uid))
+}
