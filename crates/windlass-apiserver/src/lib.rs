@@ -18,6 +18,7 @@ mod continue_token;
 mod custom;
 mod definitions;
 mod discovery;
+mod dynamic_admission;
 mod endpoint;
 mod flow_control;
 #[doc(hidden)]
@@ -35,6 +36,7 @@ mod openapi;
 mod options;
 mod pieces;
 pub mod pod_connections;
+mod policies;
 pub mod public_key;
 mod query;
 mod registry;

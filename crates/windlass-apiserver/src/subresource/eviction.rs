@@ -14,13 +14,13 @@ use windlass_builtins::kinds::{
 use crate::{
     admission::{Attributes, Operation, node_restriction},
     call::{Answer, Call},
-    meta,
+    dynamic_admission, meta,
     options::{DeleteOptions, WriteKind, WriteOptions},
     request_info::ResourceRequest,
     status::{ApiError, Result},
     user::User,
     verbs::delete::{check_preconditions, delete_named},
-    webhooks::{Options, Subject, call_webhooks},
+    webhooks::{Options, Subject},
     write::{
         MANAGER, ManagedFieldsMode, OnConflict, Running, Written, decode::decode_body, preconditions::match_namespace,
         update_object,
@@ -43,7 +43,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     }
     let subject = Subject { operation: Operation::Create, name: call.target.name, options: Options::Write(&write) };
     node_restriction::check(&Attributes::of(call, &subject, call.target.name, None), &eviction).await?;
-    call_webhooks(call, &subject, &mut eviction).await?;
+    dynamic_admission::admit(call, &subject, &mut eviction).await?;
     let options = DeleteOptions::from_body(&eviction["deleteOptions"])?;
     let options = DeleteOptions { dry_run: options.dry_run || write.dry_run, ..options };
     evict_to_end(call, options).await?;

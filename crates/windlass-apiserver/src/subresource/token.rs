@@ -7,11 +7,11 @@ use windlass_schema::field::{ErrorList, FieldError, Path};
 use crate::{
     admission::{Attributes, Operation, node_restriction},
     call::{Answer, Call},
-    meta,
+    dynamic_admission, meta,
     options::{WriteKind, WriteOptions},
     status::{ApiError, Result},
     tokens::{Bound, Claims, Reference},
-    webhooks::{Options, Subject, call_webhooks},
+    webhooks::{Options, Subject},
     write::{decode::decode_body, managed_fields, preconditions},
 };
 
@@ -42,7 +42,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     managed_fields::track(call, &options, None, &mut request);
     let subject = Subject { operation: Operation::Create, name: call.target.name, options: Options::Write(&options) };
     node_restriction::check(&Attributes::of(call, &subject, call.target.name, None), &request).await?;
-    call_webhooks(call, &subject, &mut request).await?;
+    dynamic_admission::admit(call, &subject, &mut request).await?;
     let given = meta::text(&request, "name");
     if !given.is_empty() && given != call.target.name {
         let detail = "must match the service account name if specified";
