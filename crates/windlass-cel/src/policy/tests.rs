@@ -147,12 +147,12 @@ fn json_patches_are_lists_of_operations() {
     let text = "[JSONPatch{op: 'test', path: '/spec/replicas', value: 3}, \
                 JSONPatch{op: 'add', path: '/metadata/labels/' + jsonpatch.escapeKey('a/b~c'), value: 'd'}, \
                 JSONPatch{op: 'copy', from: '/a', path: '/b'}, \
-                JSONPatch{op: 'add', path: '/spec/x', value: Object.spec.x{y: [1.5, true, null]}}]";
+                JSONPatch{op: 'add', path: '/spec/x', value: Object.spec.x{y: [1.5, 2.0], z: null}}]";
     let expected = json!([
         {"op": "test", "path": "/spec/replicas", "value": 3},
         {"op": "add", "path": "/metadata/labels/a~1b~0c", "value": "d"},
         {"op": "copy", "path": "/b", "from": "/a"},
-        {"op": "add", "path": "/spec/x", "value": {"y": [1.5, true, null]}},
+        {"op": "add", "path": "/spec/x", "value": {"y": [1.5, 2.0], "z": null}},
     ]);
     assert_eq!(evaluate(&[], text, Returns::JsonPatch), Ok(expected));
     let failed = evaluate(&[], "[JSONPatch{op: object.spec.replicas, path: '/a'}]", Returns::JsonPatch).unwrap_err();

@@ -135,7 +135,7 @@ async fn messages_fall_back_to_simpler_ones() {
         // A message with a line break, an empty one, or one that fails is not used.
         (json!({"messageExpression": "'a\\nb'", "message": "m"}), "m"),
         (json!({"messageExpression": "' '", "message": "m"}), "m"),
-        (json!({"messageExpression": "object.data.missing", "message": "m"}), "m"),
+        (json!({"messageExpression": "string(object.data.missing)", "message": "m"}), "m"),
         (json!({"messageExpression": "string(object.data.missing)"}), "failed expression: 1 == 2"),
         (json!({}), "failed expression: 1 == 2"),
     ] {
