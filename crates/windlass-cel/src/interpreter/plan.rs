@@ -162,6 +162,15 @@ impl<'c> Planner<'c> {
         function: &'c str,
         args: &'c [Expr],
     ) -> Result<Node, PlanError> {
+        if let ("_?._", [variables, Expr { kind: ExprKind::Literal(Literal::String(field)), .. }]) = (function, args)
+            && matches!(self.checked.type_of(variables.id), Type::Object(name) if **name == *VARIABLES)
+        {
+            // A variable that is declared is present: select it from a map that has it.
+            let key = Value::string(&**field);
+            let value = Element { value: self.composed(field, false), optional: false };
+            let map = Node::Map(vec![(Node::Constant(key.clone()), value)]);
+            return index(vec![map, Node::Constant(key)], true);
+        }
         let mut arguments = Vec::with_capacity(args.len() + 1);
         for argument in target.into_iter().chain(args) {
             arguments.push(self.plan(argument)?);

@@ -94,7 +94,8 @@ impl TypeProvider for PolicyTypes {
             return match (object == PATCH, field) {
                 (true, "op" | "path" | "from") => Some(Type::String),
                 (true, "value") | (false, _) => Some(Type::Dyn),
-                (true, _) => None,
+                // A type that no value has, as in kube-apiserver.
+                (true, _) => Some(Type::object("")),
             };
         }
         let of_object = || self.objects.iter().find_map(|types| types.find_field(object, field));

@@ -43,6 +43,7 @@ fn variables_are_composed_of_those_before_them() {
         Ok(true.into())
     );
     assert_eq!(evaluate(&variables, "has(variables.n)", Returns::Bool), Ok(true.into()));
+    assert_eq!(evaluate(&variables, "variables.?n.orValue(0) == 3", Returns::Bool), Ok(true.into()));
     assert_eq!(
         evaluate(&variables, "variables.names == 'web'", Returns::Bool),
         Err("compilation failed: ERROR: <input>:1:17: found no matching overload for '_==_' applied to \
@@ -158,5 +159,5 @@ fn json_patches_are_lists_of_operations() {
     let failed = evaluate(&[], "[JSONPatch{op: object.spec.replicas, path: '/a'}]", Returns::JsonPatch).unwrap_err();
     assert!(failed.ends_with("unexpected type types.Int for JSONPatchType 'op' field"), "{failed}");
     let failed = evaluate(&[], "[JSONPatch{operation: 'add'}]", Returns::JsonPatch).unwrap_err();
-    assert!(failed.contains("undefined field 'operation'"), "{failed}");
+    assert!(failed.contains("expected type of field 'operation' is '' but provided type is 'string'"), "{failed}");
 }

@@ -117,6 +117,18 @@ async fn every_kind_of_write_is_validated() {
 }
 
 #[tokio::test]
+async fn a_generated_name_is_part_of_the_request() {
+    let client = Client::new().await;
+    validating(&client, "p", &one("false", &json!({"messageExpression": "'name ' + request.name"}))).await;
+    bind(&client, "p", &json!({})).await;
+    let status = client.post(CONFIG_MAPS, &json!({"metadata": {"generateName": "gen-"}})).await.expect(422);
+    let name = status["details"]["name"].as_str().unwrap();
+    assert!(name.starts_with("gen-") && name.len() > 4, "{name}");
+    let message = status["message"].as_str().unwrap();
+    assert!(message.ends_with(&format!("denied request: name {name}")), "{message}");
+}
+
+#[tokio::test]
 async fn the_reason_decides_the_code() {
     for (reason, code) in [("Forbidden", 403), ("Invalid", 422), ("RequestEntityTooLarge", 413)] {
         let client = Client::new().await;
