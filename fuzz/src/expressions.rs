@@ -8,8 +8,9 @@ use windlass_cel::{
     cost,
     declared::{DeclType, Declared},
     interpreter::{Bindings, Program},
-    match_conditions::{CONDITIONS_BUDGET, MatchCondition, Request},
+    match_conditions::{self, CONDITIONS_BUDGET},
     parser::{Options, parse},
+    policy::{Activation, Inputs},
     rules::{self, CrdRulesOptions, OBJECT_BUDGET, validate_crd_rules},
     types::Type,
     value::Value,
@@ -77,11 +78,19 @@ pub fn cel(data: &[u8]) {
             }
         }
     }
-    if let Ok(condition) = MatchCondition::compile(text) {
+    if let Ok(condition) = match_conditions::compile(text) {
         let mut budget = CONDITIONS_BUDGET;
         let request = json!({"operation": "CREATE", "name": "a", "userInfo": {"username": "u", "groups": ["g"]}});
-        let about = Request { object: &subject.object, old_object: &Json::Null, request: &request, authorizer: None };
-        let _ = condition.matches(about, &mut budget);
+        let nothing = &Json::Null;
+        let inputs = Inputs {
+            object: &subject.object,
+            old_object: nothing,
+            request: &request,
+            namespace: nothing,
+            params: nothing,
+            authorizer: None,
+        };
+        let _ = Activation::new(inputs, &[]).all_hold(&[Ok(condition)], &mut budget);
         assert!(budget <= CONDITIONS_BUDGET);
     }
 }

@@ -26,7 +26,7 @@ use crate::{
     flow_control::{self, Digest, Flow, Seat, Target, Width},
     health,
     metrics::Served,
-    negotiate, old_definitions,
+    negotiate, old_definitions, policies,
     query::{Query, unescape_path},
     registry::Endpoint,
     represent,
@@ -313,8 +313,8 @@ impl Inner {
         Ok(response)
     }
 
-    /// Waits until a write of a CustomResourceDefinition, a webhook configuration, a role or binding, or an object of
-    /// flow control is effective, which it becomes without the request as well.
+    /// Waits until a write of a CustomResourceDefinition, a webhook configuration, an admission policy or its binding, a
+    /// role or binding, or an object of flow control is effective, which it becomes without the request as well.
     async fn take_effect(&self, call: &Call<'_>, written: Option<Revision>) -> Result<()> {
         if call.is_definition() && call.subresource.is_none() {
             let revision = match written {
@@ -327,6 +327,7 @@ impl Inner {
             };
             self.definitions.reached(revision).await;
         } else if webhooks::is_configuration(call.endpoint)
+            || policies::is_configuration(call.endpoint)
             || flow_control::is_configuration(call.endpoint)
             || authorization::rbac::is_configuration(call.endpoint)
         {

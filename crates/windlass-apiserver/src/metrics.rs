@@ -115,6 +115,7 @@ impl Metrics {
         out += "# TYPE windlass_encoded_list_bytes gauge\n";
         let _ = writeln!(out, "windlass_encoded_list_bytes {}", self.lists.count());
         server.flow_control.render(&mut out);
+        server.policies.metrics.render(&mut out);
         server.audit.render(&mut out);
         if let Some(jwt) = &server.jwt {
             jwt.render(&mut out);

@@ -36,6 +36,7 @@ use crate::{
     metrics::Metrics,
     openapi::OpenApi,
     pod_connections::PodConnections,
+    policies::{self, Policies},
     registry::Registry,
     repair,
     storage::Storage,
@@ -85,6 +86,7 @@ pub(crate) struct Inner {
     pub(crate) openapi: OpenApi,
     pub(crate) pod_connections: Option<Arc<dyn PodConnections>>,
     pub(crate) webhooks: Webhooks,
+    pub(crate) policies: Policies,
     pub(crate) units: Units,
     stop: watch::Sender<bool>,
     tasks: Mutex<Vec<AbortHandle>>,
@@ -108,6 +110,7 @@ pub struct ServerBuilder {
     old_definitions: bool,
     pod_connections: Option<Arc<dyn PodConnections>>,
     service_accounts: bool,
+    policy_type_checking: bool,
     disabled_admission_plugins: Vec<String>,
     external_address: String,
     token_key: Option<TokenKey>,
@@ -161,6 +164,7 @@ impl Server {
             old_definitions: true,
             pod_connections: None,
             service_accounts: false,
+            policy_type_checking: false,
             disabled_admission_plugins: Vec::new(),
             external_address: "localhost".to_owned(),
             token_key: None,
@@ -297,6 +301,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets whether the types of validating admission policies are checked, with the result in their status. Off by
+    /// default, as in kube-apiserver: this is work of kube-controller-manager.
+    #[must_use]
+    pub fn policy_type_checking(mut self, checked: bool) -> Self {
+        self.policy_type_checking = checked;
+        self
+    }
+
     /// Disables admission plugins, by their names in kube-apiserver: those of
     /// [`DISABLEABLE_PLUGINS`](crate::admission::DISABLEABLE_PLUGINS). Other names are ignored.
     #[must_use]
@@ -364,6 +376,7 @@ impl ServerBuilder {
         admission.extend(self.admission);
         let resolver = self.service_resolver.unwrap_or_else(|| Arc::new(EndpointSlices::new(&storage)));
         let webhooks = Webhooks::new(&storage, resolver);
+        let policies = Policies::new(&storage);
         let flow_control = Arc::new(FlowControl::new(&storage, &self.limits));
         let publication = Publication::of(&self.authentication, &storage)?;
         let rbac = Rbac::new(&storage);
@@ -405,6 +418,7 @@ impl ServerBuilder {
             openapi: OpenApi::default(),
             pod_connections: self.pod_connections,
             webhooks,
+            policies,
             units: Units::new(Handle::current()),
             stop: watch::Sender::new(false),
             tasks: Mutex::default(),
@@ -413,6 +427,7 @@ impl ServerBuilder {
         let weak = Arc::downgrade(&server.inner);
         // Before the first event, so that the observers miss none.
         server.inner.webhooks.follow(&weak);
+        server.inner.policies.follow(&weak);
         server.inner.flow_control.follow();
         server.inner.rbac.follow();
         let storage = &server.inner.storage;
@@ -434,6 +449,10 @@ impl ServerBuilder {
             tokio::spawn(flow_control::run(Arc::downgrade(&server.inner))).abort_handle(),
             tokio::spawn(async move { flow_control.redistribution().await }).abort_handle(),
         ]);
+        if self.policy_type_checking {
+            let checking = tokio::spawn(policies::type_checking::run(Arc::downgrade(&server.inner)));
+            server.inner.tasks.lock().push(checking.abort_handle());
+        }
         Ok(server)
     }
 }

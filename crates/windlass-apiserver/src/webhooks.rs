@@ -9,6 +9,7 @@ mod admit;
 pub(crate) mod client;
 mod configuration;
 pub(crate) mod conversion;
+mod criteria;
 mod matching;
 mod resolver;
 pub(crate) mod review;
@@ -22,11 +23,13 @@ use self::configuration::{Configuration, Hook};
 pub use self::resolver::ServiceResolver;
 pub(crate) use self::{
     admit::{
-        Options, Rounds, Subject, call_mutating_webhooks, call_validating_webhooks, call_webhooks, hooks_for,
-        mutate_request, name_of, validate_request,
+        Options, Rounds, Subject, Versions, call_mutating_webhooks, call_validating_webhooks, hooks_for, name_of,
+        request, request_resource,
     },
     client::{Client, Fetch, Identity, Limits, Remote, Target, Tls, authorities},
     conversion::{ConversionCache, Converter},
+    criteria::Criteria,
+    matching::Labels,
     resolver::EndpointSlices,
 };
 use crate::{

@@ -6,11 +6,11 @@
 //! | [`preconditions`] | namespace | name, namespace, uid, resource version |
 //! | [`convert`] | | the live object to the version of the request |
 //! | [`managed_fields`] | every field belongs to the writer | changed fields belong to the writer |
-//! | [`mutate`] | mutating plugins and webhooks; plugins check the user's permissions for the result | same |
+//! | [`mutate`] | mutating plugins, policies and webhooks; plugins check the user's permissions for the result | same |
 //! | [`defaults`] | identity, name, status, allocations ([`allocate`]) | restores fields that the request may not change |
 //! | [`validate`] | metadata, kind or schema; warnings | same, also against the live object |
 //! | [`create_permission`] | of a PUT or an apply that creates | |
-//! | [`validating_admission`] | validating plugins and webhooks | same |
+//! | [`validating_admission`] | validating plugins, policies and webhooks | same |
 //! | [`convert`], [`storable`] | to the storage version, which is checked | same |
 //! | [`quota`] \* | charges the quotas of the namespace | same |
 //! | [`persist`] \* | creates | compare-and-swap, or removal with the last finalizer |
@@ -67,6 +67,7 @@ use crate::{
     endpoint::Endpoint,
     meta,
     options::WriteOptions,
+    policies,
     server::Inner,
     status::Result,
     storage::StoredObject,
@@ -128,8 +129,11 @@ async fn create_named(
     let allocation = defaults::prepare_for_create(call, &mut object, options.dry_run)?;
     call.run_blocking(|| validate::validate(call.endpoint, call.subresource, &object, None, &call.warnings))?;
     validate::warn(call.endpoint, &object, None, &call.warnings);
+    policies::check_params_permission(call, &object, None).await?;
     create_permission::check(call).await?;
-    validating_admission::validate(call, subject, &object, None).await?;
+    // Validating admission knows a generated name, mutating admission does not.
+    let name = if subject.name.is_empty() { meta::text(&object, "name").to_owned() } else { subject.name.to_owned() };
+    validating_admission::validate(call, &Subject { name: &name, ..*subject }, &object, None).await?;
     let change = match options.dry_run {
         true => Change::None,
         false => Change::Write(persist::encode_for_storage(call.server, call.endpoint, &mut object).await?),
@@ -192,6 +196,7 @@ async fn update_once(
     let allocation = defaults::prepare_for_update(call, &mut object, &old, options.dry_run)?;
     call.run_blocking(|| validate::validate(call.endpoint, call.subresource, &object, Some(&old), &call.warnings))?;
     validate::warn(call.endpoint, &object, Some(&old), &call.warnings);
+    policies::check_params_permission(call, &object, Some(&old)).await?;
     validating_admission::validate(call, &subject, &object, Some(&old)).await?;
     let removed = persist::completes_deletion(call.endpoint, &object, &old);
     keep_times_if_unchanged(&old, &mut object);

@@ -3,6 +3,8 @@
 //! A kind with behaviour of its own has a file in `kinds/`; the other kinds use [`Plain`]. The constant properties of
 //! all kinds are rows of one table, in `kinds/facts.rs`.
 
+pub mod admission_policy;
+mod admission_rule;
 pub mod certificate_signing_request;
 mod conditions;
 pub mod config_map;
@@ -80,8 +82,16 @@ pub fn strategy(group: &str, resource: &str) -> &'static dyn Strategy {
         ("", "secrets") => &secret::Secret,
         ("", "serviceaccounts") => &service_account::ServiceAccount,
         ("", "services") => &service::Service,
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => &admission_policy::MutatingAdmissionPolicy,
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings") => {
+            &admission_policy::PolicyBinding::MUTATING
+        }
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations") => {
             &webhook_configuration::WebhookConfiguration::MUTATING
+        }
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => &admission_policy::ValidatingAdmissionPolicy,
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings") => {
+            &admission_policy::PolicyBinding::VALIDATING
         }
         ("admissionregistration.k8s.io", "validatingwebhookconfigurations") => {
             &webhook_configuration::WebhookConfiguration::VALIDATING

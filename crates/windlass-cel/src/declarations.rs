@@ -91,6 +91,13 @@ impl Declarations {
         declarations
     }
 
+    /// Returns the declarations of Kubernetes for expressions that patch objects.
+    pub fn kubernetes_patches() -> Declarations {
+        let mut declarations = Self::kubernetes();
+        declarations.add(&[("jsonpatch.escapeKey", "string_jsonpatch_escapeKey_string", "(string) -> string")]);
+        declarations
+    }
+
     fn add(&mut self, table: &[Row]) {
         for (name, id, text) in table {
             let function = self.functions.entry(name).or_insert_with(|| Function { name, overloads: Vec::new() });

@@ -3,12 +3,15 @@
 //! A [`Program`] contains no evaluation state and can be shared between threads. An evaluation is bounded by its cost:
 //! it stops as soon as it exceeds its limit.
 
+use std::sync::Arc;
+
 use crate::checker::Checked;
 use crate::runtime_cost::Meter;
 use crate::value::{EvalError, Value};
 
 mod attribute;
 mod call;
+mod composition;
 mod evaluate;
 mod fold;
 mod guard;
@@ -17,6 +20,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
+pub use composition::{ComposedVariable, Composition, VARIABLES};
 use evaluate::Evaluator;
 use node::Node;
 
@@ -26,6 +30,8 @@ pub struct Program {
     root: Node,
     /// Names of the variables it refers to.
     globals: Vec<String>,
+    /// Names of the composed variables it refers to.
+    composed: Vec<String>,
     /// Number of slots for the variables of its comprehensions.
     locals: usize,
 }
@@ -39,6 +45,7 @@ pub struct PlanError(pub(crate) String);
 #[derive(Debug, Clone, Default)]
 pub struct Bindings<'a> {
     variables: Vec<(&'a str, Result<Value<'a>, EvalError>)>,
+    composition: Option<Arc<Composition<'a>>>,
 }
 
 /// Result of an evaluation.
@@ -61,6 +68,18 @@ impl<'a> Bindings<'a> {
     pub fn with(mut self, name: &'a str, value: impl Into<Result<Value<'a>, EvalError>>) -> Self {
         self.set(name, value);
         self
+    }
+
+    /// Returns these variables, and others that are composed of them when they are used.
+    #[must_use]
+    pub fn composed(self, variables: &'a [ComposedVariable], limit: u64) -> Self {
+        let composition = Arc::new(Composition::new(variables, self.variables.clone(), limit));
+        Bindings { composition: Some(composition), ..self }
+    }
+
+    /// Returns the composition.
+    pub fn composition(&self) -> Option<&Arc<Composition<'a>>> {
+        self.composition.as_ref()
     }
 
     /// Adds or replaces a variable.
@@ -92,6 +111,11 @@ impl Program {
     /// Returns the names of the variables that it refers to.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         self.globals.iter().map(String::as_str)
+    }
+
+    /// Returns the names of the composed variables that it refers to.
+    pub fn composed_variables(&self) -> impl Iterator<Item = &str> {
+        self.composed.iter().map(String::as_str)
     }
 
     /// Evaluates the program, with an optional limit on the cost.

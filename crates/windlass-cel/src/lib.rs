@@ -15,6 +15,7 @@ pub mod interpreter;
 mod library;
 pub mod match_conditions;
 pub mod parser;
+pub mod policy;
 pub mod review_conditions;
 pub mod rules;
 mod runtime_cost;

@@ -8,6 +8,7 @@ pub(crate) mod authorization;
 pub(crate) mod cidr;
 pub(crate) mod format;
 pub(crate) mod ip;
+pub(crate) mod json_patch;
 pub(crate) mod lists;
 pub(crate) mod optional;
 pub(crate) mod quantity;
@@ -42,7 +43,7 @@ pub(crate) struct Function {
 /// The functions of a library, by name.
 pub(crate) type Table = [(&'static str, Implementation)];
 
-const LIBRARIES: [&Table; 16] = [
+const LIBRARIES: [&Table; 17] = [
     standard::FUNCTIONS,
     time::FUNCTIONS,
     strings::FUNCTIONS,
@@ -59,6 +60,7 @@ const LIBRARIES: [&Table; 16] = [
     semver::FUNCTIONS,
     format::FUNCTIONS,
     authorization::FUNCTIONS,
+    json_patch::FUNCTIONS,
 ];
 
 /// Returns the function with a name.

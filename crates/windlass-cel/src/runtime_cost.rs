@@ -13,7 +13,7 @@ pub(crate) const MAP: u64 = 30;
 /// The cost of an authorization check: an expression can afford two.
 const CHECK: u64 = 350_000;
 /// The cost of creating a struct.
-const STRUCT: u64 = 40;
+pub(crate) const STRUCT: u64 = 40;
 
 const TRAVERSAL: f64 = 0.1;
 const REGEX: f64 = 0.25;
@@ -111,8 +111,19 @@ impl CallCost {
             "serviceAccount" | "path" | "group" | "resource" | "subresource" | "namespace" | "name" | "allowed"
             | "reason" | "error" | "errored" => CallCost::Unit,
             "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => CallCost::Traverse,
-            "url" | "lowerAscii" | "upperAscii" | "substring" | "trim" | "cidr" | "isIP" | "isCIDR" | "quantity"
-            | "isQuantity" | "semver" | "isSemver" => CallCost::Size(TRAVERSAL),
+            "url"
+            | "lowerAscii"
+            | "upperAscii"
+            | "substring"
+            | "trim"
+            | "jsonpatch.escapeKey"
+            | "cidr"
+            | "isIP"
+            | "isCIDR"
+            | "quantity"
+            | "isQuantity"
+            | "semver"
+            | "isSemver" => CallCost::Size(TRAVERSAL),
             "ip" if overload == "cidr_ip" => CallCost::Unit,
             "ip" => CallCost::Size(TRAVERSAL),
             "replace" | "split" | "ip.isCanonical" => CallCost::Size(2.0 * TRAVERSAL),

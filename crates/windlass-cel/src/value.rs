@@ -12,11 +12,13 @@ mod convert;
 mod equality;
 mod error;
 mod escape;
+mod json;
 mod list;
 mod map;
 mod opaque;
 mod operators;
 mod show;
+mod structure;
 mod text;
 mod time;
 mod typed;
@@ -26,6 +28,8 @@ pub use escape::{escape, unescape};
 pub use list::{List, ListIter};
 pub use map::{Key, Map};
 pub use opaque::{Cidr, NamedFormat, Opaque, PreRelease, Semver};
+pub use structure::Struct;
+pub(crate) use structure::{OBJECT, PATCH, is_struct};
 pub use text::Text;
 pub use time::Timestamp;
 
@@ -65,6 +69,8 @@ pub enum Value<'a> {
     Opaque(Arc<Opaque>),
     /// A value of a library type that was selected through an optional: using it fails.
     Lost(Arc<Opaque>),
+    /// An object or patch that the expression constructs: `Object.spec{replicas: 1}`.
+    Struct(Arc<Struct<'a>>),
     /// Untyped data kept by `x-kubernetes-preserve-unknown-fields`: it can only be compared.
     Preserved(&'a Json),
 }
@@ -111,6 +117,7 @@ impl<'a> Value<'a> {
             Value::Type(_) => "type",
             Value::Opaque(value) => value.type_name(),
             Value::Lost(_) => "error",
+            Value::Struct(value) => value.type_name(),
             Value::Preserved(_) => "unknown",
         }
     }
@@ -168,6 +175,7 @@ impl<'a> Value<'a> {
             Value::Timestamp(time) => time.is_zero(),
             Value::List(list) => list.is_empty() && !list.is_typed(),
             Value::Map(map) => map.is_empty() && !map.is_typed(),
+            Value::Struct(value) => value.fields.is_empty(),
             _ => false,
         }
     }

@@ -6,6 +6,7 @@
 //! [`reset_fields`] lists the fields that an endpoint cannot change, and [`scale`] maps the managed fields of a scale
 //! to those of its object.
 
+pub mod configuration;
 pub mod conflict;
 pub mod field_manager;
 pub mod managed_fields;

@@ -49,6 +49,11 @@ impl Error {
         }
     }
 
+    /// Returns whether a `test` operation found another value.
+    pub fn is_failed_test(&self) -> bool {
+        matches!(self, Self::Apply(text) if text.ends_with(": test failed"))
+    }
+
     /// Returns the message that clients see.
     pub fn client_message(&self) -> String {
         match self {
@@ -116,6 +121,14 @@ impl Patch {
             return Err(Error::TooManyOperations(operations.len()));
         }
         Ok(Self { operations, strict_errors })
+    }
+
+    /// Returns a patch of operations that are already decoded.
+    pub fn new(operations: Vec<Map<String, Value>>) -> Result<Self, Error> {
+        if operations.len() > MAX_OPERATIONS {
+            return Err(Error::TooManyOperations(operations.len()));
+        }
+        Ok(Self { operations, strict_errors: Vec::new() })
     }
 
     /// Returns whether the patch has no operations.

@@ -168,6 +168,7 @@ impl Plane {
             .old_definitions(options.old_definitions)
             .authentication(authentication)
             .service_accounts(provides_accounts(&options.controllers))
+            .policy_type_checking(options.controllers.contains("validatingadmissionpolicy-status-controller"))
             .disable_admission_plugins(options.disabled_admission_plugins)
             .external_address(url.trim_start_matches("https://"))
             .token_key(key)

@@ -7,12 +7,12 @@ use windlass_builtins::kinds::pod;
 use crate::{
     admission::Operation,
     call::{Answer, Call},
-    meta,
+    dynamic_admission, meta,
     options::{FieldValidation, WriteKind, WriteOptions},
     request_info::ResourceRequest,
     status::{ApiError, Result, aggregate},
     subresource::eviction::success,
-    webhooks::{Options, Subject, call_webhooks, name_of},
+    webhooks::{Options, Subject, name_of},
     write::{ManagedFieldsMode, OnConflict, decode::decode_body, update_object},
 };
 
@@ -22,7 +22,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     let mut binding = decode_body(call, FieldValidation::Ignore)?;
     let name = name_of(call, &binding).to_owned();
     let subject = Subject { operation: Operation::Create, name: &name, options: Options::Write(&options) };
-    call_webhooks(call, &subject, &mut binding).await?;
+    dynamic_admission::admit(call, &subject, &mut binding).await?;
     let registry = call.server.registry.load_full();
     let endpoint = registry.endpoint("", "v1", "pods").ok_or_else(ApiError::no_such_resource)?;
     // The binding is written to the pod, past the rules for ordinary updates.

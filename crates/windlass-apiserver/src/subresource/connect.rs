@@ -22,10 +22,11 @@ use crate::{
     admission::Operation,
     authorization::{Action, Attributes, ResourceAction},
     call::{Answer, Call},
+    dynamic_admission,
     pod_connections::{PodConnections, Streams},
     status::{ApiError, Result},
     verb::Verb,
-    webhooks::{Options, Subject, call_webhooks},
+    webhooks::{Options, Subject},
 };
 
 pub(crate) use self::log::log;
@@ -49,7 +50,7 @@ async fn next_piece(from: &mut (impl AsyncRead + Unpin), buffer: &mut BytesMut) 
 /// Connects to the target of the subresource, if no webhook rejects it.
 pub(crate) async fn connect(call: &Call<'_>, verb: Verb) -> Result<Answer> {
     let subject = Subject { operation: Operation::Connect, name: call.target.name, options: Options::Connect };
-    call_webhooks(call, &subject, &mut options(call)).await?;
+    dynamic_admission::admit(call, &subject, &mut options(call)).await?;
     if verb != Verb::Create && call.target.subresource != "proxy" {
         may_create(call).await?;
     }

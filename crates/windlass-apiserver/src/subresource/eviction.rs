@@ -14,13 +14,13 @@ use windlass_builtins::kinds::{
 use crate::{
     admission::{Operation, node_restriction},
     call::{Answer, Call},
-    meta,
+    dynamic_admission, meta,
     options::{DeleteOptions, WriteKind, WriteOptions},
     request_info::ResourceRequest,
     status::{ApiError, Result},
     user::User,
     verbs::delete::{check_preconditions, delete_named},
-    webhooks::{self, Options, Subject},
+    webhooks::{Options, Subject},
     write::{
         MANAGER, ManagedFieldsMode, OnConflict, Running, Written, decode::decode_body, preconditions::match_namespace,
         update_object,
@@ -40,11 +40,11 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     match_namespace(call, &mut eviction)?;
     let subject = Subject { operation: Operation::Create, name: call.target.name, options: Options::Write(&write) };
     node_restriction::check_request(call, &subject, &eviction).await?;
-    webhooks::mutate_request(call, &subject, &mut eviction).await?;
+    dynamic_admission::mutate(call, &subject, &mut eviction).await?;
     if meta::text(&eviction, "name") != call.target.name {
         return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
     }
-    webhooks::validate_request(call, &subject, &eviction).await?;
+    dynamic_admission::validate(call, &subject, &eviction).await?;
     let options = DeleteOptions::from_body(&eviction["deleteOptions"])?;
     let options = DeleteOptions { dry_run: options.dry_run || write.dry_run, ..options };
     evict_to_end(call, options).await?;

@@ -10,14 +10,16 @@ use windlass_builtins::kinds::{
 use crate::{
     admission::Operation,
     call::{Answer, Call},
-    custom, meta,
+    custom,
+    dynamic_admission::{self, DynamicAdmission, Rounds},
+    meta,
     options::{WriteKind, WriteOptions},
     registry::Endpoint,
     request_info::ResourceRequest,
     status::{ApiError, Result},
     verb::Verb,
     verbs::patch,
-    webhooks::{self, Hooks, Options, Rounds, Subject},
+    webhooks::{Options, Subject},
     write::{
         ManagedFieldsMode, OnConflict, Written,
         convert::to_served_value,
@@ -28,7 +30,7 @@ use crate::{
     },
 };
 
-/// The number of times webhooks are called again after a conflict.
+/// The number of times policies and webhooks run again after a conflict.
 const ATTEMPTS: usize = 10;
 
 /// Handles GET, PUT and PATCH of a scale.
@@ -83,11 +85,11 @@ async fn write(
 ) -> Result<Answer> {
     let endpoint = call.endpoint;
     for _ in 0..ATTEMPTS {
-        let Some(hooks) = webhooks::hooks_for(call) else { break };
+        let Some(dynamic) = dynamic_admission::for_call(call) else { break };
         let current = call.current().await?.ok_or_else(|| call.not_found())?;
         let old = to_served_value(call, current).await?;
-        let desired = call_scale_webhooks(call, &hooks, options, &old, desire(&old)?).await?;
-        // The consent of webhooks holds only for the object that they have seen.
+        let desired = admit_scale(call, &dynamic, options, &old, desire(&old)?).await?;
+        // The consent of policies and webhooks holds only for the object that they have seen.
         let written = update_object(object, options, OnConflict::Fail, ManagedFieldsMode::AlreadySet, |present| {
             match meta::text(present, "resourceVersion") == meta::text(&old, "resourceVersion") {
                 true => Ok(desired.clone()),
@@ -105,10 +107,10 @@ async fn write(
     answer(endpoint, written.await?)
 }
 
-/// Calls the webhooks for a scale; returns the object with that scale.
-async fn call_scale_webhooks(
+/// Runs the policies and webhooks for a scale; returns the object with that scale.
+async fn admit_scale(
     call: &Call<'_>,
-    hooks: &Hooks,
+    dynamic: &DynamicAdmission,
     options: &WriteOptions,
     old: &Value,
     mut scale: Value,
@@ -116,18 +118,9 @@ async fn call_scale_webhooks(
     let endpoint = call.endpoint;
     let subject = Subject { operation: Operation::Update, name: call.target.name, options: Options::Write(options) };
     let before = plain(endpoint, old)?;
-    Box::pin(webhooks::call_mutating_webhooks(
-        call,
-        hooks,
-        &subject,
-        &mut scale,
-        Some(&before),
-        &mut Rounds::default(),
-    ))
-    .await?;
+    dynamic.mutate(call, &subject, &mut scale, Some(&before), &mut Rounds::default()).await?;
     let desired = rescaled(endpoint, old, &scale)?;
-    Box::pin(webhooks::call_validating_webhooks(call, hooks, &subject, &plain(endpoint, &desired)?, Some(&before)))
-        .await?;
+    dynamic.validate(call, &subject, &plain(endpoint, &desired)?, Some(&before)).await?;
     Ok(desired)
 }
 

@@ -7,11 +7,11 @@ use windlass_schema::field::{ErrorList, FieldError, Path};
 use crate::{
     admission::{Operation, node_restriction},
     call::{Answer, Call},
-    meta,
+    dynamic_admission, meta,
     options::{WriteKind, WriteOptions},
     status::{ApiError, Result},
     tokens::{Bound, Claims, Reference},
-    webhooks::{self, Options, Subject},
+    webhooks::{Options, Subject},
     write::{decode::decode_body, managed_fields, preconditions},
 };
 
@@ -36,7 +36,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     managed_fields::track(call, &options, None, &mut request);
     let subject = Subject { operation: Operation::Create, name: call.target.name, options: Options::Write(&options) };
     node_restriction::check_request(call, &subject, &request).await?;
-    webhooks::mutate_request(call, &subject, &mut request).await?;
+    dynamic_admission::mutate(call, &subject, &mut request).await?;
     // Webhooks may have changed everything; from here on, the request is checked as they left it.
     set_defaults(&mut request);
     check_account(call, &request)?;
@@ -62,7 +62,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
         spec["audiences"] = json!(issuers.audiences());
     }
     let seconds = check_duration(spec)?;
-    webhooks::validate_request(call, &subject, &request).await?;
+    dynamic_admission::validate(call, &subject, &request).await?;
     let spec = &mut request["spec"];
     // The field is present even if it is null.
     let reference = spec["boundObjectRef"].take();

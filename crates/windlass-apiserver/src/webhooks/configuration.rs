@@ -3,12 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
-use windlass_cel::match_conditions::MatchCondition;
+use windlass_cel::{
+    match_conditions,
+    policy::{CompileError, Expression},
+};
 use windlass_store::Revision;
 
 use super::{
     client::{Client, Target},
-    matching::{Labels, Rule},
+    criteria::Criteria,
 };
 use crate::storage::StoredObject;
 
@@ -25,12 +28,8 @@ pub(super) struct Hook {
     pub(super) name: String,
     /// The name of its configuration.
     pub(super) configuration: String,
-    pub(super) rules: Vec<Rule>,
-    /// Whether it is also called for equivalent versions of the resource.
-    pub(super) equivalent: bool,
-    pub(super) namespaces: Labels,
-    pub(super) objects: Labels,
-    pub(super) conditions: Vec<Result<MatchCondition, String>>,
+    pub(super) criteria: Criteria,
+    pub(super) conditions: Vec<Result<Expression, CompileError>>,
     /// The address, or why it is invalid.
     pub(super) target: Result<Target, String>,
     pub(super) timeout: Duration,
@@ -55,14 +54,12 @@ impl Hook {
     fn new(webhook: &Value, configuration: &str, client: &Client) -> Self {
         let list = |field: &str| webhook[field].as_array().map(Vec::as_slice).unwrap_or_default();
         let text = |field: &str| webhook[field].as_str().unwrap_or_default();
-        let compile = |condition: &Value| MatchCondition::compile(condition["expression"].as_str().unwrap_or_default());
+        let compile =
+            |condition: &Value| match_conditions::compile(condition["expression"].as_str().unwrap_or_default());
         Self {
             name: text("name").to_owned(),
             configuration: configuration.to_owned(),
-            rules: list("rules").iter().map(Rule::new).collect(),
-            equivalent: text("matchPolicy") == "Equivalent",
-            namespaces: Labels::new(&webhook["namespaceSelector"]),
-            objects: Labels::new(&webhook["objectSelector"]),
+            criteria: Criteria::of_webhook(webhook),
             conditions: list("matchConditions").iter().map(compile).collect(),
             target: client.target(&webhook["clientConfig"]),
             timeout: Duration::from_secs(webhook["timeoutSeconds"].as_u64().unwrap_or(10)),

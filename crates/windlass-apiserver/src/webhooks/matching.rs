@@ -1,4 +1,4 @@
-//! Rules and selectors that decide which requests a webhook is called for.
+//! Rules and selectors that decide which requests a webhook or policy is about.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,11 @@ pub(super) struct RequestAttributes<'a> {
     pub(super) subresource: &'a str,
     /// For a request for a namespace, its name.
     pub(super) namespace: &'a str,
+    /// The name in the request; empty if there is none.
+    pub(super) name: &'a str,
 }
 
-/// A rule of a webhook.
+/// A rule of a webhook or policy.
 #[derive(Debug)]
 pub(super) struct Rule {
     operations: Vec<String>,
@@ -27,6 +29,8 @@ pub(super) struct Rule {
     /// Resources, each with its subresource.
     resources: Vec<(String, String)>,
     scope: String,
+    /// Names of objects; empty for all. Only policies have them.
+    names: Vec<String>,
 }
 
 impl Rule {
@@ -45,10 +49,17 @@ impl Rule {
             versions: texts("apiVersions"),
             resources: texts("resources").into_iter().map(split).collect(),
             scope: rule["scope"].as_str().unwrap_or("*").to_owned(),
+            names: texts("resourceNames"),
         }
     }
 
     pub(super) fn matches(&self, asked: RequestAttributes<'_>) -> bool {
+        let any = |list: &[String], value: &str| list.iter().any(|have| have == "*" || have == value);
+        self.matches_in_some_version(asked) && any(&self.groups, asked.group) && any(&self.versions, asked.version)
+    }
+
+    /// Returns whether it matches the request apart from group and version.
+    pub(super) fn matches_in_some_version(&self, asked: RequestAttributes<'_>) -> bool {
         let any = |list: &[String], value: &str| list.iter().any(|have| have == "*" || have == value);
         let is_namespace = (asked.group, asked.resource) == ("", "namespaces");
         let is_cluster_wide = is_namespace || asked.namespace.is_empty();
@@ -61,19 +72,18 @@ impl Rule {
         let resource = |(name, subresource): &(String, String)| {
             (name == "*" || name == asked.resource) && (subresource == "*" || subresource == asked.subresource)
         };
-        scope
+        self.resources.iter().any(resource)
             && any(&self.operations, asked.operation)
-            && any(&self.groups, asked.group)
-            && any(&self.versions, asked.version)
-            && self.resources.iter().any(resource)
+            && scope
+            && (self.names.is_empty() || self.names.iter().any(|name| name == asked.name))
     }
 }
 
 /// A label selector.
-pub(super) struct Labels(Option<Result<Selector, String>>);
+pub(crate) struct Labels(Option<Result<Selector, String>>);
 
 impl Labels {
-    pub(super) fn new(selector: &Value) -> Self {
+    pub(crate) fn new(selector: &Value) -> Self {
         let is_empty = |field: &str| match &selector[field] {
             Value::Array(list) => list.is_empty(),
             Value::Object(map) => map.is_empty(),
@@ -92,14 +102,19 @@ impl Labels {
     }
 
     /// Returns whether it selects an object by its labels.
-    pub(super) fn selects(&self, object: &Value) -> Result<bool, String> {
+    pub(crate) fn selects(&self, object: &Value) -> Result<bool, String> {
+        let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
+        self.selects_labels(labels.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))))
+    }
+
+    /// Returns whether it selects an object with these labels.
+    pub(crate) fn selects_labels<'a>(&self, labels: impl Iterator<Item = (&'a str, &'a str)>) -> Result<bool, String> {
         match &self.0 {
             None => Ok(true),
             Some(Err(error)) => Err(error.clone()),
             Some(Ok(selector)) => {
-                let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
                 let labels: BTreeMap<String, String> =
-                    labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
+                    labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
                 Ok(selector.matches(&labels))
             }
         }
@@ -119,6 +134,7 @@ mod tests {
         resource: "deployments",
         subresource: "",
         namespace: "default",
+        name: "web",
     };
 
     fn rule(operations: &[&str], resources: &[&str], scope: &str) -> Rule {

@@ -1,17 +1,18 @@
-//! Mutate: the mutating admission plugins, then the mutating webhooks, then the checks of the user's permissions.
+//! Mutate: the mutating admission plugins, policies and webhooks, then the checks of the user's permissions.
 
 use serde_json::Value;
 
 use crate::{
     admission::Attributes,
     call::Call,
+    dynamic_admission::{self, Rounds},
     meta,
     status::Result,
-    webhooks::{self, Rounds, Subject},
+    webhooks::Subject,
 };
 
-/// Runs mutating admission, and checks whether the user may write the result. If a webhook changes the object, plugins and webhooks get a second look at it; returns
-/// whether that happened.
+/// Runs mutating admission, and checks whether the user may write the result. If a policy or webhook changes the object,
+/// plugins, policies and webhooks get a second look at it; returns whether that happened.
 pub(super) async fn mutate(
     call: &Call<'_>,
     subject: &Subject<'_>,
@@ -31,14 +32,14 @@ pub(super) async fn mutate(
 
 async fn change(call: &Call<'_>, subject: &Subject<'_>, object: &mut Value, old: Option<&Value>) -> Result<bool> {
     run_plugins(call, subject, object, old).await?;
-    let Some(hooks) = webhooks::hooks_for(call) else { return Ok(false) };
+    let Some(dynamic) = dynamic_admission::for_call(call) else { return Ok(false) };
     let mut rounds = Rounds::default();
-    Box::pin(webhooks::call_mutating_webhooks(call, &hooks, subject, object, old, &mut rounds)).await?;
+    dynamic.mutate(call, subject, object, old, &mut rounds).await?;
     if !rounds.begin_again() {
         return Ok(false);
     }
     run_plugins(call, subject, object, old).await?;
-    Box::pin(webhooks::call_mutating_webhooks(call, &hooks, subject, object, old, &mut rounds)).await?;
+    dynamic.mutate(call, subject, object, old, &mut rounds).await?;
     Ok(true)
 }
 

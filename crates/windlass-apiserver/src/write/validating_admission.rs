@@ -1,13 +1,14 @@
-//! Validating admission: the validating admission plugins, then the validating webhooks.
+//! Validating admission: the validating admission plugins, then the validating policies and webhooks.
 
 use serde_json::Value;
 
 use crate::{
     admission::{Attributes, Operation},
     call::Call,
+    dynamic_admission::{self, Rounds},
     meta,
     status::Result,
-    webhooks::{self, Rounds, Subject},
+    webhooks::Subject,
 };
 
 /// Runs validating admission. For a deletion `object` is the object to be deleted.
@@ -21,13 +22,11 @@ pub(crate) async fn validate(
         let name = meta::text(object, "name");
         plugin.validate(&Attributes::of(call, subject, name, old), object).await?;
     }
-    let Some(hooks) = webhooks::hooks_for(call) else { return Ok(()) };
+    let Some(dynamic) = dynamic_admission::for_call(call) else { return Ok(()) };
     if subject.operation != Operation::Delete {
-        return Box::pin(webhooks::call_validating_webhooks(call, &hooks, subject, object, old)).await;
+        return dynamic.validate(call, subject, object, old).await;
     }
-    // Webhooks see a deletion as an old object without a new one; mutating ones are called too, and may only reject it.
-    let mut nothing = Value::Null;
-    let mut rounds = Rounds::default();
-    Box::pin(webhooks::call_mutating_webhooks(call, &hooks, subject, &mut nothing, old, &mut rounds)).await?;
-    Box::pin(webhooks::call_validating_webhooks(call, &hooks, subject, &Value::Null, old)).await
+    // A deletion is an old object without a new one; mutating webhooks are called too, and may only reject it.
+    dynamic.mutate(call, subject, &mut Value::Null, old, &mut Rounds::default()).await?;
+    dynamic.validate(call, subject, &Value::Null, old).await
 }

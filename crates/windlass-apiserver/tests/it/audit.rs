@@ -34,14 +34,14 @@ fn policy(rest: &str) -> Policy {
 }
 
 /// A server whose requests are logged.
-struct Audited {
-    client: Client,
+pub(crate) struct Audited {
+    pub(crate) client: Client,
     log: PathBuf,
     _folder: TempDir,
 }
 
 impl Audited {
-    async fn new(rest: &str) -> Self {
+    pub(crate) async fn new(rest: &str) -> Self {
         Self::with(rest, |builder| builder).await
     }
 
@@ -69,7 +69,13 @@ impl Audited {
     }
 
     /// Sends a request as the administrator, and returns its events once the response is read.
-    async fn events_of(&self, method: Method, path: &str, content_type: &str, body: impl Into<Bytes>) -> Vec<Value> {
+    pub(crate) async fn events_of(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: impl Into<Bytes>,
+    ) -> Vec<Value> {
         let request = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, content_type);
         let response = self.send(Some(User::admin()), request, body).await;
         let id = response.headers()["audit-id"].to_str().unwrap().to_owned();

@@ -31,6 +31,7 @@ mod numbers;
 mod oidc;
 mod old_definitions;
 mod plugins;
+mod policies;
 mod protocol;
 mod publication;
 mod quotas;

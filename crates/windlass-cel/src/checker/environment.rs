@@ -33,6 +33,12 @@ impl Environment {
         ENVIRONMENT.get_or_init(|| Environment::new(Arc::new(Declarations::kubernetes())))
     }
 
+    /// Returns the environment of expressions that patch objects, without the variables.
+    pub fn kubernetes_patches() -> &'static Environment {
+        static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
+        ENVIRONMENT.get_or_init(|| Environment::new(Arc::new(Declarations::kubernetes_patches())))
+    }
+
     /// Returns this environment with an additional variable, which replaces one of the same name.
     #[must_use]
     pub fn with_variable(mut self, name: &str, variable: Type) -> Environment {

@@ -32,6 +32,14 @@ impl<'p, 'a> Evaluator<'p, 'a> {
                 Local::Set(outcome) => outcome.clone()?,
                 _ => return Err(EvalError::no_such_overload()),
             },
+            Root::Composed(name) => {
+                let composition = self.bindings.composition().cloned();
+                let value = match composition {
+                    Some(composition) => composition.value(name),
+                    None => Err(EvalError::new(format!("no such attribute(s): variables.{name}"))),
+                };
+                self.charged(1, value)?
+            }
             Root::Value(node) => self.eval(node)?,
             Root::Conditional { condition, branches } => match self.eval(condition)? {
                 Value::Bool(true) => return self.resolve(&branches[0]),

@@ -1,11 +1,12 @@
 //! Evaluates the steps of a program.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::node::{Element, Node};
+use super::node::{Element, Node, StructNode};
 use super::{Bindings, Program};
-use crate::runtime_cost::{LIST, MAP, Meter};
-use crate::value::{EvalError, Key, Map, Outcome, Value};
+use crate::runtime_cost::{LIST, MAP, Meter, STRUCT};
+use crate::value::{EvalError, Key, Map, Outcome, Struct, Value};
 
 /// An evaluation in progress.
 pub(super) struct Evaluator<'p, 'a> {
@@ -67,6 +68,10 @@ impl<'p, 'a> Evaluator<'p, 'a> {
             Node::Map(entries) => {
                 let map = self.map(entries);
                 self.charged(MAP, map)
+            }
+            Node::Struct(node) => {
+                let value = self.structure(node);
+                self.charged(STRUCT, value)
             }
             Node::Fold(fold) => self.fold(fold),
         }
@@ -136,5 +141,23 @@ impl<'p, 'a> Evaluator<'p, 'a> {
             }
         }
         Ok(Value::Map(Map::from(map)))
+    }
+
+    fn structure(&mut self, node: &'p StructNode) -> Outcome<'a> {
+        let mut value = Struct { name: node.name.clone(), fields: BTreeMap::new() };
+        for (field, element) in &node.fields {
+            match self.eval(&element.value)? {
+                given if !element.optional => value.set(field, given)?,
+                Value::Optional(None) => {}
+                Value::Optional(Some(given)) => value.set(field, (*given).clone())?,
+                given => {
+                    return Err(EvalError::new(format!(
+                        "cannot initialize optional entry '{field}' from non-optional value {}",
+                        given.display()
+                    )));
+                }
+            }
+        }
+        Ok(Value::Struct(Arc::new(value)))
     }
 }

@@ -1,6 +1,7 @@
 //! The steps of a program.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use windlass_schema::go_regex::Pattern;
 
@@ -32,8 +33,17 @@ pub(super) enum Node {
     List(Vec<Element>),
     /// `{a: b, ?c: d}`
     Map(Vec<(Node, Element)>),
+    /// `Name{field: a, ?other: b}`
+    Struct(Box<StructNode>),
     /// A comprehension.
     Fold(Box<Fold>),
+}
+
+/// A struct to construct.
+#[derive(Debug, Clone)]
+pub(super) struct StructNode {
+    pub(super) name: Arc<str>,
+    pub(super) fields: Vec<(Arc<str>, Element)>,
 }
 
 /// An element of a list, or a value of a map.
@@ -79,6 +89,8 @@ pub(super) enum Root {
     Global(usize),
     /// A variable of a comprehension.
     Local(usize),
+    /// A composed variable, `variables.name`, which is evaluated when it is first used.
+    Composed(Box<str>),
     /// A value.
     Value(Node),
     /// `a ? b : c`

@@ -5,15 +5,16 @@
 
 use std::collections::BTreeSet;
 
+use super::composition::VARIABLES;
 use super::guard::{Guard, argument_types};
-use super::node::{Attribute, CallNode, Element, Fold, Node, Qualifier, QualifierKey, Root};
+use super::node::{Attribute, CallNode, Element, Fold, Node, Qualifier, QualifierKey, Root, StructNode};
 use super::{Bindings, PlanError, Program};
 use crate::ast::{Comprehension, Entry, Expr, ExprKind, Literal};
 use crate::checker::{Checked, Reference};
 use crate::library;
 use crate::runtime_cost::CallCost;
 use crate::types::Type;
-use crate::value::{Key, Value};
+use crate::value::{Key, Value, is_struct};
 
 const CONVERSIONS: [&str; 10] =
     ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"];
@@ -42,14 +43,16 @@ const SINGLETONS: [&str; 18] = [
 
 /// Plans a checked expression.
 pub(super) fn plan(checked: &Checked) -> Result<Program, PlanError> {
-    let mut planner = Planner { checked, globals: Vec::new(), scope: Vec::new(), locals: 0 };
+    let mut planner = Planner { checked, globals: Vec::new(), composed: Vec::new(), scope: Vec::new(), locals: 0 };
     let root = planner.plan(&checked.expr)?;
-    Ok(Program { root, globals: planner.globals, locals: planner.locals })
+    Ok(Program { root, globals: planner.globals, composed: planner.composed, locals: planner.locals })
 }
 
 struct Planner<'c> {
     checked: &'c Checked,
     globals: Vec<String>,
+    /// Names of the composed variables.
+    composed: Vec<String>,
     /// Variables of comprehensions and their slots, innermost last.
     scope: Vec<(&'c str, usize)>,
     locals: usize,
@@ -65,6 +68,9 @@ impl<'c> Planner<'c> {
                     self.checked.reference(expr.id)
                 {
                     return self.reference(expr, reference);
+                }
+                if matches!(self.checked.type_of(operand.id), Type::Object(name) if **name == *VARIABLES) {
+                    return Ok(self.composed(field, *test_only));
                 }
                 let mut attribute = self.plan(operand)?.into_attribute();
                 let key = QualifierKey::Constant(Value::string(&**field));
@@ -82,6 +88,7 @@ impl<'c> Planner<'c> {
                 fold_constant(Node::List(nodes), known)
             }
             ExprKind::Map(entries) => self.map(entries),
+            ExprKind::Struct { name, entries } if is_struct(name) => self.structure(name, entries),
             ExprKind::Struct { name, .. } => Err(PlanError(format!("unknown type: {name}"))),
             ExprKind::Comprehension(comprehension) => self.comprehension(comprehension),
         }
@@ -117,6 +124,27 @@ impl<'c> Planner<'c> {
         Node::Attribute(Box::new(Attribute::new(Root::Global(index))))
     }
 
+    /// Plans the use of a composed variable.
+    fn composed(&mut self, name: &str, test_only: bool) -> Node {
+        if !self.composed.iter().any(|known| known == name) {
+            self.composed.push(name.to_owned());
+        }
+        match test_only {
+            true => Node::Constant(Value::Bool(true)),
+            false => Node::Attribute(Box::new(Attribute::new(Root::Composed(name.into())))),
+        }
+    }
+
+    fn structure(&mut self, name: &str, entries: &'c [Entry]) -> Result<Node, PlanError> {
+        let mut fields = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let ExprKind::Literal(Literal::String(field)) = &entry.key.kind else { continue };
+            let element = Element { value: self.plan(&entry.value)?, optional: entry.optional };
+            fields.push((field.as_str().into(), element));
+        }
+        Ok(Node::Struct(Box::new(StructNode { name: name.into(), fields })))
+    }
+
     fn map(&mut self, entries: &'c [Entry]) -> Result<Node, PlanError> {
         let mut nodes = Vec::with_capacity(entries.len());
         for entry in entries {
@@ -134,6 +162,15 @@ impl<'c> Planner<'c> {
         function: &'c str,
         args: &'c [Expr],
     ) -> Result<Node, PlanError> {
+        if let ("_?._", [variables, Expr { kind: ExprKind::Literal(Literal::String(field)), .. }]) = (function, args)
+            && matches!(self.checked.type_of(variables.id), Type::Object(name) if **name == *VARIABLES)
+        {
+            // A variable that is declared is present: select it from a map that has it.
+            let key = Value::string(&**field);
+            let value = Element { value: self.composed(field, false), optional: false };
+            let map = Node::Map(vec![(Node::Constant(key.clone()), value)]);
+            return index(vec![map, Node::Constant(key)], true);
+        }
         let mut arguments = Vec::with_capacity(args.len() + 1);
         for argument in target.into_iter().chain(args) {
             arguments.push(self.plan(argument)?);
@@ -249,7 +286,7 @@ fn fold_constant(node: Node, known: bool) -> Result<Node, PlanError> {
     if !known {
         return Ok(node);
     }
-    let program = Program { root: node, globals: Vec::new(), locals: 0 };
+    let program = Program { root: node, globals: Vec::new(), composed: Vec::new(), locals: 0 };
     match program.eval(&Bindings::new(), None).result {
         Ok(value) => Ok(Node::Constant(value)),
         Err(error) => Err(PlanError(error.to_string())),

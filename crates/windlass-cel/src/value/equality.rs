@@ -46,6 +46,7 @@ impl<'a> Value<'a> {
                 Value::Opaque(b) => return a.equals(b).ok_or_else(EvalError::no_such_overload),
                 _ => return Err(EvalError::no_such_overload()),
             },
+            (Value::Struct(a), Value::Struct(b)) => return a.equals(b),
             (Value::Preserved(a), b) => equals_json(b, a),
             _ => false,
         })

@@ -62,6 +62,16 @@ impl Value<'_> {
                 out.push(')');
             }
             Value::Type(name) => out.push_str(name),
+            Value::Struct(value) => {
+                out.push_str(&value.name);
+                out.push('{');
+                for (index, (field, value)) in value.fields.iter().enumerate() {
+                    out.push_str(if index == 0 { "" } else { ", " });
+                    let _ = write!(out, "{field}: ");
+                    value.write_literal(out);
+                }
+                out.push('}');
+            }
             Value::Opaque(_) | Value::Lost(_) | Value::Preserved(_) => out.push_str(&self.display()),
         }
     }
@@ -95,6 +105,8 @@ impl Value<'_> {
                 Opaque::Format(_) => "cel.Format",
                 Opaque::Authorization(value) => value.go_type(),
             },
+            Value::Struct(value) if value.is_patch() => "*mutation.JSONPatchVal",
+            Value::Struct(_) => "*dynamic.ObjectVal",
             Value::Preserved(_) => "*common.unknownPreserved",
         }
     }

@@ -52,14 +52,16 @@ const KNOWN: [&str; 41] = [
 ];
 
 /// Plugins that always run.
-const ALWAYS_ON: [&str; 8] = [
+const ALWAYS_ON: [&str; 10] = [
     "CertificateApproval",
     "CertificateSigning",
     "DefaultTolerationSeconds",
+    "MutatingAdmissionPolicy",
     "MutatingAdmissionWebhook",
     "Priority",
     "ResourceQuota",
     "TaintNodesByCondition",
+    "ValidatingAdmissionPolicy",
     "ValidatingAdmissionWebhook",
 ];
 

@@ -89,5 +89,5 @@ pub(super) async fn call_and_patch(
     }
     annotations::patched(call, hook, place, &patch);
     let patched = decoded.apply(versions.object().clone()).map_err(|error| ApiError::internal(error.to_string()))?;
-    Ok(versions.replace(patched)?)
+    Ok(versions.replace(patched, false)?)
 }

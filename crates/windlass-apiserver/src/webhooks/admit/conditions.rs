@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
 use windlass_cel::{
     authorizer::{Authorizer, Resource},
-    match_conditions::{CONDITIONS_BUDGET, Request},
+    policy::{Activation, CONDITIONS_BUDGET, Inputs},
 };
 
 use super::{
@@ -31,23 +32,23 @@ pub(super) async fn conditions_hold(
         return Ok(true);
     }
     let request = request(call, subject, endpoint);
-    let about = Request { object: versions.object(), old_object: versions.old(), request: &request, authorizer: None };
-    let asks = hook.conditions.iter().flatten().any(|condition| condition.uses_authorizer());
-    let outcome = match asks {
-        false => evaluate(hook, about),
+    let inputs = Inputs {
+        object: versions.object(),
+        old_object: versions.old(),
+        request: &request,
+        namespace: &Value::Null,
+        params: &Value::Null,
+        authorizer: None,
+    };
+    let evaluate = |inputs| Activation::new(inputs, &[]).all_hold(&hook.conditions, &mut CONDITIONS_BUDGET.clone());
+    let outcome = match hook.conditions.iter().flatten().any(|condition| condition.uses("authorizer")) {
+        false => evaluate(inputs),
         true => {
             let checks = Checks::new(call.server, call.user);
             let authorizer: Arc<dyn Authorizer> = checks.clone();
-            let resource = Resource {
-                group: call.endpoint.resource.group.to_string(),
-                resource: call.endpoint.resource.plural.to_string(),
-                subresource: call.target.subresource.to_owned(),
-                namespace: call.target.namespace.to_owned(),
-                name: subject.name.to_owned(),
-                ..Resource::default()
-            };
+            let resource = request_resource(call, subject);
             loop {
-                let outcome = evaluate(hook, Request { authorizer: Some((&authorizer, &resource)), ..about });
+                let outcome = evaluate(Inputs { authorizer: Some((&authorizer, &resource)), ..inputs });
                 if !checks.resolve().await {
                     break outcome;
                 }
@@ -63,24 +64,14 @@ pub(super) async fn conditions_hold(
     })
 }
 
-/// Evaluates the conditions of a webhook.
-fn evaluate(hook: &Hook, about: Request<'_>) -> std::result::Result<bool, String> {
-    let mut budget = CONDITIONS_BUDGET;
-    let mut failures = Vec::new();
-    for condition in &hook.conditions {
-        let outcome = match condition {
-            Ok(condition) => condition.matches(about, &mut budget),
-            Err(error) => Err(format!("compilation error: {error}")),
-        };
-        match outcome {
-            Ok(true) => {}
-            Ok(false) => return Ok(false),
-            Err(why) => failures.push(why),
-        }
-    }
-    match &mut failures[..] {
-        [] => Ok(true),
-        [one] => Err(std::mem::take(one)),
-        many => Err(format!("[{}]", many.join(", "))),
+/// Returns the resource of a request, for expressions that ask whether the user may do something else with it.
+pub(crate) fn request_resource(call: &Call<'_>, subject: &Subject<'_>) -> Resource {
+    Resource {
+        group: call.endpoint.resource.group.to_string(),
+        resource: call.endpoint.resource.plural.to_string(),
+        subresource: call.target.subresource.to_owned(),
+        namespace: call.target.namespace.to_owned(),
+        name: subject.name.to_owned(),
+        ..Resource::default()
     }
 }

@@ -42,7 +42,7 @@ impl Subject<'_> {
 }
 
 /// Returns the request for a webhook that is called in the version of `endpoint`, without the objects.
-pub(super) fn request(call: &Call<'_>, subject: &Subject<'_>, endpoint: &Endpoint) -> Value {
+pub(crate) fn request(call: &Call<'_>, subject: &Subject<'_>, endpoint: &Endpoint) -> Value {
     let (api_version, kind) = call.body_kind();
     let own = call.is_own_kind();
     let kind_in = |endpoint: &Endpoint| match own {

@@ -1,4 +1,4 @@
-//! The objects of a request in the version that a webhook is called in.
+//! The objects of a request in the version that a webhook or policy sees.
 
 use std::sync::Arc;
 
@@ -12,39 +12,39 @@ use crate::{
 };
 
 /// An object and its previous state, in one version.
-pub(super) struct Versions<'a> {
+pub(crate) struct Versions<'a> {
     call: &'a Call<'a>,
     endpoint: Arc<Endpoint>,
     object: Value,
     old: Value,
-    /// Whether a webhook has changed the object.
+    /// Whether a webhook or policy has changed the object.
     changed: bool,
 }
 
 impl<'a> Versions<'a> {
     /// Returns the objects in the version of the request; absent ones are null.
-    pub(super) fn new(call: &'a Call<'a>, object: Value, old: Value) -> Self {
+    pub(crate) fn new(call: &'a Call<'a>, object: Value, old: Value) -> Self {
         Self { call, endpoint: call.endpoint.clone(), object, old, changed: false }
     }
 
-    pub(super) fn endpoint(&self) -> &Endpoint {
+    pub(crate) fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    pub(super) fn object(&self) -> &Value {
+    pub(crate) fn object(&self) -> &Value {
         &self.object
     }
 
-    pub(super) fn old(&self) -> &Value {
+    pub(crate) fn old(&self) -> &Value {
         &self.old
     }
 
-    pub(super) fn is_in(&self, endpoint: &Arc<Endpoint>) -> bool {
+    pub(crate) fn is_in(&self, endpoint: &Arc<Endpoint>) -> bool {
         Arc::ptr_eq(&self.endpoint, endpoint)
     }
 
     /// Converts the objects to another version.
-    pub(super) async fn convert(&mut self, to: &Arc<Endpoint>) -> Result<()> {
+    pub(crate) async fn convert(&mut self, to: &Arc<Endpoint>) -> Result<()> {
         if self.is_in(to) {
             return Ok(());
         }
@@ -59,18 +59,26 @@ impl<'a> Versions<'a> {
         Ok(())
     }
 
-    /// Replaces the object with one that a webhook has patched, decoded into its kind again; returns whether it
-    /// differs.
-    pub(super) fn replace(&mut self, mut object: Value) -> Result<bool> {
+    /// Replaces the object with one that a webhook or policy has patched, decoded into its kind again; returns whether
+    /// it differs. A strict decoder rejects unknown fields of built-in kinds.
+    pub(crate) fn replace(&mut self, mut object: Value, strict: bool) -> Result<bool> {
         let changed = object != self.object;
-        settle_patched(self.call, &self.endpoint, &mut object)?;
+        let complaints = settle_patched(self.call, &self.endpoint, &mut object)?;
+        if strict && !complaints.is_empty() {
+            return Err(ApiError::internal(format!("strict decoding error: {}", complaints.join(", "))));
+        }
         self.object = object;
         self.changed = true;
         Ok(changed)
     }
 
+    /// Returns the objects in their present version.
+    pub(crate) fn into_objects(self) -> (Value, Value) {
+        (self.object, self.old)
+    }
+
     /// Returns the object in the version of the request.
-    pub(super) async fn finish(mut self) -> Result<Value> {
+    pub(crate) async fn finish(mut self) -> Result<Value> {
         let own = self.call.endpoint.clone();
         if !self.changed && self.is_in(&own) {
             return Ok(self.object);
@@ -97,18 +105,22 @@ async fn in_version(call: &Call<'_>, object: Value, from: &Endpoint, to: &Endpoi
     }
 }
 
-/// Decodes an object that a webhook has patched into its kind again.
-fn settle_patched(call: &Call<'_>, endpoint: &Endpoint, object: &mut Value) -> Result<()> {
+/// Decodes an object that a webhook or policy has patched into its kind again. Returns the complaints of a strict
+/// decoder.
+fn settle_patched(call: &Call<'_>, endpoint: &Endpoint, object: &mut Value) -> Result<Vec<String>> {
     if !object.is_object() {
         return Err(ApiError::internal("the patched object is not a JSON object"));
     }
     if !std::ptr::eq(endpoint, &**call.endpoint) && endpoint.custom().is_none() {
         *object = endpoint.normalize(object.take());
         endpoint.strategy.default(object);
-        return Ok(());
+        return Ok(Vec::new());
     }
     match endpoint.custom().filter(|_| call.is_own_kind()) {
-        Some(custom) => custom.compiled().schema.apply_defaults(object).map_err(ApiError::internal),
-        None => decode_value(call, object).map(drop).map_err(ApiError::internal),
+        Some(custom) => {
+            custom.compiled().schema.apply_defaults(object).map_err(ApiError::internal)?;
+            Ok(Vec::new())
+        }
+        None => decode_value(call, object).map_err(ApiError::internal),
     }
 }

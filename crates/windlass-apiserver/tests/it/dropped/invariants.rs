@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::requests::{DEFINITIONS, HOOKS, LIMITED};
+use super::requests::{BINDINGS, DEFINITIONS, HOOKS, LIMITED, POLICIES};
 use crate::client::{CONFIG_MAPS, Client, labelled, names};
 
 /// Checks everything; `attempts` is the number of attempts so far, after which objects are named.
@@ -12,6 +12,7 @@ pub(crate) async fn check(client: &Client, attempts: usize) {
     allocations_match_services(client).await;
     quotas_equal_usage(client).await;
     webhooks_are_called_if_they_are_stored(client, attempts).await;
+    policies_deny_if_they_are_stored(client, attempts).await;
     definitions_are_served_if_they_are_stored(client, attempts).await;
     no_deletion_stopped_halfway(client).await;
 }
@@ -108,6 +109,19 @@ async fn webhooks_are_called_if_they_are_stored(client: &Client, attempts: usize
         let probe = labelled("probe", "hook", &name);
         let rejected = client.post(&format!("{CONFIG_MAPS}?dryRun=All"), &probe).await.code != 201;
         assert_eq!((stored, rejected), (stored, stored), "{name}: stored, and called");
+    }
+}
+
+/// A policy is in force if it and its binding are stored, and only then.
+async fn policies_deny_if_they_are_stored(client: &Client, attempts: usize) {
+    let policies = names(&client.get(POLICIES).await.expect(200));
+    let bindings = names(&client.get(BINDINGS).await.expect(200));
+    for n in 0..attempts {
+        let name = format!("p{n}");
+        let stored = policies.contains(&name) && bindings.contains(&name);
+        let probe = labelled("probe", "policy", &name);
+        let denied = client.post(&format!("{CONFIG_MAPS}?dryRun=All"), &probe).await.code != 201;
+        assert_eq!((stored, denied), (stored, stored), "{name}: stored, and in force");
     }
 }
 

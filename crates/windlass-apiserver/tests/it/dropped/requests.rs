@@ -98,6 +98,29 @@ fn hook(n: usize) -> Value {
     }]})
 }
 
+pub(crate) const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+pub(crate) const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
+
+/// A policy that rejects ConfigMaps with the label `policy: p{n}`.
+fn policy(n: usize) -> Value {
+    json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+    "metadata": {"name": format!("p{n}")}, "spec": {
+        "matchConstraints": {
+            "objectSelector": {"matchLabels": {"policy": format!("p{n}")}},
+            "resourceRules": [
+                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]},
+            ],
+        },
+        "validations": [{"expression": "false"}],
+    }})
+}
+
+/// The binding of a policy.
+fn policy_binding(n: usize) -> Value {
+    json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+    "metadata": {"name": format!("p{n}")}, "spec": {"policyName": format!("p{n}"), "validationActions": ["Deny"]}})
+}
+
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 fn definition(n: usize) -> Value {
@@ -260,6 +283,28 @@ pub(crate) const CASES: &[Case] = &[
     Case {
         name: "delete all webhook configurations",
         requests: |n| vec![post(HOOKS, hook(n)), delete(HOOKS, Value::Null)],
+    },
+    Case {
+        name: "create a policy and its binding",
+        requests: |n| vec![post(POLICIES, policy(n)), post(BINDINGS, policy_binding(n))],
+    },
+    Case {
+        name: "create a policy after its binding",
+        requests: |n| vec![post(BINDINGS, policy_binding(n)), post(POLICIES, policy(n))],
+    },
+    Case {
+        name: "delete a policy",
+        requests: |n| {
+            let delete = delete(format!("{POLICIES}/p{n}"), Value::Null);
+            vec![post(POLICIES, policy(n)), post(BINDINGS, policy_binding(n)), delete]
+        },
+    },
+    Case {
+        name: "delete the binding of a policy",
+        requests: |n| {
+            let delete = delete(format!("{BINDINGS}/p{n}"), Value::Null);
+            vec![post(POLICIES, policy(n)), post(BINDINGS, policy_binding(n)), delete]
+        },
     },
     Case { name: "create a definition", requests: |n| vec![post(DEFINITIONS, definition(n))] },
     Case {

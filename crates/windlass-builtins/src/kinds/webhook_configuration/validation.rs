@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
-use windlass_cel::match_conditions::MatchCondition;
 use windlass_schema::field::{ErrorList, FieldError, Path};
 use windlass_schema::label_selector::{LabelSelectorOptions, validate_label_selector};
 use windlass_schema::names::{is_dns1035_label, is_dns1123_subdomain};
 
+use crate::kinds::admission_rule::{conditions, one_of, validate_rule};
 use crate::kinds::custom_resource_definition::conversion::{webhook_service, webhook_url};
 use crate::object::{integer, items, text};
 use crate::validate;
@@ -15,9 +15,6 @@ use crate::validate;
 const NO_SIDE_EFFECTS: &[&str] = &["None", "NoneOnDryRun"];
 const SIDE_EFFECTS: &[&str] = &["None", "NoneOnDryRun", "Some", "Unknown"];
 const REVIEW_VERSIONS: &[&str] = &["v1", "v1beta1"];
-const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
-/// Maximum number of match conditions of a webhook.
-const MAX_CONDITIONS: usize = 64;
 
 /// Rules that an update may violate because the old object does.
 #[derive(Debug)]
@@ -100,14 +97,9 @@ fn validate_webhook(webhook: &Value, mutating: bool, rules: &Rules, path: &Path)
     }
     errors.extend(client_config(&webhook["clientConfig"], &path.child("clientConfig")));
     if rules.conditions {
-        errors.extend(conditions(items(webhook, "/matchConditions"), &path.child("matchConditions")));
+        errors.extend(conditions(items(webhook, "/matchConditions"), false, &path.child("matchConditions")));
     }
     errors
-}
-
-fn one_of(webhook: &Value, field: &str, supported: &[&str], path: &Path) -> Option<FieldError> {
-    let value = webhook[field].as_str().filter(|value| !supported.contains(value))?;
-    Some(FieldError::not_supported(&path.child(field), &value.into(), supported))
 }
 
 fn selector_errors(webhook: &Value, any_label_value: bool, path: &Path) -> ErrorList {
@@ -159,84 +151,6 @@ fn review_versions(versions: &[Value], rules: &Rules, path: &Path) -> ErrorList 
     errors
 }
 
-fn validate_rule(rule: &Value, path: &Path) -> ErrorList {
-    let mut errors = ErrorList::new();
-    let list = |field: &str, what: &str| {
-        let (at, values) = (path.child(field), items(rule, &format!("/{field}")));
-        if values.is_empty() {
-            return Some(FieldError::required(&at, ""));
-        }
-        let crowded = values.len() > 1 && values.iter().any(|value| value == "*");
-        crowded.then(|| {
-            FieldError::invalid(&at, &values.into(), format!("if '*' is present, must not specify other {what}"))
-        })
-    };
-    errors.extend(list("operations", "operations"));
-    for (index, operation) in items(rule, "/operations").iter().enumerate() {
-        if !operation.as_str().is_some_and(|operation| OPERATIONS.contains(&operation)) {
-            let at = path.child("operations").index(index);
-            errors.push(FieldError::not_supported(&at, operation, OPERATIONS));
-        }
-    }
-    errors.extend(list("apiGroups", "API groups"));
-    errors.extend(list("apiVersions", "API versions"));
-    for (index, version) in items(rule, "/apiVersions").iter().enumerate() {
-        if version == "" {
-            errors.push(FieldError::required(&path.child("apiVersions").index(index), ""));
-        }
-    }
-    errors.extend(resources(items(rule, "/resources"), &path.child("resources")));
-    errors.extend(one_of(rule, "scope", &["*", "Cluster", "Namespaced"], path));
-    errors
-}
-
-fn resources(resources: &[Value], path: &Path) -> ErrorList {
-    let mut errors = ErrorList::new();
-    if resources.is_empty() {
-        errors.push(FieldError::required(path, ""));
-    }
-    let (mut all_subresources, mut of_all_resources) = (HashSet::new(), HashSet::new());
-    let mut plain = false;
-    for (index, resource) in resources.iter().enumerate() {
-        let (at, resource) = (path.index(index), resource.as_str().unwrap_or_default());
-        if resource.is_empty() {
-            errors.push(FieldError::required(&at, ""));
-            continue;
-        }
-        let Some((name, subresource)) = resource.split_once('/') else {
-            // Only the last one counts, as in kube-apiserver.
-            plain = resource != "*";
-            continue;
-        };
-        let mut taken = |by: String| {
-            let detail = format!("if '{by}' is present, must not specify {resource}");
-            errors.push(FieldError::invalid(&at, &resource.into(), detail));
-        };
-        if all_subresources.contains(name) {
-            taken(format!("{name}/*"));
-        }
-        if of_all_resources.contains(subresource) {
-            taken(format!("*/{subresource}"));
-        }
-        if subresource == "*" {
-            all_subresources.insert(name);
-        }
-        if name == "*" {
-            of_all_resources.insert(subresource);
-        }
-    }
-    let has = |wanted: &str| resources.iter().any(|resource| resource == wanted);
-    if resources.len() > 1 && has("*/*") {
-        let detail = "if '*/*' is present, must not specify other resources";
-        errors.push(FieldError::invalid(path, &resources.into(), detail));
-    }
-    if plain && has("*") {
-        let detail = "if '*' is present, must not specify other resources without subresources";
-        errors.push(FieldError::invalid(path, &resources.into(), detail));
-    }
-    errors
-}
-
 fn client_config(config: &Value, path: &Path) -> ErrorList {
     match (config["url"].as_str(), config["service"].is_object()) {
         (None, false) | (Some(_), true) => {
@@ -245,31 +159,4 @@ fn client_config(config: &Value, path: &Path) -> ErrorList {
         (Some(url), false) => webhook_url(url, &path.child("url")),
         (None, true) => webhook_service(&config["service"], &path.child("service")),
     }
-}
-
-fn conditions(conditions: &[Value], path: &Path) -> ErrorList {
-    let mut errors = ErrorList::new();
-    if conditions.len() > MAX_CONDITIONS {
-        errors.push(FieldError::too_many(path, conditions.len(), MAX_CONDITIONS));
-    }
-    let mut names = HashSet::new();
-    for (index, condition) in conditions.iter().enumerate() {
-        let (at, expression) = (path.index(index), text(condition, "/expression").trim());
-        let expression_at = at.child("expression");
-        if expression.is_empty() {
-            errors.push(FieldError::required(&expression_at, ""));
-        } else if let Err(detail) = MatchCondition::compile(expression) {
-            errors.push(FieldError::invalid(&expression_at, &expression.into(), detail));
-        }
-        let (at, name) = (at.child("name"), text(condition, "/name"));
-        if name.is_empty() {
-            errors.push(FieldError::required(&at, ""));
-            continue;
-        }
-        errors.extend(validate::qualified_name(&at, name));
-        if !names.insert(name) {
-            errors.push(FieldError::duplicate(&at, &name.into()));
-        }
-    }
-    errors
 }

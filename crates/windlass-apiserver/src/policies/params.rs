@@ -1,0 +1,124 @@
+//! Parameters of policies: objects of any kind that a binding selects.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use crate::{call::Call, endpoint::Endpoint, registry::Registry, webhooks::Labels, write::convert};
+
+/// The kind of a policy's parameters.
+pub(super) struct ParamKind {
+    group: String,
+    version: String,
+    kind: String,
+    /// The endpoint that serves the kind, as of a generation of the registry.
+    resolved: Mutex<Option<(u64, Option<Arc<Endpoint>>)>>,
+}
+
+impl ParamKind {
+    /// Returns the kind; `None` if the policy has no parameters.
+    pub(super) fn new(kind: &Value) -> Option<Self> {
+        let api_version = kind["apiVersion"].as_str()?;
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        Some(Self {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: kind["kind"].as_str().unwrap_or_default().to_owned(),
+            resolved: Mutex::default(),
+        })
+    }
+
+    /// Returns the endpoint that serves the kind.
+    pub(super) fn resolve(&self, registry: &Registry) -> Result<Arc<Endpoint>, String> {
+        let mut resolved = self.resolved.lock();
+        let endpoint = match &*resolved {
+            Some((generation, endpoint)) if *generation == registry.generation => endpoint.clone(),
+            _ => {
+                let endpoint = endpoint_of_kind(registry, &self.group, &self.version, &self.kind).cloned();
+                *resolved = Some((registry.generation, endpoint.clone()));
+                endpoint
+            }
+        };
+        let Self { group, version, kind, .. } = self;
+        endpoint
+            .ok_or_else(|| format!("failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind}'"))
+    }
+}
+
+/// Returns the endpoint that serves a kind.
+pub(super) fn endpoint_of_kind<'r>(
+    registry: &'r Registry,
+    group: &str,
+    version: &str,
+    kind: &str,
+) -> Option<&'r Arc<Endpoint>> {
+    let resources = registry.resources(group, version);
+    let found = resources.iter().find(|resource| &*resource.kind == kind)?;
+    registry.endpoint(group, version, &found.plural)
+}
+
+/// The parameters that a binding selects.
+pub(super) struct ParamRef {
+    name: String,
+    namespace: String,
+    selector: Option<Labels>,
+    /// Whether requests are denied if there are no parameters.
+    denies_without: bool,
+}
+
+impl ParamRef {
+    /// Returns the reference; `None` if the binding has none.
+    pub(super) fn new(reference: &Value) -> Option<Self> {
+        let text = |field: &str| reference[field].as_str().unwrap_or_default().to_owned();
+        reference.is_object().then(|| Self {
+            name: text("name"),
+            namespace: text("namespace"),
+            selector: reference.get("selector").filter(|selector| selector.is_object()).map(Labels::new),
+            denies_without: text("parameterNotFoundAction") == "Deny",
+        })
+    }
+}
+
+/// Returns the parameters for a request, each of which the policy is evaluated with; null if it is evaluated without.
+///
+/// # Errors
+/// If the binding and the kind of the parameters do not fit each other or the request, or parameters are missing.
+pub(super) async fn collect(
+    call: &Call<'_>,
+    endpoint: Option<&Endpoint>,
+    reference: Option<&ParamRef>,
+) -> Result<Vec<Value>, String> {
+    let (Some(endpoint), Some(reference)) = (endpoint, reference) else { return Ok(vec![Value::Null]) };
+    let namespace = match (endpoint.resource.namespaced, reference.namespace.as_str(), call.target.namespace) {
+        (true, "", "") => {
+            let why = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources";
+            return Err(why.to_owned());
+        }
+        (true, "", own) => own,
+        (true, given, _) => given,
+        (false, "", _) => "",
+        (false, _, _) => {
+            return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned());
+        }
+    };
+    // Parameters are in force when their write is acknowledged, like policies.
+    call.server.storage.fresh().await.map_err(|error| error.to_string())?;
+    let mut found = Vec::new();
+    match &reference.selector {
+        None => found.extend(endpoint.cache.get(&endpoint.key(namespace, &reference.name))),
+        Some(selector) => {
+            let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+            for (_, cached) in endpoint.cache.snapshot().range(&prefix, None) {
+                if selector.selects_labels(cached.object.header.labels())? {
+                    found.push(cached.object.clone());
+                }
+            }
+        }
+    }
+    if found.is_empty() && reference.denies_without {
+        return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
+    }
+    let objects = convert::to_served_objects(call.server, endpoint, found).await.map_err(|error| error.message)?;
+    Ok(objects.iter().map(|object| endpoint.to_served_value(object)).collect())
+}
