@@ -56,6 +56,7 @@ use self::{
 pub(crate) use self::{
     allocate::Allocator,
     managed_fields::ManagedFieldsMode,
+    mutate::run_plugins,
     persist::{Deletion, PersistError, encode_for_deletion, remove_damaged},
     quota::{MANAGER, QuotaLocks},
     respond::Written,
@@ -130,9 +131,11 @@ async fn create_named(
     validate::warn(call.endpoint, &object, None, &call.warnings);
     create_permission::check(call).await?;
     validating_admission::validate(call, subject, &object, None).await?;
-    let change = match options.dry_run {
-        true => Change::None,
-        false => Change::Write(persist::encode_for_storage(call.server, call.endpoint, &mut object).await?),
+    let change = if options.dry_run {
+        Change::None
+    } else {
+        preconditions::check_unversioned(&object)?;
+        Change::Write(persist::encode_for_storage(call.server, call.endpoint, &mut object).await?)
     };
     let commit = Commit { change, allocation, ..Commit::new(call, object) };
     match commit.run().await {

@@ -4,6 +4,7 @@
 
 mod access;
 mod access_reviews;
+mod admission_plugins;
 mod apply;
 mod audit;
 mod authentication;
@@ -31,6 +32,7 @@ mod numbers;
 mod oidc;
 mod old_definitions;
 mod plugins;
+mod pod_security;
 mod protocol;
 mod publication;
 mod quotas;
