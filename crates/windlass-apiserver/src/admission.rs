@@ -11,6 +11,7 @@ mod claim_resize;
 mod default_ingress_class;
 mod default_storage_class;
 mod default_tolerations;
+mod device_admin_access;
 mod limit_ranger;
 mod namespace_lifecycle;
 mod node_features;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use super::{
     Admission, certificate_authority::CertificateAuthority, certificate_subject::CertificateSubject,
     claim_resize::ClaimResize, default_ingress_class::DefaultIngressClass, default_storage_class::DefaultStorageClass,
-    default_tolerations::DefaultTolerations, limit_ranger::LimitRanger, namespace_lifecycle::NamespaceLifecycle,
-    node_features::NodeFeatures, node_restriction::NodeRestriction, node_taint::NodeTaint, pod_resize::PodResize,
-    pod_security::PodSecurity, pod_topology::PodTopology, priority::Priority, role_escalation::RoleEscalation,
-    runtime_class::RuntimeClass, service_accounts::ServiceAccounts, storage_protection::StorageProtection,
+    default_tolerations::DefaultTolerations, device_admin_access::DeviceAdminAccess, limit_ranger::LimitRanger,
+    namespace_lifecycle::NamespaceLifecycle, node_features::NodeFeatures, node_restriction::NodeRestriction,
+    node_taint::NodeTaint, pod_resize::PodResize, pod_security::PodSecurity, pod_topology::PodTopology,
+    priority::Priority, role_escalation::RoleEscalation, runtime_class::RuntimeClass,
+    service_accounts::ServiceAccounts, storage_protection::StorageProtection,
 };
 use crate::storage::Storage;
 
@@ -46,14 +47,14 @@ pub(crate) fn builtin(storage: &Arc<Storage>, disabled: &[String]) -> Vec<Box<dy
     let runtime_classes = cache("/node.k8s.io/runtimeclasses/");
     let ingress_classes = cache("/networking.k8s.io/ingressclasses/");
     let storage = || storage.clone();
-    // The order is that of kube-apiserver. Role escalation has no name: there it is part of the server.
-    let plugins: [(&str, Box<dyn Admission>); 20] = [
+    // The order is that of kube-apiserver. Plugins without a name are part of the server there.
+    let plugins: [(&str, Box<dyn Admission>); 21] = [
         ("NamespaceLifecycle", Box::new(NamespaceLifecycle { storage: storage(), namespaces: namespaces.clone() })),
         ("LimitRanger", Box::new(LimitRanger { ranges: cache("/core/limitranges/") })),
         ("ServiceAccount", Box::new(ServiceAccounts { accounts: cache("/core/serviceaccounts/") })),
         ("NodeRestriction", Box::new(NodeRestriction)),
         ("TaintNodesByCondition", Box::new(NodeTaint)),
-        ("PodSecurity", Box::new(PodSecurity { storage: storage(), namespaces, pods })),
+        ("PodSecurity", Box::new(PodSecurity { storage: storage(), namespaces: namespaces.clone(), pods })),
         ("Priority", Box::new(Priority { storage: storage(), classes: priority_classes })),
         ("DefaultTolerationSeconds", Box::new(DefaultTolerations)),
         ("DefaultStorageClass", Box::new(DefaultStorageClass { storage: storage(), classes: storage_classes.clone() })),
@@ -67,6 +68,7 @@ pub(crate) fn builtin(storage: &Arc<Storage>, disabled: &[String]) -> Vec<Box<dy
         ("PodTopologyLabels", Box::new(PodTopology { nodes: nodes.clone() })),
         ("NodeDeclaredFeatureValidator", Box::new(NodeFeatures { nodes: nodes.clone() })),
         ("PodResizeValidator", Box::new(PodResize { nodes })),
+        ("", Box::new(DeviceAdminAccess { namespaces })),
         ("", Box::new(RoleEscalation)),
     ];
     let is_enabled = |name: &str| !disabled.iter().any(|disabled| disabled == name);

@@ -161,3 +161,29 @@ async fn resources_that_are_not_stored_have_no_tables() {
     assert_eq!(columns, ["Name", "Desired", "Available", "Age"]);
     assert_eq!(scale["rows"][0]["cells"].as_array().unwrap()[..3], [json!("d"), json!(3), json!(0)]);
 }
+
+#[tokio::test]
+async fn access_to_devices_of_others_needs_a_label_on_the_namespace() {
+    let client = Client::new().await;
+    let spec =
+        json!({"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c", "adminAccess": true}}]}});
+    let claim =
+        json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "a"}, "spec": spec});
+    let template = json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "a"}, "spec": {"spec": spec}});
+    let base = "/apis/resource.k8s.io/v1/namespaces/default";
+    let why = "Forbidden: admin access to devices requires the `resource.kubernetes.io/admin-access: true` label on the \
+               containing namespace";
+    for (resource, kind, object, field) in [
+        ("resourceclaims", "ResourceClaim", &claim, "spec.devices.requests[0].adminAccess"),
+        ("resourceclaimtemplates", "ResourceClaimTemplate", &template, "spec.spec.devices.requests[0].adminAccess"),
+    ] {
+        let rejected = client.post(&format!("{base}/{resource}"), object).await;
+        let message = format!("{kind}.resource.k8s.io \"a\" is invalid: {field}: {why}");
+        assert_eq!((rejected.code, rejected.message()), (422, message));
+    }
+    let labels = json!({"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}});
+    client.merge("/api/v1/namespaces/default", &labels).await.expect(200);
+    client.post(&format!("{base}/resourceclaims"), &claim).await.expect(201);
+    client.post(&format!("{base}/resourceclaimtemplates"), &template).await.expect(201);
+}

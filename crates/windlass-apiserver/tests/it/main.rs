@@ -39,6 +39,7 @@ mod quotas;
 mod rbac;
 mod repair;
 mod resets;
+mod runtime_config;
 mod service_accounts;
 mod slow_readers;
 mod storage;

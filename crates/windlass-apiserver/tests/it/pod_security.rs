@@ -20,7 +20,8 @@ fn pod(name: &str, spec: Value) -> Value {
 
 fn warnings(headers: &HeaderMap) -> Vec<String> {
     let texts = headers.get_all("warning").iter().map(|value| value.to_str().unwrap().to_owned());
-    texts.map(|text| text.trim_start_matches("299 - ").trim_matches('"').replace("\\\"", "\"")).collect()
+    let quoted = texts.map(|text| text.strip_prefix("299 - \"").unwrap().strip_suffix('"').unwrap().to_owned());
+    quoted.map(|text| text.replace("\\\"", "\"")).collect()
 }
 
 async fn label(client: &Client, labels: Value) -> Vec<String> {
