@@ -20,6 +20,8 @@ use crate::{
     storage::{ResourceCache, Storage, StoredObject},
 };
 
+/// The prefix of labels and annotations.
+const PREFIX: &str = "pod-security.kubernetes.io/";
 /// The number of pods of a namespace that are compared with a new level, and the time that this may take.
 const EXISTING_PODS: usize = 3000;
 const EXISTING_PODS_TIME: Duration = Duration::from_secs(1);
@@ -94,7 +96,7 @@ impl PodSecurity {
             annotate(write, "error", &why);
             return Err(ApiError::internal(why));
         };
-        let (policy, errors) = Policy::of_labels(|label| namespace.header.label(label));
+        let (policy, errors) = policy_of_stored(&namespace);
         if errors.is_empty() && policy == Policy::PRIVILEGED {
             annotate(write, "enforce-policy", LevelVersion::PRIVILEGED);
             return Ok(());
@@ -124,7 +126,7 @@ impl PodSecurity {
             annotate(write, "error", why);
             return Ok(());
         };
-        let (policy, errors) = Policy::of_labels(|label| namespace.header.label(label));
+        let (policy, errors) = policy_of_stored(&namespace);
         if errors.is_empty() && [policy.audit, policy.warn].iter().all(|mode| mode.level == Level::Privileged) {
             return Ok(());
         }
@@ -143,6 +145,14 @@ impl PodSecurity {
         self.storage.fresh().await?;
         Ok(self.namespaces.get(name))
     }
+}
+
+/// Returns the policy of a stored namespace. Most namespaces have no labels for it.
+fn policy_of_stored(namespace: &StoredObject) -> (Policy, ErrorList) {
+    if !namespace.header.labels().any(|(key, _)| key.starts_with(PREFIX)) {
+        return (Policy::PRIVILEGED, ErrorList::new());
+    }
+    Policy::of_labels(|label| namespace.header.label(label))
 }
 
 /// Returns the policy in the labels of a namespace.
@@ -166,7 +176,7 @@ fn prioritized(mut pods: Vec<Arc<StoredObject>>) -> Vec<Arc<StoredObject>> {
 /// Adds an annotation to the audit event of the request, if there is one.
 fn annotate(write: &Attributes<'_>, key: &str, value: impl Display) {
     if write.is_audited() {
-        write.annotate(&format!("pod-security.kubernetes.io/{key}"), &value.to_string());
+        write.annotate(&format!("{PREFIX}{key}"), &value.to_string());
     }
 }
 
