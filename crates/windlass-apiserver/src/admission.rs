@@ -10,14 +10,24 @@ mod certificate_subject;
 mod claim_resize;
 mod default_ingress_class;
 mod default_storage_class;
+mod default_tolerations;
+mod device_admin_access;
 mod limit_ranger;
 mod namespace_lifecycle;
+mod node_features;
 pub(crate) mod node_restriction;
+mod node_taint;
 mod objects;
-mod pod_defaults;
+mod pod_resize;
+mod pod_security;
+mod pod_topology;
+mod priority;
 mod role_escalation;
+mod runtime_class;
 mod service_accounts;
 mod storage_protection;
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
@@ -27,15 +37,10 @@ use windlass_builtins::resource::Resource;
 
 pub(crate) use self::builtin::builtin;
 pub use self::{builtin::DISABLEABLE_PLUGINS, objects::Objects};
-use self::{
-    certificate_authority::CertificateAuthority, certificate_subject::CertificateSubject, claim_resize::ClaimResize,
-    default_ingress_class::DefaultIngressClass, default_storage_class::DefaultStorageClass, limit_ranger::LimitRanger,
-    namespace_lifecycle::NamespaceLifecycle, node_restriction::NodeRestriction, pod_defaults::PodDefaults,
-    role_escalation::RoleEscalation, service_accounts::ServiceAccounts, storage_protection::StorageProtection,
-};
 use crate::{
+    audit::RequestAudit,
     authorization::{self, Action, Decision, ResourceAction},
-    call::Call,
+    call::{Call, Warnings},
     meta,
     status::{ApiError, Result},
     storage::ResourceCache,
@@ -90,11 +95,13 @@ pub struct Attributes<'a> {
     pub old: Option<&'a Value>,
     /// Read access to the objects of the server.
     pub objects: Objects<'a>,
+    warnings: &'a Warnings,
+    audit: Option<&'a Arc<RequestAudit>>,
 }
 
 impl<'a> Attributes<'a> {
     /// Describes the write of a request.
-    pub(crate) fn of(call: &Call<'a>, subject: &Subject<'_>, name: &'a str, old: Option<&'a Value>) -> Self {
+    pub(crate) fn of(call: &'a Call<'_>, subject: &Subject<'_>, name: &'a str, old: Option<&'a Value>) -> Self {
         Self {
             operation: subject.operation,
             resource: &call.endpoint.resource,
@@ -106,6 +113,25 @@ impl<'a> Attributes<'a> {
             dry_run: subject.is_dry_run(),
             old,
             objects: Objects { server: call.server },
+            warnings: &call.warnings,
+            audit: call.audit,
+        }
+    }
+
+    /// Adds a warning for the client. Repeated warnings are sent once.
+    pub fn warn(&self, warning: impl Into<String>) {
+        self.warnings.add(warning);
+    }
+
+    /// Returns whether annotations are recorded.
+    pub fn is_audited(&self) -> bool {
+        self.audit.is_some()
+    }
+
+    /// Adds an annotation to the audit event of the request. The first value of a key wins.
+    pub fn annotate(&self, key: &str, value: &str) {
+        if let Some(audit) = self.audit {
+            audit.annotate(key, value);
         }
     }
 
@@ -131,6 +157,11 @@ impl<'a> Attributes<'a> {
     /// Returns whether the write is about this resource.
     fn is(&self, group: &str, plural: &str) -> bool {
         &*self.resource.group == group && &*self.resource.plural == plural
+    }
+
+    /// Returns whether the write is about a pod, not a subresource of one.
+    fn is_pod(&self) -> bool {
+        self.subresource.is_empty() && self.is("", "pods")
     }
 
     /// 403 for this write.

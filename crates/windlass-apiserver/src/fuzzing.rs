@@ -91,7 +91,8 @@ pub fn delete_options(body: &Value) -> Result<()> {
 
 /// Returns the media type of the response to a request for a resource.
 pub fn response_type(headers: &HeaderMap, watch: bool, query: &str, custom: bool) -> Result<&'static str> {
-    negotiate::accept(headers, watch, Some(query), custom).map(|representation| representation.media.name())
+    let offer = negotiate::Offer { custom, tables: !custom };
+    negotiate::accept(headers, watch, Some(query), offer).map(|representation| representation.media.name())
 }
 
 /// Returns the media type of an error, and whether the client requests aggregated discovery.

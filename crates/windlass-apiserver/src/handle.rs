@@ -26,7 +26,8 @@ use crate::{
     flow_control::{self, Digest, Flow, Seat, Target, Width},
     health,
     metrics::Served,
-    negotiate, old_definitions, policies,
+    negotiate::{self, Offer},
+    old_definitions, policies,
     query::{Query, unescape_path},
     registry::Endpoint,
     represent,
@@ -257,7 +258,8 @@ impl Inner {
             _ if parts.method == Method::HEAD => return Err(ApiError::method_not_allowed()),
             _ => {}
         }
-        let accept = negotiate::accept(&parts.headers, verb == Verb::Watch, parts.uri.query(), custom.is_some())?;
+        let offer = Offer { custom: custom.is_some(), tables: has_tables(endpoint, target.subresource) };
+        let accept = negotiate::accept(&parts.headers, verb == Verb::Watch, parts.uri.query(), offer)?;
         let limited = parts.extensions.get::<Peer>().is_some();
         let (body, _charge) = self.uploads.read(&parts.method, body, user, limited).await?;
         // After the body, so that a slow client occupies no seat.
@@ -493,4 +495,14 @@ fn check_scope(endpoint: &Endpoint, target: &ResourceRequest<'_>, method: &Metho
         return Err(ApiError::method_not_allowed());
     }
     Ok(())
+}
+
+/// Returns whether a resource can be represented as a Table: if it is stored, or is the status or the scale of one.
+fn has_tables(endpoint: &Endpoint, subresource: &str) -> bool {
+    let resource = &*endpoint.resource;
+    match subresource {
+        "" => endpoint.custom().is_some() || resource.verbs.iter().any(|verb| **verb == *"list"),
+        "status" => (&*resource.group, &*resource.plural) != ("resource.k8s.io", "resourceclaims"),
+        other => other == "scale",
+    }
 }

@@ -45,6 +45,7 @@ mod reloads;
 mod repair;
 mod represent;
 mod request_info;
+mod runtime_config;
 mod selection;
 mod server;
 pub mod snapshot;
@@ -61,5 +62,6 @@ pub mod webhooks;
 mod write;
 
 pub use limits::Limits;
+pub use runtime_config::{RuntimeConfig, RuntimeConfigError};
 pub use server::{BoxError, BuildError, Server, ServerBuilder};
 pub use verb::Verb;

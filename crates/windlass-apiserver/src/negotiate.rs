@@ -88,16 +88,27 @@ impl Representation {
     }
 }
 
-/// Returns the representation of the answer to a request for a resource. Custom resources have no route of their own,
-/// and only their metadata has a protobuf form.
-pub(crate) fn accept(headers: &HeaderMap, watch: bool, query: Option<&str>, custom: bool) -> Result<Representation> {
+/// The representations that a resource has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Offer {
+    /// Whether it is a custom resource: these have no route of their own, and only their metadata has a protobuf form.
+    pub(crate) custom: bool,
+    /// Whether it has tables. Resources that are not stored, such as reviews, have none.
+    pub(crate) tables: bool,
+}
+
+/// Returns the representation of the answer to a request for a resource.
+pub(crate) fn accept(headers: &HeaderMap, watch: bool, query: Option<&str>, offer: Offer) -> Result<Representation> {
     let header = accept_header(headers);
-    if !custom {
+    if !offer.custom {
         route(header, watch)?;
     }
     let transform_of = |clause: &Clause<'_>, media| {
-        let metadata = |transform: &Transform| *transform != Transform::None;
-        transform_of(clause, media).filter(|form| !custom || media != Media::Protobuf || metadata(form))
+        transform_of(clause, media).filter(|form| match form {
+            Transform::None => !offer.custom || media != Media::Protobuf,
+            Transform::Table => offer.tables,
+            _ => true,
+        })
     };
     // Objects are stored as JSON: a client that accepts JSON, even as second choice, gets the stored bytes.
     let json = |clause: &Clause<'_>, media| (media == Media::Json).then(|| transform_of(clause, media)).flatten();

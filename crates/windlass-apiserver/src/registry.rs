@@ -10,6 +10,7 @@ use std::{
 };
 
 use imbl::OrdMap;
+use serde_json::Value;
 use windlass_builtins::{
     kinds::{self, event::conversion as event, horizontal_pod_autoscaler::conversion as autoscaler},
     resource::{Group, Resource, Table},
@@ -60,10 +61,51 @@ static EVENT: Conversion =
 static AUTOSCALER: Conversion =
     Conversion { to_served_version: autoscaler::v2_to_v1, to_storage_version: autoscaler::v1_to_v2 };
 
-fn form(resource: &Resource) -> Form {
+/// Beta versions whose objects are those of `v1`, except for the apiVersion.
+static BETA: [((&str, &str), Conversion); 4] = [
+    (
+        ("admissionregistration.k8s.io", "v1beta1"),
+        Conversion {
+            to_served_version: |object| versioned(object, "admissionregistration.k8s.io/v1beta1"),
+            to_storage_version: |object| versioned(object, "admissionregistration.k8s.io/v1"),
+        },
+    ),
+    (
+        ("networking.k8s.io", "v1beta1"),
+        Conversion {
+            to_served_version: |object| versioned(object, "networking.k8s.io/v1beta1"),
+            to_storage_version: |object| versioned(object, "networking.k8s.io/v1"),
+        },
+    ),
+    (
+        ("resource.k8s.io", "v1beta2"),
+        Conversion {
+            to_served_version: |object| versioned(object, "resource.k8s.io/v1beta2"),
+            to_storage_version: |object| versioned(object, "resource.k8s.io/v1"),
+        },
+    ),
+    (
+        ("storage.k8s.io", "v1beta1"),
+        Conversion {
+            to_served_version: |object| versioned(object, "storage.k8s.io/v1beta1"),
+            to_storage_version: |object| versioned(object, "storage.k8s.io/v1"),
+        },
+    ),
+];
+
+fn versioned(mut object: Value, api_version: &str) -> Value {
+    object["apiVersion"] = api_version.into();
+    object
+}
+
+fn form(resource: &Resource, stored: &Resource) -> Form {
     match (&*resource.group, &*resource.version, &*resource.plural) {
         ("events.k8s.io", "v1", "events") => Form::Converted(&EVENT),
         ("autoscaling", "v1", "horizontalpodautoscalers") => Form::Converted(&AUTOSCALER),
+        (group, version, _) if &*stored.version != version => {
+            let beta = BETA.iter().find(|(known, _)| *known == (group, version));
+            beta.map_or(Form::Stored, |(_, conversion)| Form::Converted(conversion))
+        }
         _ => Form::Stored,
     }
 }
@@ -84,7 +126,7 @@ impl Registry {
                 facts: kinds::facts(&resource.group, &resource.plural),
                 stored: Arc::new(stored.clone()),
                 cache,
-                form: form(resource),
+                form: form(resource, stored),
                 returns_deleted: resource.deletion_returns_object || key == ("", "namespaces"),
                 empty: OnceLock::new(),
             };

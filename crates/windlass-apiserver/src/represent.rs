@@ -16,6 +16,7 @@ use windlass_schema::{json as go_json, yaml};
 use windlass_store::Revision;
 
 pub(crate) use self::event::EventFormat;
+use self::table::Columns;
 use crate::{
     body::Body,
     call::{Answer, Call},
@@ -71,14 +72,16 @@ fn one(call: &Call<'_>, code: StatusCode, value: Value) -> Result<Response<Body>
 
 /// Returns a single object in the form that the client accepts.
 fn transformed(call: &Call<'_>, value: Value) -> Result<Value> {
-    let own = value["kind"] == *call.endpoint.resource.kind;
+    let is_scale = call.target.subresource == "scale" && value["kind"] == "Scale";
+    let own = value["kind"] == *call.endpoint.resource.kind || (is_scale && call.endpoint.custom().is_none());
     let value = match call.accept.transform {
         Transform::None => value,
         _ if !own => value,
         Transform::Table => {
             let include = table::Include::parse(call.query.text("includeObject"))?;
-            let revision = value["metadata"]["resourceVersion"].clone();
-            table::table(call.endpoint, &[value], include, json!({"resourceVersion": revision}), true)
+            let metadata = json!({"resourceVersion": value["metadata"]["resourceVersion"]});
+            let columns = if is_scale { Columns::scale() } else { Columns::of(call.endpoint) };
+            table::table_with(&columns, call.endpoint, &[value], include, metadata, true)
         }
         Transform::PartialObjectMetadata => partial(&value),
         Transform::PartialObjectMetadataList => {

@@ -39,6 +39,7 @@ use crate::{
     policies::{self, Policies},
     registry::Registry,
     repair,
+    runtime_config::RuntimeConfig,
     storage::Storage,
     tokens::{Issuers, LEGACY_ISSUER, LegacyClaims, TokenKey},
     upload::UploadBudget,
@@ -108,6 +109,7 @@ pub struct ServerBuilder {
     authorization: AuthorizationOptions,
     admission: Vec<Box<dyn Admission>>,
     old_definitions: bool,
+    runtime_config: RuntimeConfig,
     pod_connections: Option<Arc<dyn PodConnections>>,
     service_accounts: bool,
     policy_type_checking: bool,
@@ -162,6 +164,7 @@ impl Server {
             authorization: AuthorizationOptions::default(),
             admission: Vec::new(),
             old_definitions: true,
+            runtime_config: RuntimeConfig::default(),
             pod_connections: None,
             service_accounts: false,
             policy_type_checking: false,
@@ -284,6 +287,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets which versions of the built-in API groups are served; the stable ones by default.
+    #[must_use]
+    pub fn runtime_config(mut self, config: RuntimeConfig) -> Self {
+        self.runtime_config = config;
+        self
+    }
+
     /// Sets the connections to running pods: their logs, commands and ports. Without them, requests for these say that
     /// pods are simulated.
     #[must_use]
@@ -362,7 +372,7 @@ impl ServerBuilder {
         }
         let (audit, audit_task) = Audit::start(self.audit.as_ref())?;
         let storage = Storage::open(self.store).await.map_err(BuildError::Load)?;
-        let mut registry = Registry::builtin(windlass_builtins::table(), &storage);
+        let mut registry = Registry::builtin(self.runtime_config.table(), &storage);
         if self.old_definitions {
             registry = registry.with_old_definitions();
         }

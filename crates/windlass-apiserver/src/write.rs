@@ -56,6 +56,7 @@ use self::{
 pub(crate) use self::{
     allocate::Allocator,
     managed_fields::ManagedFieldsMode,
+    mutate::run_plugins,
     persist::{Deletion, PersistError, encode_for_deletion, remove_damaged},
     quota::{MANAGER, QuotaLocks},
     respond::Written,
@@ -134,9 +135,11 @@ async fn create_named(
     // Validating admission knows a generated name, mutating admission does not.
     let name = if subject.name.is_empty() { meta::text(&object, "name").to_owned() } else { subject.name.to_owned() };
     validating_admission::validate(call, &Subject { name: &name, ..*subject }, &object, None).await?;
-    let change = match options.dry_run {
-        true => Change::None,
-        false => Change::Write(persist::encode_for_storage(call.server, call.endpoint, &mut object).await?),
+    let change = if options.dry_run {
+        Change::None
+    } else {
+        preconditions::check_unversioned(&object)?;
+        Change::Write(persist::encode_for_storage(call.server, call.endpoint, &mut object).await?)
     };
     let commit = Commit { change, allocation, ..Commit::new(call, object) };
     match commit.run().await {

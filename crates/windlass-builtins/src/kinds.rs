@@ -16,6 +16,8 @@ pub mod csi_storage_capacity;
 pub mod custom_resource_definition;
 pub mod daemon_set;
 pub mod deployment;
+mod device_claim;
+pub mod device_class;
 pub mod endpoint_slice;
 pub mod endpoints;
 pub mod event;
@@ -44,6 +46,8 @@ pub mod priority_class;
 pub mod priority_level_configuration;
 pub mod replica_set;
 pub mod replication_controller;
+pub mod resource_claim;
+pub mod resource_claim_template;
 pub mod resource_quota;
 pub mod resource_slice;
 pub mod role;
@@ -126,6 +130,9 @@ pub fn strategy(group: &str, resource: &str) -> &'static dyn Strategy {
         ("rbac.authorization.k8s.io", "clusterroles") => &role::ClusterRole,
         ("rbac.authorization.k8s.io", "rolebindings") => &role_binding::RoleBinding::NAMESPACED,
         ("rbac.authorization.k8s.io", "roles") => &role::Role,
+        ("resource.k8s.io", "deviceclasses") => &device_class::DeviceClass,
+        ("resource.k8s.io", "resourceclaims") => &resource_claim::ResourceClaim,
+        ("resource.k8s.io", "resourceclaimtemplates") => &resource_claim_template::ResourceClaimTemplate,
         ("resource.k8s.io", "resourceslices") => &resource_slice::ResourceSlice,
         ("scheduling.k8s.io", "priorityclasses") => &priority_class::PriorityClass,
         ("storage.k8s.io", "csidrivers") => &csi_driver::CsiDriver,

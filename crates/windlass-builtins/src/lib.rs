@@ -9,6 +9,7 @@ pub mod kinds;
 pub mod object;
 pub mod openapi;
 mod pem;
+pub mod pod_security;
 pub mod protobuf;
 pub mod quota;
 pub mod resource;

@@ -11,6 +11,7 @@ mod condition;
 pub mod cost;
 pub mod declarations;
 pub mod declared;
+pub mod device_selectors;
 pub mod interpreter;
 mod library;
 pub mod match_conditions;

@@ -19,7 +19,8 @@ use std::{
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use windlass_plane::{
-    NodeOptions, Plane, PlaneOptions, ProcessOptions, Processes, Runtime, Selection, Stages, StoreKind, UnknownLoop,
+    NodeOptions, Plane, PlaneOptions, ProcessOptions, Processes, Runtime, RuntimeConfig, Selection, Stages, StoreKind,
+    UnknownLoop,
 };
 
 use crate::{
@@ -86,6 +87,10 @@ pub(crate) struct UpArgs {
     /// Reject CustomResourceDefinitions of apiextensions.k8s.io/v1beta1, as Kubernetes 1.22 and later do
     #[arg(long = "no-v1beta1-crds", alias = "no-old-definitions")]
     no_v1beta1_crds: bool,
+    /// API versions to serve, besides the stable ones, or not: KEY=true or KEY=false, where KEY is GROUP/VERSION,
+    /// GROUP/VERSION/RESOURCE, api/all, api/ga, api/beta or api/alpha
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    runtime_config: Vec<String>,
     /// File to create, with the server's URL, once it is serving
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
@@ -125,6 +130,7 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
     let controllers = controllers(&args.controllers)?;
     let authorization = args.authorization.options()?;
     let disabled_admission_plugins = args.admission.disabled()?;
+    let runtime_config = runtime_config(&args.runtime_config)?;
     let jwt = args.oidc.jwt()?;
     let authentication = args.authentication.options(jwt.as_ref())?;
     let data_dir = args.data_dir.resolve()?;
@@ -161,6 +167,7 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
         token_webhook: args.oidc.token_webhook()?,
         authorization,
         disabled_admission_plugins,
+        runtime_config,
         limits: args.limits.limits(),
         audit: args.audit.options()?,
         ..PlaneOptions::new(&data_dir)
@@ -192,6 +199,15 @@ async fn serve(options: PlaneOptions, ready_file: Option<PathBuf>) -> anyhow::Re
         })
         .await?;
     Ok(())
+}
+
+/// Parses the versions to serve.
+fn runtime_config(entries: &[String]) -> anyhow::Result<RuntimeConfig> {
+    RuntimeConfig::parse(entries.iter().map(String::as_str)).map_err(|error| {
+        let available: Vec<String> = RuntimeConfig::available().collect();
+        let hint = format!("these versions can be enabled: {}", available.join(", ")).into();
+        ErrorWithHint { message: error.to_string(), hint }.into()
+    })
 }
 
 /// Parses a list of control loops.

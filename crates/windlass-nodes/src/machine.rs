@@ -77,6 +77,14 @@ pub(super) fn labels(name: &str) -> Value {
 
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
 
+/// Features that a kubelet of this version has and that not all supported versions have: updates of pods may need them.
+const DECLARED_FEATURES: [&str; 4] = [
+    "ExtendWebSocketsToKubelet",
+    "InPlacePodLevelResourcesVerticalScaling",
+    "InPlacePodVerticalScalingInitContainers",
+    "RestartAllContainersOnContainerExits",
+];
+
 /// A node's status as a kubelet reports it. Capacity, allocatable and addresses in `present` are kept.
 pub(super) fn status(name: &str, address: &str, present: Option<&Value>, now: Timestamp) -> Value {
     let kept = |field: &str| present.and_then(|status| status.get(field)).filter(|value| is_something(value)).cloned();
@@ -93,6 +101,7 @@ pub(super) fn status(name: &str, address: &str, present: Option<&Value>, now: Ti
         "conditions": conditions(present, now),
         "addresses": kept("addresses").unwrap_or(addresses),
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        "declaredFeatures": DECLARED_FEATURES,
         "nodeInfo": {
             "architecture": ARCHITECTURE,
             "bootID": identity(name, 1),

@@ -40,7 +40,7 @@ pub use pki::{
 };
 pub use plane::{Plane, PlaneError, PlaneOptions, StoreKind};
 pub use windlass_apiserver::{
-    Limits,
+    Limits, RuntimeConfig, RuntimeConfigError,
     admission::DISABLEABLE_PLUGINS,
     audit,
     authentication::{

@@ -12,7 +12,7 @@ use std::{
 
 use tokio::{net::TcpListener, sync::oneshot};
 use windlass_apiserver::{
-    BuildError, Limits, Server,
+    BuildError, Limits, RuntimeConfig, Server,
     audit::AuditOptions,
     authentication::{
         AuthenticationOptions, RequestHeaderOptions, jwt::JwtOptions, webhook_token::WebhookTokenOptions,
@@ -85,6 +85,8 @@ pub struct PlaneOptions {
     pub authorization: AuthorizationOptions,
     /// Admission plugins that do not run, by their names in kube-apiserver.
     pub disabled_admission_plugins: Vec<String>,
+    /// Which versions of the built-in API groups are served.
+    pub runtime_config: RuntimeConfig,
     /// The limits of the API server.
     pub limits: Limits,
     /// Which requests are audited, and where their events go; none by default.
@@ -112,6 +114,7 @@ impl PlaneOptions {
             token_webhook: None,
             authorization: AuthorizationOptions::default(),
             disabled_admission_plugins: Vec::new(),
+            runtime_config: RuntimeConfig::default(),
             limits: Limits::default(),
             audit: None,
             drain: Duration::from_millis(500),
@@ -170,6 +173,7 @@ impl Plane {
             .service_accounts(provides_accounts(&options.controllers))
             .policy_type_checking(options.controllers.contains("validatingadmissionpolicy-status-controller"))
             .disable_admission_plugins(options.disabled_admission_plugins)
+            .runtime_config(options.runtime_config)
             .external_address(url.trim_start_matches("https://"))
             .token_key(key)
             .authorization(options.authorization)

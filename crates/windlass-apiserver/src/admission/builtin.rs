@@ -3,50 +3,73 @@
 use std::sync::Arc;
 
 use super::{
-    Admission, CertificateAuthority, CertificateSubject, ClaimResize, DefaultIngressClass, DefaultStorageClass,
-    LimitRanger, NamespaceLifecycle, NodeRestriction, PodDefaults, RoleEscalation, ServiceAccounts, StorageProtection,
+    Admission, certificate_authority::CertificateAuthority, certificate_subject::CertificateSubject,
+    claim_resize::ClaimResize, default_ingress_class::DefaultIngressClass, default_storage_class::DefaultStorageClass,
+    default_tolerations::DefaultTolerations, device_admin_access::DeviceAdminAccess, limit_ranger::LimitRanger,
+    namespace_lifecycle::NamespaceLifecycle, node_features::NodeFeatures, node_restriction::NodeRestriction,
+    node_taint::NodeTaint, pod_resize::PodResize, pod_security::PodSecurity, pod_topology::PodTopology,
+    priority::Priority, role_escalation::RoleEscalation, runtime_class::RuntimeClass,
+    service_accounts::ServiceAccounts, storage_protection::StorageProtection,
 };
 use crate::storage::Storage;
 
 /// The plugins that can be disabled, by their names in kube-apiserver.
-pub const DISABLEABLE_PLUGINS: [&str; 9] = [
+pub const DISABLEABLE_PLUGINS: [&str; 19] = [
+    "CertificateApproval",
+    "CertificateSigning",
     "CertificateSubjectRestriction",
     "DefaultIngressClass",
     "DefaultStorageClass",
+    "DefaultTolerationSeconds",
     "LimitRanger",
     "NamespaceLifecycle",
+    "NodeDeclaredFeatureValidator",
     "NodeRestriction",
     "PersistentVolumeClaimResize",
+    "PodResizeValidator",
+    "PodSecurity",
+    "PodTopologyLabels",
+    "Priority",
+    "RuntimeClass",
     "ServiceAccount",
     "StorageObjectInUseProtection",
+    "TaintNodesByCondition",
 ];
 
 /// Returns the plugins except for the disabled ones.
 pub(crate) fn builtin(storage: &Arc<Storage>, disabled: &[String]) -> Vec<Box<dyn Admission>> {
     let cache = |path: &str| storage.cache(path);
+    let namespaces = cache("/core/namespaces/");
+    let nodes = cache("/core/nodes/");
+    let pods = cache("/core/pods/");
     let storage_classes = cache("/storage.k8s.io/storageclasses/");
     let priority_classes = cache("/scheduling.k8s.io/priorityclasses/");
+    let runtime_classes = cache("/node.k8s.io/runtimeclasses/");
     let ingress_classes = cache("/networking.k8s.io/ingressclasses/");
-    // Plugins without a name cannot be disabled: in kube-apiserver they are part of the server or of several plugins.
-    let plugins: [(&str, Box<dyn Admission>); 12] = [
-        (
-            "NamespaceLifecycle",
-            Box::new(NamespaceLifecycle { storage: storage.clone(), namespaces: cache("/core/namespaces/") }),
-        ),
+    let storage = || storage.clone();
+    // The order is that of kube-apiserver. Plugins without a name are part of the server there.
+    let plugins: [(&str, Box<dyn Admission>); 21] = [
+        ("NamespaceLifecycle", Box::new(NamespaceLifecycle { storage: storage(), namespaces: namespaces.clone() })),
         ("LimitRanger", Box::new(LimitRanger { ranges: cache("/core/limitranges/") })),
         ("ServiceAccount", Box::new(ServiceAccounts { accounts: cache("/core/serviceaccounts/") })),
         ("NodeRestriction", Box::new(NodeRestriction)),
-        ("", Box::new(PodDefaults { storage: storage.clone(), priority_classes })),
-        (
-            "DefaultStorageClass",
-            Box::new(DefaultStorageClass { storage: storage.clone(), classes: storage_classes.clone() }),
-        ),
+        ("TaintNodesByCondition", Box::new(NodeTaint)),
+        ("PodSecurity", Box::new(PodSecurity { storage: storage(), namespaces: namespaces.clone(), pods })),
+        ("Priority", Box::new(Priority { storage: storage(), classes: priority_classes })),
+        ("DefaultTolerationSeconds", Box::new(DefaultTolerations)),
+        ("DefaultStorageClass", Box::new(DefaultStorageClass { storage: storage(), classes: storage_classes.clone() })),
         ("StorageObjectInUseProtection", Box::new(StorageProtection)),
-        ("", Box::new(CertificateAuthority)),
+        ("PersistentVolumeClaimResize", Box::new(ClaimResize { storage: storage(), classes: storage_classes })),
+        ("RuntimeClass", Box::new(RuntimeClass { storage: storage(), classes: runtime_classes })),
+        ("CertificateApproval", Box::new(CertificateAuthority::Approval)),
+        ("CertificateSigning", Box::new(CertificateAuthority::Signing)),
         ("CertificateSubjectRestriction", Box::new(CertificateSubject)),
+        ("DefaultIngressClass", Box::new(DefaultIngressClass { storage: storage(), classes: ingress_classes })),
+        ("PodTopologyLabels", Box::new(PodTopology { nodes: nodes.clone() })),
+        ("NodeDeclaredFeatureValidator", Box::new(NodeFeatures { nodes: nodes.clone() })),
+        ("PodResizeValidator", Box::new(PodResize { nodes })),
+        ("", Box::new(DeviceAdminAccess { namespaces })),
         ("", Box::new(RoleEscalation)),
-        ("PersistentVolumeClaimResize", Box::new(ClaimResize { storage: storage.clone(), classes: storage_classes })),
-        ("DefaultIngressClass", Box::new(DefaultIngressClass { storage: storage.clone(), classes: ingress_classes })),
     ];
     let is_enabled = |name: &str| !disabled.iter().any(|disabled| disabled == name);
     plugins.into_iter().filter(|(name, _)| is_enabled(name)).map(|(_, plugin)| plugin).collect()

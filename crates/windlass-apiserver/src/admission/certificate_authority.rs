@@ -6,7 +6,11 @@ use serde_json::Value;
 use super::{Admission, Attributes, Operation};
 use crate::{authorization::ResourceAction, status::Result};
 
-pub(crate) struct CertificateAuthority;
+/// A plugin for each of the two.
+pub(crate) enum CertificateAuthority {
+    Approval,
+    Signing,
+}
 
 #[async_trait]
 impl Admission for CertificateAuthority {
@@ -21,9 +25,9 @@ impl Admission for CertificateAuthority {
             };
             stated(&old["status"][field]) != stated(&object["status"][field])
         };
-        let verb = match write.subresource {
-            "approval" => "approve",
-            "status" if changes("certificate") || changes("conditions") => "sign",
+        let verb = match (self, write.subresource) {
+            (Self::Approval, "approval") => "approve",
+            (Self::Signing, "status") if changes("certificate") || changes("conditions") => "sign",
             _ => return Ok(()),
         };
         // That of the stored request, which this one must not change.

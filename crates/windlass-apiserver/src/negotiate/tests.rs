@@ -6,6 +6,8 @@ use super::*;
 const ACCEPTED: &str = "only the following media types are accepted: application/json, application/yaml, \
                         application/vnd.kubernetes.protobuf";
 
+const BUILTIN: Offer = Offer { custom: false, tables: true };
+
 fn headers(accept: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(header::ACCEPT, HeaderValue::from_str(accept).expect("the header must be text"));
@@ -14,20 +16,20 @@ fn headers(accept: &str) -> HeaderMap {
 
 #[track_caller]
 fn gives(header: &str, media: Media, transform: Transform) {
-    let found = accept(&headers(header), false, None, false).expect("the header must be acceptable");
+    let found = accept(&headers(header), false, None, BUILTIN).expect("the header must be acceptable");
     assert_eq!((found.media, found.transform), (media, transform), "{header}");
 }
 
 #[track_caller]
 fn rejects(header: &str, watch: bool, expected: &str) {
-    let error = accept(&headers(header), watch, None, false).expect_err("the header must be rejected");
+    let error = accept(&headers(header), watch, None, BUILTIN).expect_err("the header must be rejected");
     assert_eq!((error.code, error.reason), (StatusCode::NOT_ACCEPTABLE, "NotAcceptable"), "{header}");
     assert_eq!(error.message, expected, "{header}");
 }
 
 #[test]
 fn without_a_header_the_answer_is_plain_json() {
-    let found = accept(&HeaderMap::new(), false, None, false).expect("no header is acceptable");
+    let found = accept(&HeaderMap::new(), false, None, BUILTIN).expect("no header is acceptable");
     assert!(found.is_plain_json());
 }
 
@@ -88,13 +90,13 @@ fn the_router_rejects_media_types_that_no_route_has() {
     let all = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
     rejects("text/html", false, &format!("406: Not Acceptable\n\nAvailable representations: {all}"));
     rejects("application/*", false, &format!("406: Not Acceptable\n\nAvailable representations: {all}"));
-    let error = accept(&headers("text/html"), false, None, false).expect_err("HTML is not served");
+    let error = accept(&headers("text/html"), false, None, BUILTIN).expect_err("HTML is not served");
     assert_eq!(error.details.as_deref(), Some(&serde_json::json!({})));
 }
 
 #[test]
 fn watches_are_served_in_encodings_that_have_streams() {
-    let watch = |header: &str| accept(&headers(header), true, None, false).map(|found| found.media).ok();
+    let watch = |header: &str| accept(&headers(header), true, None, BUILTIN).map(|found| found.media).ok();
     assert_eq!(watch("application/json;stream=watch"), Some(Media::Json));
     assert_eq!(watch("application/json"), Some(Media::Json));
     assert_eq!(watch("application/vnd.kubernetes.protobuf;stream=watch"), Some(Media::Protobuf));
@@ -112,7 +114,7 @@ fn browsers_and_command_line_tools_get_indented_json() {
     let pretty = |header: &str, agent: &'static str, query: Option<&str>| {
         let mut headers = headers(header);
         headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
-        accept(&headers, false, query, false).expect("the header must be acceptable").pretty
+        accept(&headers, false, query, BUILTIN).expect("the header must be acceptable").pretty
     };
     assert!(pretty("application/json;pretty=1", "", None));
     assert!(!pretty("application/json;pretty=true", "", None));
@@ -180,7 +182,7 @@ proptest! {
         if let Ok(value) = HeaderValue::from_str(&text) {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, value.clone());
-            if let Err(error) = accept(&headers, watch, Some(&text), false) {
+            if let Err(error) = accept(&headers, watch, Some(&text), BUILTIN) {
                 prop_assert_eq!(error.code, StatusCode::NOT_ACCEPTABLE);
             }
             if let Err(error) = wants_aggregated_discovery(&headers) {
@@ -191,4 +193,16 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_resource_without_tables_rejects_only_them() {
+    let offer = Offer { tables: false, ..BUILTIN };
+    let transform = |header: &str| accept(&headers(header), false, None, offer).map(|found| found.transform);
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let error = transform(table).expect_err("there is no table");
+    assert_eq!((error.code.as_u16(), error.reason.as_ref()), (406, "NotAcceptable"));
+    assert_eq!(transform(&format!("{table},application/json")).expect("plain JSON"), Transform::None);
+    let metadata = transform("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io");
+    assert_eq!(metadata.expect("metadata"), Transform::PartialObjectMetadata);
 }

@@ -2,7 +2,10 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use windlass_builtins::columns::{AGE, Column, NAME, Printer};
+use windlass_builtins::{
+    columns::{AGE, Column, NAME, Printer},
+    kinds::scale,
+};
 use windlass_schema::{printer, time::Time};
 
 use crate::{
@@ -39,7 +42,18 @@ const GENERIC: [Column; 2] = [NAME, Column { name: "Created At", kind: "date", .
 
 /// Returns objects as a table.
 pub(crate) fn table(endpoint: &Endpoint, objects: &[Value], include: Include, metadata: Value, headers: bool) -> Value {
-    let columns = Columns::at(endpoint, windlass_clock::now());
+    table_with(&Columns::of(endpoint), endpoint, objects, include, metadata, headers)
+}
+
+/// Returns objects as a table with these columns.
+pub(super) fn table_with(
+    columns: &Columns<'_>,
+    endpoint: &Endpoint,
+    objects: &[Value],
+    include: Include,
+    metadata: Value,
+    headers: bool,
+) -> Value {
     let mut budget = printer::TableBudget::default();
     let rows = objects.iter().map(|object| columns.row(endpoint, object, include, &mut budget)).collect();
     let definitions = if headers { columns.definitions() } else { Value::Null };
@@ -65,6 +79,16 @@ pub(super) enum Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
+    /// Returns the columns of a kind, with current ages.
+    pub(super) fn of(endpoint: &'a Endpoint) -> Self {
+        Self::at(endpoint, windlass_clock::now())
+    }
+
+    /// Returns the columns of the scale of a workload.
+    pub(super) fn scale() -> Self {
+        Self::Own(scale::PRINTER, windlass_clock::now())
+    }
+
     /// Returns the columns of a kind, with ages as of `now`.
     pub(super) fn at(endpoint: &'a Endpoint, now: Timestamp) -> Self {
         match endpoint.custom() {

@@ -13,7 +13,7 @@ use crate::{
     status::{ApiError, Result, aggregate},
     subresource::eviction::success,
     webhooks::{Options, Subject, name_of},
-    write::{ManagedFieldsMode, OnConflict, decode::decode_body, update_object},
+    write::{ManagedFieldsMode, OnConflict, decode::decode_body, run_plugins, update_object},
 };
 
 /// Creates a Binding of a pod, or in the old collection of bindings.
@@ -22,6 +22,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     let mut binding = decode_body(call, FieldValidation::Ignore)?;
     let name = name_of(call, &binding).to_owned();
     let subject = Subject { operation: Operation::Create, name: &name, options: Options::Write(&options) };
+    run_plugins(call, &subject, &mut binding, None).await?;
     dynamic_admission::admit(call, &subject, &mut binding).await?;
     let registry = call.server.registry.load_full();
     let endpoint = registry.endpoint("", "v1", "pods").ok_or_else(ApiError::no_such_resource)?;

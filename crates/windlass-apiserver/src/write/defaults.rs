@@ -4,12 +4,7 @@ use serde_json::{Map, Value};
 use windlass_builtins::strategy::WriteContext;
 
 use super::allocate::{self, Allocation};
-use crate::{
-    call::Call,
-    endpoint::Endpoint,
-    meta,
-    status::{ApiError, Result},
-};
+use crate::{call::Call, endpoint::Endpoint, meta, status::Result};
 
 /// The number of characters of `generateName` that a generated name begins with.
 const GENERATED_PREFIX: usize = 58;
@@ -30,9 +25,6 @@ pub(super) fn needs_generated_name(object: &Value) -> bool {
 /// Completes a new object: identity, generated name, generation, empty status, allocations, the rules of its kind.
 pub(super) fn prepare_for_create(call: &Call<'_>, object: &mut Value, dry_run: bool) -> Result<Allocation> {
     let (endpoint, strategy) = (call.endpoint, call.endpoint.strategy);
-    if !meta::text(object, "resourceVersion").is_empty() {
-        return Err(ApiError::unexpected("resourceVersion should not be set on objects to be created"));
-    }
     meta::set(object, "uid", meta::new_uid());
     meta::set(object, "creationTimestamp", meta::format_time(call.server.now()));
     if endpoint.facts.generation.is_set() {

@@ -43,7 +43,13 @@ async fn change(call: &Call<'_>, subject: &Subject<'_>, object: &mut Value, old:
     Ok(true)
 }
 
-async fn run_plugins(call: &Call<'_>, subject: &Subject<'_>, object: &mut Value, old: Option<&Value>) -> Result<()> {
+/// Runs the mutating admission plugins.
+pub(crate) async fn run_plugins(
+    call: &Call<'_>,
+    subject: &Subject<'_>,
+    object: &mut Value,
+    old: Option<&Value>,
+) -> Result<()> {
     for plugin in &call.server.admission {
         let name = meta::text(object, "name").to_owned();
         plugin.mutate(&Attributes::of(call, subject, &name, old), object).await?;

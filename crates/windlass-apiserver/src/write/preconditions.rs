@@ -59,6 +59,17 @@ pub(super) fn check_not_terminating(call: &Call<'_>, object: &Value) -> Result<(
     Err(ApiError::forbidden(&resource.plural, &resource.group, meta::text(object, "name"), why))
 }
 
+/// Checks that a new object has no resource version. kube-apiserver does this where it stores objects, so it does not
+/// for a dry run, and ignores versions that are not numbers.
+pub(super) fn check_unversioned(object: &Value) -> Result<()> {
+    match parse_resource_version(meta::text(object, "resourceVersion")) {
+        Ok(version) if version != 0 => {
+            Err(ApiError::unexpected("resourceVersion should not be set on objects to be created"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Checks that the uid of the desired object, if it has one, is that of the existing object.
 pub(crate) fn check_uid(call: &Call<'_>, desired: &Value, old: &Value) -> Result<()> {
     let resource = &*call.endpoint.resource;

@@ -451,3 +451,29 @@ async fn an_authorizer_that_fails_is_a_reason() {
     assert_eq!(events[1]["annotations"], json!({"authorization.k8s.io/reason": "internal error"}));
     assert_eq!(events[1]["responseStatus"]["code"], 500);
 }
+
+#[tokio::test]
+async fn violations_of_pod_security_standards_are_annotations() {
+    let audited = Audited::new("rules: [{level: Metadata}]").await;
+    let annotations = async |spec: Value| {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "p-"}, "spec": spec});
+        let path = "/api/v1/namespaces/default/pods";
+        let events = audited.events_of(Method::POST, path, "application/json", pod.to_string()).await;
+        let all = events.last().unwrap()["annotations"].as_object().unwrap().clone();
+        let own = all
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.strip_prefix("pod-security.kubernetes.io/")?.to_owned(), value)));
+        own.collect::<Value>()
+    };
+    let spec = json!({"hostPID": true, "containers": [{"name": "c", "image": "i"}]});
+    assert_eq!(annotations(spec.clone()).await, json!({"enforce-policy": "privileged:latest"}));
+    let labels = json!({"pod-security.kubernetes.io/audit": "baseline", "pod-security.kubernetes.io/enforce": "baseline",
+        "pod-security.kubernetes.io/enforce-version": "v1.30"});
+    let namespace = json!({"metadata": {"labels": labels}});
+    audited.client.merge("/api/v1/namespaces/default", &namespace).await.expect(200);
+    let expected = json!({
+        "enforce-policy": "baseline:v1.30",
+        "audit-violations": "would violate PodSecurity \"baseline:latest\": host namespaces (hostPID=true)",
+    });
+    assert_eq!(annotations(spec).await, expected);
+}

@@ -4,6 +4,7 @@
 
 mod access;
 mod access_reviews;
+mod admission_plugins;
 mod apply;
 mod audit;
 mod authentication;
@@ -31,6 +32,7 @@ mod numbers;
 mod oidc;
 mod old_definitions;
 mod plugins;
+mod pod_security;
 mod policies;
 mod protocol;
 mod publication;
@@ -38,6 +40,7 @@ mod quotas;
 mod rbac;
 mod repair;
 mod resets;
+mod runtime_config;
 mod service_accounts;
 mod slow_readers;
 mod storage;

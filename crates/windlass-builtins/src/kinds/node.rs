@@ -38,7 +38,6 @@ impl Strategy for Node {
     fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         remove(object, "/spec/configSource");
         remove(object, "/status/config");
-        add_not_ready_taint(object);
     }
 
     fn validate(&self, object: &Value) -> ErrorList {
@@ -121,8 +120,8 @@ fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// Adds the taint that keeps pods off a new node until it is ready, as the TaintNodesByCondition admission plugin does.
-fn add_not_ready_taint(node: &mut Value) {
+/// `TaintNodesByCondition`: no pods are scheduled to a new node until it is ready.
+pub fn add_not_ready_taint(node: &mut Value) {
     let mut taints = items(node, "/spec/taints").to_vec();
     let is_not_ready =
         |taint: &Value| text(taint, "/key") == "node.kubernetes.io/not-ready" && text(taint, "/effect") == "NoSchedule";

@@ -1,11 +1,28 @@
 //! The scale subresource of workloads.
 
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use windlass_schema::field::{ErrorList, Path};
 
 use super::pod_template;
+use crate::columns::{AGE, Column, NAME, Printer, age, column, name};
 use crate::field_errors::FieldErrors;
 use crate::object::{carry_over, integer, set, text};
+
+/// The columns of a scale.
+pub const PRINTER: Printer = Printer::new(COLUMNS, cells);
+
+const COLUMNS: &[Column] = &[
+    Column { format: "", ..NAME },
+    column("Desired", "integer", "replicas is the desired number of instances for the scaled object."),
+    column("Available", "integer", "replicas is the actual number of observed instances of the scaled object."),
+    AGE,
+];
+
+fn cells(scale: &Value, now: Timestamp) -> Vec<Value> {
+    let replicas = |part| integer(scale, part).unwrap_or_default().into();
+    vec![name(scale), replicas("/spec/replicas"), replicas("/status/replicas"), age(scale, now)]
+}
 
 /// Returns the scale of a workload, in `autoscaling/v1`.
 pub fn to_scale(workload: &Value) -> Value {

@@ -52,18 +52,17 @@ const KNOWN: [&str; 41] = [
 ];
 
 /// Plugins that always run.
-const ALWAYS_ON: [&str; 10] = [
-    "CertificateApproval",
-    "CertificateSigning",
-    "DefaultTolerationSeconds",
+const ALWAYS_ON: [&str; 5] = [
     "MutatingAdmissionPolicy",
     "MutatingAdmissionWebhook",
-    "Priority",
     "ResourceQuota",
-    "TaintNodesByCondition",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionWebhook",
 ];
+
+/// Plugins for features that are disabled by default, so that they do nothing.
+const WITHOUT_EFFECT: [&str; 4] =
+    ["ClusterTrustBundleAttest", "JobValidation", "PodGroupProtection", "PodGroupWorkloadExists"];
 
 /// Options for admission.
 #[derive(Debug, Args)]
@@ -95,7 +94,9 @@ impl AdmissionArgs {
         if !both.is_empty() {
             bail!("[{}] in enable-admission-plugins and disable-admission-plugins overlapped", both.join(" "));
         }
-        let exists = |name: &&str| ALWAYS_ON.contains(name) || DISABLEABLE_PLUGINS.contains(name);
+        let exists = |name: &&str| {
+            [&ALWAYS_ON[..], &WITHOUT_EFFECT[..], &DISABLEABLE_PLUGINS[..]].iter().any(|names| names.contains(name))
+        };
         if let Some(name) = enabled.iter().map(String::as_str).find(|name| !exists(name)) {
             bail!(ErrorWithHint {
                 message: format!("cannot enable the admission plugin {name}: Windlass does not have it"),
@@ -134,7 +135,10 @@ mod tests {
         assert_eq!(disabled(&[]).unwrap(), Vec::<String>::new());
         let found = disabled(&["--disable-admission-plugins=ServiceAccount,PodSecurity"]).unwrap();
         assert_eq!(found, ["ServiceAccount", "PodSecurity"]);
-        assert!(disabled(&["--enable-admission-plugins=NodeRestriction,LimitRanger"]).unwrap().is_empty());
+        assert!(disabled(&["--enable-admission-plugins=NodeRestriction,PodSecurity"]).unwrap().is_empty());
+        for name in WITHOUT_EFFECT {
+            assert!(disabled(&["--enable-admission-plugins", name]).unwrap().is_empty());
+        }
         for name in DISABLEABLE_PLUGINS {
             assert_eq!(disabled(&["--disable-admission-plugins", name]).unwrap(), [name]);
         }
@@ -155,10 +159,8 @@ mod tests {
         ] {
             assert_eq!(disabled(flags).unwrap_err(), why);
         }
-        for name in ["AlwaysPullImages", "PodSecurity"] {
-            let missing = disabled(&["--enable-admission-plugins", name]).unwrap_err();
-            assert!(missing.starts_with(&format!("cannot enable the admission plugin {name}")), "{missing}");
-        }
+        let missing = disabled(&["--enable-admission-plugins=AlwaysPullImages"]).unwrap_err();
+        assert!(missing.starts_with("cannot enable the admission plugin AlwaysPullImages"), "{missing}");
         let needed = disabled(&["--disable-admission-plugins=ResourceQuota"]).unwrap_err();
         assert!(needed.starts_with("cannot disable the admission plugin ResourceQuota"), "{needed}");
     }

@@ -7,13 +7,15 @@ fn check(errors: ErrorList, expected: Expect) {
 }
 
 #[test]
-fn a_new_node_is_tainted_not_ready_and_fully_allocatable() {
+fn a_new_node_is_tainted_not_ready_once_and_fully_allocatable() {
     let mut node = json!({
         "spec": {"podCIDR": "10.5.0.0/24", "configSource": {}, "taints": [{"key": "dedicated", "effect": "NoSchedule"}]},
         "status": {"capacity": {"cpu": "4"}},
     });
     Node.default(&mut node);
     Node.prepare_for_create(&mut node, &WriteContext::test());
+    add_not_ready_taint(&mut node);
+    add_not_ready_taint(&mut node);
     let expected = json!({
         "spec": {
             "podCIDR": "10.5.0.0/24", "podCIDRs": ["10.5.0.0/24"],

@@ -1,9 +1,13 @@
 //! The built-in admission plugins for pods that are enabled by default, as functions of the objects they look up.
 
+mod node;
+mod runtime_class;
 mod secrets;
 
 use serde_json::{Value, json};
 
+pub use self::node::{ResizeRefusal, check_resize, copy_topology_labels, missing_features, needed_features};
+pub use self::runtime_class::{check_overhead, runtime_class_name, use_runtime_class};
 pub use self::secrets::{check_mirror, check_secrets};
 use super::validation::annotations::{MIRROR, annotation};
 use crate::object::{boolean, carry_over, integer, is_set, items, list_mut, set, text};

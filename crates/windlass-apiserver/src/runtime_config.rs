@@ -1,0 +1,316 @@
+//! Which versions of the built-in API groups are served, as with kube-apiserver's `--runtime-config`.
+//!
+//! Stable versions are served by default. A few beta versions can be enabled: those whose objects look like those of
+//! the stable version, so that they are another view of the same objects.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+};
+
+use windlass_builtins::resource::{Kind, Resource, Table};
+
+/// The beta versions that can be enabled, with their resources. All of them also have a stable version, `v1`.
+const BETA: [(&str, &str, &[&str]); 4] = [
+    ("admissionregistration.k8s.io", "v1beta1", &["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"]),
+    ("networking.k8s.io", "v1beta1", &["ipaddresses", "servicecidrs"]),
+    ("resource.k8s.io", "v1beta2", &["deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"]),
+    ("storage.k8s.io", "v1beta1", &["volumeattributesclasses"]),
+];
+
+/// Versions that kube-apiserver has and this server does not.
+const UNAVAILABLE: [(&str, &str); 18] = [
+    ("admissionregistration.k8s.io", "v1alpha1"),
+    ("authentication.k8s.io", "v1alpha1"),
+    ("authentication.k8s.io", "v1beta1"),
+    ("certificates.k8s.io", "v1alpha1"),
+    ("certificates.k8s.io", "v1beta1"),
+    ("coordination.k8s.io", "v1alpha2"),
+    ("coordination.k8s.io", "v1beta1"),
+    ("flowcontrol.apiserver.k8s.io", "v1beta1"),
+    ("flowcontrol.apiserver.k8s.io", "v1beta2"),
+    ("flowcontrol.apiserver.k8s.io", "v1beta3"),
+    ("internal.apiserver.k8s.io", "v1alpha1"),
+    ("resource.k8s.io", "v1alpha3"),
+    ("resource.k8s.io", "v1beta1"),
+    ("scheduling.k8s.io", "v1alpha2"),
+    ("scheduling.k8s.io", "v1beta1"),
+    ("storage.k8s.io", "v1alpha1"),
+    ("storagemigration.k8s.io", "v1alpha1"),
+    ("storagemigration.k8s.io", "v1beta1"),
+];
+
+/// Groups that the server itself needs.
+const NEEDED: [&str; 3] = ["", "apiextensions.k8s.io", "apiregistration.k8s.io"];
+
+/// The keys that stand for many versions, in the order in which they apply.
+const MANY: [&str; 4] = ["api/all", "api/ga", "api/beta", "api/alpha"];
+
+/// Which versions of the built-in API groups are served.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RuntimeConfig {
+    /// By key: `api/beta`, `GROUP/VERSION` or `GROUP/VERSION/RESOURCE`.
+    enabled: BTreeMap<String, bool>,
+}
+
+/// Why a configuration is rejected. The messages are those of kube-apiserver where it has one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RuntimeConfigError {
+    /// Nothing would be served.
+    #[error("invalid runtime-config with only api/all=false")]
+    Nothing,
+    /// A key that is not `GROUP/VERSION` or `GROUP/VERSION/RESOURCE`.
+    #[error("runtime-config invalid key {0}")]
+    Key(String),
+    /// A value that is not a bool, for a key that stands for many versions.
+    #[error("invalid value {key}={value}")]
+    ValueOfMany {
+        /// The key.
+        key: String,
+        /// The value.
+        value: String,
+    },
+    /// A value that is not a bool.
+    #[error("invalid value of {key}: {value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax")]
+    Value {
+        /// The key.
+        key: String,
+        /// The value.
+        value: String,
+    },
+    /// Groups that do not exist.
+    #[error("unknown api groups {0}")]
+    Groups(String),
+    /// A version that does not exist.
+    #[error("group version {0} that has not been registered")]
+    Version(String),
+    /// A resource in upper case.
+    #[error("invalid key {key}: group/version/resource and resource is always lowercase plural, not {resource:?}")]
+    Resource {
+        /// The key.
+        key: String,
+        /// The resource.
+        resource: String,
+    },
+    /// A version of kube-apiserver that this server does not have.
+    #[error("cannot enable {0}: Windlass does not have it")]
+    Unavailable(String),
+    /// A version that the server needs.
+    #[error("cannot disable {0}: the server needs it")]
+    Needed(String),
+}
+
+impl RuntimeConfig {
+    /// Parses entries of the form `KEY=BOOL`.
+    ///
+    /// # Errors
+    /// Returns why kube-apiserver would reject them, or that this server does not have a version.
+    pub fn parse<'a>(entries: impl IntoIterator<Item = &'a str>) -> Result<Self, RuntimeConfigError> {
+        let entries = entries.into_iter().filter(|entry| !entry.is_empty());
+        let entries = entries.map(|entry| entry.split_once('=').unwrap_or((entry, "")));
+        let entries: BTreeMap<&str, &str> = entries.map(|(key, value)| (key.trim(), value.trim())).collect();
+        if entries.len() == 1 && entries.get("api/all") == Some(&"false") {
+            return Err(RuntimeConfigError::Nothing);
+        }
+        check_groups(entries.keys().copied().filter(|key| !MANY.contains(key)))?;
+        let enabled = entries.into_iter().map(|(key, value)| Ok((key.to_owned(), parse_entry(key, value)?)));
+        Ok(Self { enabled: enabled.collect::<Result<_, _>>()? })
+    }
+
+    /// Returns the beta versions that can be enabled.
+    pub fn available() -> impl Iterator<Item = String> {
+        BETA.iter().map(|(group, version, _)| format!("{group}/{version}"))
+    }
+
+    /// Returns the table of the resources that are served.
+    pub(crate) fn table(&self) -> &'static Table {
+        static TABLES: Mutex<BTreeMap<RuntimeConfig, &'static Table>> = Mutex::new(BTreeMap::new());
+        let stable = windlass_builtins::table();
+        if self.enabled.is_empty() {
+            return stable;
+        }
+        // A process has few configurations, so their tables are never freed.
+        let mut tables = TABLES.lock().unwrap_or_else(PoisonError::into_inner);
+        tables.entry(self.clone()).or_insert_with(|| Box::leak(Box::new(self.apply(stable))))
+    }
+
+    fn apply(&self, stable: &Table) -> Table {
+        let mut table = stable.clone();
+        table.resources.retain(|resource| self.serves(&resource.group, &resource.version, &resource.plural));
+        for (group, version, resources) in BETA {
+            let serves = |resource: &&Resource| {
+                &*resource.group == group
+                    && &*resource.version == "v1"
+                    && resources.contains(&&*resource.plural)
+                    && self.serves(group, version, &resource.plural)
+            };
+            let of_version = |resource: &Resource| Resource { version: version.into(), ..resource.clone() };
+            let views: Vec<Resource> = stable.resources.iter().filter(serves).map(of_version).collect();
+            for kind in stable.kinds.iter().filter(|kind| &*kind.group == group && &*kind.version == "v1") {
+                let is_own = |view: &Resource| kind.kind.strip_suffix("List").unwrap_or(&kind.kind) == &*view.kind;
+                if views.iter().any(is_own) {
+                    table.kinds.push(Kind { version: version.into(), ..kind.clone() });
+                }
+            }
+            if !views.is_empty() {
+                let groups = table.groups.iter_mut().filter(|have| &*have.name == group);
+                groups.for_each(|have| have.versions.push(version.into()));
+            }
+            table.resources.extend(views);
+        }
+        for group in &mut table.groups {
+            let resources = &table.resources;
+            let has = |version: &str| {
+                resources.iter().any(|resource| resource.group == group.name && &*resource.version == version)
+            };
+            let served = group.versions.iter().filter(|version| has(version)).cloned().collect();
+            group.versions = served;
+        }
+        table.groups.retain(|group| !group.versions.is_empty());
+        table
+    }
+
+    /// Returns whether a resource is served: the most specific key decides.
+    fn serves(&self, group: &str, version: &str, resource: &str) -> bool {
+        let is_stable = !version.contains("alpha") && !version.contains("beta");
+        let stands_for = |key: &str| match key {
+            "api/ga" => is_stable,
+            "api/beta" => version.contains("beta"),
+            "api/alpha" => version.contains("alpha"),
+            _ => true,
+        };
+        if NEEDED.contains(&group) {
+            return true;
+        }
+        let many = MANY.into_iter().filter(|key| stands_for(key)).map(str::to_owned);
+        let own = [format!("{group}/{version}"), format!("{group}/{version}/{resource}")];
+        many.chain(own).filter_map(|key| self.enabled.get(&key).copied()).last().unwrap_or(is_stable)
+    }
+}
+
+/// Rejects keys of unknown groups.
+fn check_groups<'a>(keys: impl Iterator<Item = &'a str>) -> Result<(), RuntimeConfigError> {
+    let mut unknown = Vec::new();
+    for key in keys {
+        let (group, version) = match *key.split('/').collect::<Vec<_>>() {
+            [group, version] | [group, version, _] => (group, version),
+            _ => return Err(RuntimeConfigError::Key(key.to_owned())),
+        };
+        let is_builtin = windlass_builtins::table().groups.iter().any(|have| &*have.name == group);
+        if !is_builtin && !UNAVAILABLE.iter().any(|(have, _)| *have == group) {
+            unknown.push(format!("{group}/{version}"));
+        }
+    }
+    unknown.dedup();
+    if unknown.is_empty() { Ok(()) } else { Err(RuntimeConfigError::Groups(unknown.join(","))) }
+}
+
+/// Parses an entry whose group exists.
+fn parse_entry(key: &str, value: &str) -> Result<bool, RuntimeConfigError> {
+    if MANY.contains(&key) {
+        let error = || RuntimeConfigError::ValueOfMany { key: key.to_owned(), value: value.to_owned() };
+        return value.parse().map_err(|_| error());
+    }
+    let mut parts = key.split('/');
+    let (group, version) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let group_version = format!("{group}/{version}");
+    let is_stable = windlass_builtins::table()
+        .groups
+        .iter()
+        .any(|have| &*have.name == group && have.versions.iter().any(|known| &**known == version));
+    let is_beta = BETA.iter().any(|(have, known, _)| (*have, *known) == (group, version));
+    let is_unavailable = UNAVAILABLE.contains(&(group, version));
+    if !is_stable && !is_beta && !is_unavailable {
+        return Err(RuntimeConfigError::Version(group_version));
+    }
+    let enabled = match value {
+        "" | "1" | "t" | "T" | "true" | "TRUE" | "True" => true,
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => false,
+        _ => return Err(RuntimeConfigError::Value { key: key.to_owned(), value: value.to_owned() }),
+    };
+    if let Some(resource) = parts.next().filter(|resource| resource.to_lowercase() != *resource) {
+        return Err(RuntimeConfigError::Resource { key: key.to_owned(), resource: resource.to_owned() });
+    }
+    match enabled {
+        true if is_unavailable => Err(RuntimeConfigError::Unavailable(group_version)),
+        false if NEEDED.contains(&group) => Err(RuntimeConfigError::Needed(group_version)),
+        enabled => Ok(enabled),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(entries: &str) -> String {
+        RuntimeConfig::parse(entries.split(',')).expect_err("it must be rejected").to_string()
+    }
+
+    fn table(entries: &str) -> &'static Table {
+        RuntimeConfig::parse(entries.split(',')).expect("a configuration").table()
+    }
+
+    fn versions(table: &Table, group: &str) -> Vec<String> {
+        let found = table.groups.iter().find(|have| &*have.name == group);
+        found.map(|group| group.versions.iter().map(ToString::to_string).collect()).unwrap_or_default()
+    }
+
+    #[test]
+    fn wrong_entries_are_rejected_as_kube_apiserver_does() {
+        for (entries, expected) in [
+            ("api/all=false", "invalid runtime-config with only api/all=false"),
+            ("batch", "runtime-config invalid key batch"),
+            ("a/b/c/d=true", "runtime-config invalid key a/b/c/d"),
+            ("api/beta=yes", "invalid value api/beta=yes"),
+            ("x.io/v1,foo/v2=true", "unknown api groups foo/v2,x.io/v1"),
+            ("batch/v3=true", "group version batch/v3 that has not been registered"),
+            (
+                "batch/v1=maybe",
+                "invalid value of batch/v1: maybe, err: strconv.ParseBool: parsing \"maybe\": invalid syntax",
+            ),
+            (
+                "batch/v1/Jobs=true",
+                "invalid key batch/v1/Jobs: group/version/resource and resource is always lowercase plural, not \"Jobs\"",
+            ),
+            ("resource.k8s.io/v1alpha3=true", "cannot enable resource.k8s.io/v1alpha3: Windlass does not have it"),
+            ("/v1=false", "cannot disable /v1: the server needs it"),
+        ] {
+            assert_eq!(error(entries), expected, "{entries}");
+        }
+    }
+
+    #[test]
+    fn stable_versions_are_served_by_default() {
+        assert!(std::ptr::eq(RuntimeConfig::default().table(), windlass_builtins::table()));
+        let same = table("resource.k8s.io/v1alpha3=false");
+        assert_eq!(same.resources.len(), windlass_builtins::table().resources.len());
+    }
+
+    #[test]
+    fn beta_versions_are_enabled_by_version_by_resource_or_all() {
+        let one = table("networking.k8s.io/v1beta1");
+        assert_eq!(versions(one, "networking.k8s.io"), ["v1", "v1beta1"]);
+        assert_eq!(versions(one, "storage.k8s.io"), ["v1"]);
+        let resource = table("resource.k8s.io/v1beta2/resourceslices=true");
+        let beta = resource.resources.iter().filter(|resource| &*resource.version == "v1beta2");
+        assert_eq!(beta.map(|resource| &*resource.plural).collect::<Vec<_>>(), ["resourceslices"]);
+        for all in ["api/all=true", "api/beta=true"] {
+            for (group, version, _) in BETA {
+                assert_eq!(versions(table(all), group), ["v1", version], "{all}");
+            }
+        }
+        let kept = table("api/beta=true,storage.k8s.io/v1beta1=false");
+        assert_eq!(versions(kept, "storage.k8s.io"), ["v1"]);
+    }
+
+    #[test]
+    fn versions_are_disabled() {
+        let without = table("batch/v1=false,apps/v1/daemonsets=false");
+        assert!(versions(without, "batch").is_empty());
+        let apps = without.resources.iter().filter(|resource| &*resource.group == "apps");
+        assert!(apps.into_iter().all(|resource| &*resource.plural != "daemonsets"));
+        let few = table("api/all=false,apps/v1=true");
+        let groups: Vec<_> = few.groups.iter().map(|group| &*group.name).collect();
+        assert_eq!(groups, ["", "apiregistration.k8s.io", "apps", "apiextensions.k8s.io"]);
+    }
+}
