@@ -170,6 +170,7 @@ impl Plane {
             .service_accounts(provides_accounts(&options.controllers))
             .disable_admission_plugins(options.disabled_admission_plugins)
             .external_address(url.trim_start_matches("https://"))
+            .listening_on(listener.local_addr().map_err(listening)?)
             .token_key(key)
             .authorization(options.authorization)
             .limits(options.limits);

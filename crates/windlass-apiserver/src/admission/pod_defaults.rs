@@ -1,4 +1,5 @@
-//! DefaultTolerationSeconds and Priority: pods get tolerations for failing nodes, and a priority.
+//! DefaultTolerationSeconds and Priority: pods get tolerations for failing nodes, and a priority; at most one PriorityClass
+//! is the global default.
 
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use windlass_builtins::kinds::pod::admission;
 
 use super::{Admission, Attributes, Operation};
 use crate::{
+    meta,
     status::Result,
     storage::{ResourceCache, Storage},
 };
@@ -38,6 +40,22 @@ impl Admission for PodDefaults {
         }
         Ok(())
     }
+
+    async fn validate(&self, write: &Attributes<'_>, object: &Value) -> Result<()> {
+        let concerned = write.is("scheduling.k8s.io", "priorityclasses") && write.subresource.is_empty();
+        let is_written = matches!(write.operation, Operation::Create | Operation::Update);
+        if !concerned || !is_written || object["globalDefault"] != true {
+            return Ok(());
+        }
+        self.storage.fresh().await?;
+        let Some(default) = self.global_default() else { return Ok(()) };
+        let name = meta::text(&default, "name");
+        if write.operation == Operation::Update && name == meta::text(object, "name") {
+            return Ok(());
+        }
+        let why = format!("PriorityClass {name} is already marked as default. Only one default can exist");
+        Err(write.forbidden(object, &why))
+    }
 }
 
 impl PodDefaults {
@@ -51,10 +69,13 @@ impl PodDefaults {
                 None => Err(write.forbidden(pod, &format!("no PriorityClass with name {name} was found"))),
             };
         }
+        Ok(self.global_default())
+    }
+
+    /// Returns the global default. Of several ones, which concurrent writes can create, the lowest applies.
+    fn global_default(&self) -> Option<Value> {
         let classes = self.priority_classes.snapshot();
         let values = classes.objects().map(|class| class.to_value());
-        let defaults = values.filter(|class| class["globalDefault"] == true);
-        // Of several global defaults the lowest applies.
-        Ok(defaults.min_by_key(|class| class["value"].as_i64()))
+        values.filter(|class| class["globalDefault"] == true).min_by_key(|class| class["value"].as_i64())
     }
 }

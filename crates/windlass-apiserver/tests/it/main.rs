@@ -8,6 +8,7 @@ mod apply;
 mod audit;
 mod authentication;
 mod authorization_modes;
+mod bootstrap;
 mod client;
 mod connections;
 mod conversions;

@@ -37,6 +37,8 @@ pub struct ServiceAllocator {
     ports: Pool,
     /// The values that stored services use, by `namespace/name`.
     stored: BTreeMap<Box<str>, Values>,
+    /// The addresses that IPAddresses of other users than this allocator occupy, by their names.
+    occupied: BTreeMap<Box<str>, u32>,
     random: u64,
 }
 
@@ -134,6 +136,7 @@ impl ServiceAllocator {
             addresses: Pool::new(first..last, reserved),
             ports: Pool::new(*NODE_PORTS.start()..NODE_PORTS.end() + 1, 86),
             stored: BTreeMap::new(),
+            occupied: BTreeMap::new(),
             random: RandomState::new().hash_one(prefix),
         }
     }
@@ -193,6 +196,24 @@ impl ServiceAllocator {
         before.address.into_iter().for_each(|address| self.addresses.remove_stored(address));
         before.ports.iter().for_each(|port| self.ports.remove_stored(*port));
         true
+    }
+
+    /// Records whether an IPAddress that this allocator has not created exists. Its address is not allocated meanwhile.
+    pub fn occupy(&mut self, name: &str, exists: bool) {
+        let before = self.occupied.remove(name);
+        let now = number_of(name).filter(|_| exists);
+        if let Some(address) = now {
+            self.occupied.insert(name.into(), address);
+            self.addresses.add_stored(address);
+        }
+        if let Some(address) = before {
+            self.addresses.remove_stored(address);
+        }
+    }
+
+    /// Returns the cluster IPs of the observed services, with the services.
+    pub fn addresses(&self) -> impl Iterator<Item = (Ipv4Addr, &str)> {
+        self.stored.iter().filter_map(|(key, values)| Some((Ipv4Addr::from_bits(values.address?), &**key)))
     }
 
     /// Returns the services that were observed and use an address or a port.
