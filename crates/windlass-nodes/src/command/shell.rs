@@ -5,6 +5,10 @@ use super::{
     words::{Part, Token, tokens},
 };
 
+/// Words that are no commands where a command is expected.
+const RESERVED: [&str; 13] =
+    ["then", "elif", "else", "fi", "do", "done", "for", "case", "esac", "in", "function", "{", "}"];
+
 /// Runs a script. `exits_on_error` is `set -e`. Returns `None` if its end is not known.
 pub(super) fn run(machine: &mut Machine<'_>, script: &str, exits_on_error: bool) -> Option<Flow> {
     let tokens = tokens(script)?;
@@ -140,6 +144,9 @@ impl Shell<'_, '_> {
     }
 
     fn simple(&mut self) -> Option<Flow> {
+        if self.peek().and_then(Token::keyword).is_some_and(|word| RESERVED.contains(&word)) {
+            return None;
+        }
         let mut line = Vec::new();
         while let Some(Token::Word { parts, .. }) = self.peek() {
             let parts = parts.clone();
@@ -154,7 +161,7 @@ impl Shell<'_, '_> {
         }
         match line.first().map(String::as_str) {
             // Assignments, functions and control of loops are not supported.
-            Some(first) if first.contains('=') || matches!(first, "break" | "continue" | "return" | "{") => None,
+            Some(first) if first.contains('=') || matches!(first, "break" | "continue" | "return") => None,
             Some("set") => {
                 for option in &line[1..] {
                     self.exits_on_error |= option.starts_with('-') && option.contains('e');

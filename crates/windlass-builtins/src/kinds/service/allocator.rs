@@ -5,6 +5,7 @@
 //! needs at once, so that two requests never get the same ones. [`ServiceAllocator::release`] ends the reservation: if
 //! the request succeeded, after its service was observed.
 
+mod addresses;
 mod allocated_values;
 mod families;
 mod pool;
@@ -196,24 +197,6 @@ impl ServiceAllocator {
         before.address.into_iter().for_each(|address| self.addresses.remove_stored(address));
         before.ports.iter().for_each(|port| self.ports.remove_stored(*port));
         true
-    }
-
-    /// Records whether an IPAddress that this allocator has not created exists. Its address is not allocated meanwhile.
-    pub fn occupy(&mut self, name: &str, exists: bool) {
-        let before = self.occupied.remove(name);
-        let now = number_of(name).filter(|_| exists);
-        if let Some(address) = now {
-            self.occupied.insert(name.into(), address);
-            self.addresses.add_stored(address);
-        }
-        if let Some(address) = before {
-            self.addresses.remove_stored(address);
-        }
-    }
-
-    /// Returns the cluster IPs of the observed services, with the services.
-    pub fn addresses(&self) -> impl Iterator<Item = (Ipv4Addr, &str)> {
-        self.stored.iter().filter_map(|(key, values)| Some((Ipv4Addr::from_bits(values.address?), &**key)))
     }
 
     /// Returns the services that were observed and use an address or a port.

@@ -38,6 +38,7 @@ impl Bench {
         match self.correlator.next_write(self.now) {
             Next::Write(Write::Create(event)) => format!("create {}", event.series.map_or(1, |series| series.count)),
             Next::Write(Write::Count { series, .. }) => format!("count {}", series.count),
+            Next::Write(Write::Counted { .. }) => panic!("this is a counted event"),
             Next::Wait(until) => format!("wait {}", until.duration_since(self.now).as_secs()),
             Next::Idle => "idle".to_owned(),
         }
