@@ -68,9 +68,9 @@ pub(super) fn end_of_init(pod: &Value, container: &Value, status: &Value) -> End
 pub(super) fn ends_at(pod: &Value, container: &Value, status: &Value, now: Timestamp) -> Option<Timestamp> {
     let started: Timestamp = status["state"]["running"]["startedAt"].as_str()?.parse().ok()?;
     let end = end(pod, container, status)?;
-    // A container that has just started must not end early because the time of its start is rounded.
+    // A container must not end early because the time of its start is rounded.
     let is_new = Duration::try_from(now.duration_since(started)).is_ok_and(|age| age < PRECISION);
-    let started = if is_new { now } else { started };
+    let started = if is_new { now } else { started.checked_add(PRECISION).ok()? };
     started.checked_add(end.after).ok()
 }
 

@@ -60,7 +60,8 @@ impl Store for HeldStore {
     }
     async fn create(&self, key: &str, value: Bytes) -> Result<Revision, Error> {
         let (store, released, key) = (self.inner.clone(), self.released.clone(), key.to_owned());
-        let held = self.held.load(Ordering::SeqCst);
+        // The server itself creates the IPAddresses of earlier services.
+        let held = self.held.load(Ordering::SeqCst) && !key.starts_with("/networking.k8s.io/ipaddresses/");
         // Like a durable store's queue: the write takes effect even if its future is dropped.
         let queued = tokio::spawn(async move {
             if held {
