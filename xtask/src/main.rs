@@ -4,6 +4,7 @@
 
 mod builtins;
 mod cargo;
+mod conformance;
 mod decisions;
 mod e2e;
 mod fuzz;
@@ -14,13 +15,14 @@ mod tidy;
 
 use anyhow::bail;
 
-const USAGE: &str = "usage: cargo xtask builtins [--check | --openapi | --vectors [DIR...]] | decisions [FLAGS] | e2e [FLAGS] | fuzz [FLAGS] | peers | policy [FLAGS] | scaffold [FLAGS] | tidy";
+const USAGE: &str = "usage: cargo xtask builtins [--check | --openapi | --vectors [DIR...]] | conformance [FLAGS] | decisions [FLAGS] | e2e [FLAGS] | fuzz [FLAGS] | peers | policy [FLAGS] | scaffold [FLAGS] | tidy";
 
 fn main() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.split_first() {
         Some((&"builtins", rest)) => builtins::run(rest),
+        Some((&"conformance", rest)) => conformance::run(rest),
         Some((&"decisions", rest)) => decisions::run(rest),
         Some((&"e2e", rest)) => e2e::run(rest),
         Some((&"fuzz", rest)) => fuzz::run(rest),

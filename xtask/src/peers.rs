@@ -21,6 +21,7 @@ const ETCD: &str = "v3.6.16";
 #[serde(rename_all = "PascalCase")]
 struct Download {
     go_mod: PathBuf,
+    dir: PathBuf,
 }
 
 /// Builds the programs that are missing.
@@ -62,41 +63,91 @@ pub(crate) fn find(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
 }
 
 fn kubernetes(peers: &Path) -> anyhow::Result<()> {
-    let module = peers.join("src/kubernetes");
-    fs::create_dir_all(&module)?;
-    let version = format!("k8s.io/kubernetes@{KUBERNETES}");
-    let download = go(&module, ["mod", "download", "-json", &version])?;
-    let download: Download = serde_json::from_slice(&download).context("failed to read the output of go")?;
-    let theirs = fs::read_to_string(&download.go_mod)?;
-    fs::write(module.join("go.mod"), go_mod(&theirs, KUBERNETES)?)?;
-    fs::write(
-        module.join("peers.go"),
-        "package peers\n\nimport (\n\t_ \"k8s.io/kubernetes/cmd/kube-apiserver/app\"\n\t_ \"k8s.io/kubernetes/cmd/kubectl\"\n)\n",
-    )?;
-    // Some modules have tests with unpublished dependencies; -e ignores those.
-    go(&module, ["mod", "tidy", "-e"])?;
-    let (major, minor) = major_and_minor(KUBERNETES)?;
-    let package = "k8s.io/component-base/version";
-    let flags = format!(
-        "-s -w -X {package}.gitVersion={KUBERNETES} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}"
-    );
-    for name in ["kubectl", "kube-apiserver"] {
-        println!("building {name} {KUBERNETES}, which takes a few minutes");
-        let output = peers.join(name);
-        let package = format!("k8s.io/kubernetes/cmd/{name}");
-        go(
-            &module,
-            [
-                "build".as_ref(),
-                "-ldflags".as_ref(),
-                flags.as_ref(),
-                "-o".as_ref(),
-                output.as_os_str(),
-                package.as_ref(),
-            ],
-        )?;
+    let module = Module::create(peers, "kubernetes", |_| {
+        Ok(["k8s.io/kubernetes/cmd/kube-apiserver/app", "k8s.io/kubernetes/cmd/kubectl"].map(str::to_owned).to_vec())
+    })?;
+    module.build(&["build"], "k8s.io/kubernetes/cmd/kubectl", "kubectl")?;
+    module.build(&["build"], "k8s.io/kubernetes/cmd/kube-apiserver", "kube-apiserver")
+}
+
+/// Builds the programs of the conformance tests that are missing: the tests, and what runs them in parallel. With
+/// `control_loops`, also kube-controller-manager.
+pub(crate) fn conformance(peers: &Path, control_loops: bool) -> anyhow::Result<()> {
+    let built = |name: &str| peers.join(name).is_file();
+    if built("ginkgo") && built("e2e.test") && (built("kube-controller-manager") || !control_loops) {
+        return Ok(());
+    }
+    let module = Module::create(peers, "conformance", |source| {
+        let tests = fs::read_to_string(source.join("test/e2e/e2e_test.go"))?;
+        let mut packages = imports(&tests);
+        packages.push("github.com/onsi/ginkgo/v2/ginkgo/command".to_owned());
+        packages.push("k8s.io/kubernetes/cmd/kube-controller-manager/app".to_owned());
+        Ok(packages)
+    })?;
+    let programs: [(&[&str], _, _); 3] = [
+        (&["build"], "github.com/onsi/ginkgo/v2/ginkgo", "ginkgo"),
+        (&["test", "-c"], "k8s.io/kubernetes/test/e2e", "e2e.test"),
+        (&["build"], "k8s.io/kubernetes/cmd/kube-controller-manager", "kube-controller-manager"),
+    ];
+    for (command, package, name) in programs {
+        if !built(name) && (control_loops || name != "kube-controller-manager") {
+            module.build(command, package, name)?;
+        }
     }
     Ok(())
+}
+
+/// A module that depends on Kubernetes, for building its programs.
+struct Module<'a> {
+    peers: &'a Path,
+    folder: PathBuf,
+}
+
+impl<'a> Module<'a> {
+    /// Creates a module with these packages, which may depend on the sources of Kubernetes.
+    fn create(
+        peers: &'a Path,
+        name: &str,
+        packages: impl FnOnce(&Path) -> anyhow::Result<Vec<String>>,
+    ) -> anyhow::Result<Self> {
+        let folder = peers.join("src").join(name);
+        fs::create_dir_all(&folder)?;
+        let version = format!("k8s.io/kubernetes@{KUBERNETES}");
+        let download = go(&folder, ["mod", "download", "-json", &version])?;
+        let download: Download = serde_json::from_slice(&download).context("failed to read the output of go")?;
+        let theirs = fs::read_to_string(&download.go_mod)?;
+        fs::write(folder.join("go.mod"), go_mod(&theirs, KUBERNETES)?)?;
+        let packages: String = packages(&download.dir)?.iter().map(|package| format!("\t_ \"{package}\"\n")).collect();
+        fs::write(folder.join("peers.go"), format!("package peers\n\nimport (\n{packages})\n"))?;
+        // Some modules have tests with unpublished dependencies; -e ignores those.
+        go(&folder, ["mod", "tidy", "-e"])?;
+        Ok(Self { peers, folder })
+    }
+
+    /// Builds a program with a command of go.
+    fn build(&self, command: &[&str], package: &str, name: &str) -> anyhow::Result<()> {
+        println!("building {name} {KUBERNETES}, which takes a few minutes");
+        let (major, minor) = major_and_minor(KUBERNETES)?;
+        let version = "k8s.io/component-base/version";
+        let flags = format!(
+            "-s -w -X {version}.gitVersion={KUBERNETES} -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
+        );
+        let output = self.peers.join(name);
+        let mut args: Vec<&OsStr> = command.iter().map(AsRef::as_ref).collect();
+        args.extend(["-ldflags", &flags, "-o"].map(AsRef::<OsStr>::as_ref));
+        args.extend([output.as_os_str(), package.as_ref()]);
+        go(&self.folder, args)?;
+        Ok(())
+    }
+}
+
+/// Returns the packages that a Go file imports, except for those of the standard library.
+fn imports(source: &str) -> Vec<String> {
+    let block =
+        source.split_once("import (").and_then(|(_, rest)| rest.split_once("\n)")).map_or("", |(block, _)| block);
+    let lines = block.lines().map(str::trim).filter(|line| !line.starts_with("//"));
+    let packages = lines.filter_map(|line| line.split('"').nth(1)).filter(|package| package.contains('.'));
+    packages.map(str::to_owned).collect()
 }
 
 fn etcd(peers: &Path) -> anyhow::Result<()> {
@@ -161,5 +212,13 @@ mod tests {
                         \tk8s.io/api => k8s.io/api v0.36.4\n\tk8s.io/client-go => k8s.io/client-go v0.36.4\n)\n";
         assert_eq!(go_mod(theirs, "v1.36.4").unwrap(), expected);
         assert!(go_mod("module x\n\ngo 1.26.0\n", "v1.36.4").is_err());
+    }
+
+    #[test]
+    fn imports_of_a_file_are_those_of_other_modules() {
+        let source = "package e2e\n\nimport (\n\t\"flag\"\n\n\tyaml \"go.yaml.in/yaml/v2\"\n\t// \"github.com/a/b\"\n\
+                      \t_ \"k8s.io/x\"\n)\n\nvar text = \"k8s.io/y\"\n";
+        assert_eq!(imports(source), ["go.yaml.in/yaml/v2", "k8s.io/x"]);
+        assert!(imports("package e2e\n").is_empty());
     }
 }

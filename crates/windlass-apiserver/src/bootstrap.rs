@@ -1,16 +1,21 @@
 //! The objects that every cluster has: created at the first start, and at every later start if they are missing.
 
-use std::{net::Ipv4Addr, sync::Arc};
+pub(crate) mod identity_lease;
+mod kubernetes_service;
+pub(crate) mod service_addresses;
+
+use std::{net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
+use windlass_builtins::kinds::priority_class;
 
 use crate::{
     authentication::Publication,
     authorization::rbac,
-    flow_control,
+    flow_control, meta,
     server::{BuildError, Inner, Server},
     status::ApiError,
     user::User,
@@ -20,7 +25,11 @@ use crate::{
 const POLICY: &str = "the default roles and role bindings";
 
 /// Creates the missing objects concurrently, so that a durable store syncs only once or twice.
-pub(crate) async fn run(server: &Server, publication: Option<&Publication>) -> Result<(), BuildError> {
+pub(crate) async fn run(
+    server: &Server,
+    publication: Option<&Publication>,
+    listening: Option<SocketAddr>,
+) -> Result<(), BuildError> {
     let namespaces = ["default", "kube-system", "kube-public", "kube-node-lease"];
     let missing = |name: &&str| server.inner.storage.cache("/core/namespaces/").get(name).is_none();
     let wanted = namespaces.into_iter().filter(missing).map(|name| {
@@ -36,7 +45,9 @@ pub(crate) async fn run(server: &Server, publication: Option<&Publication>) -> R
         stored.map_err(|error| failed(POLICY, &error))
     };
     let namespaces = futures_util::future::try_join_all(wanted);
-    let (_, (), is_stored) = futures_util::future::try_join3(namespaces, defaults, policy).await?;
+    let network = kubernetes_service::create_service_cidr(server);
+    let classes = futures_util::future::try_join(create_priority_classes(server), network);
+    let (_, (), is_stored, _) = futures_util::future::try_join4(namespaces, defaults, policy, classes).await?;
     if !is_stored {
         rbac::bootstrap::reconcile(&server.inner).await.map_err(|error| failed(POLICY, &error))?;
     }
@@ -48,34 +59,26 @@ pub(crate) async fn run(server: &Server, publication: Option<&Publication>) -> R
     };
     let published =
         async { published.await.map_err(|error| failed("the published configuration of authentication", &error)) };
-    futures_util::future::try_join(create_service(server), published).await?;
+    let endpoints = async {
+        match listening {
+            Some(listening) => kubernetes_service::write_endpoints(server, listening).await,
+            None => Ok(()),
+        }
+    };
+    let service = kubernetes_service::create_service(server, listening.map_or(6443, |listening| listening.port()));
+    let network = kubernetes_service::mark_service_cidr_ready(server);
+    futures_util::future::try_join4(service, endpoints, network, published).await?;
     Ok(())
 }
 
-/// Creates the service of the server itself, unless it exists.
-async fn create_service(server: &Server) -> Result<(), BuildError> {
-    if server.inner.storage.cache("/core/services/").get("default/kubernetes").is_none() {
-        let address = first_address(&server.inner.services.lock().network());
-        let service = json!({
-            "apiVersion": "v1", "kind": "Service",
-            "metadata": {
-                "name": "kubernetes", "namespace": "default",
-                "labels": {"component": "apiserver", "provider": "kubernetes"},
-            },
-            "spec": {
-                "type": "ClusterIP", "clusterIP": address, "sessionAffinity": "None",
-                "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": 6443}],
-            },
-        });
-        create(server, "/api/v1/namespaces/default/services".to_owned(), service).await?;
-    }
-    Ok(())
-}
-
-/// Returns the address of the `kubernetes` service, which is the first of the network.
-fn first_address(network: &str) -> String {
-    let base = network.split('/').next().and_then(|base| base.parse::<Ipv4Addr>().ok());
-    base.map_or_else(String::new, |base| Ipv4Addr::from(u32::from(base) + 1).to_string())
+/// Creates the PriorityClasses of system pods, unless they exist.
+async fn create_priority_classes(server: &Server) -> Result<Vec<()>, BuildError> {
+    let present = server.inner.storage.cache("/scheduling.k8s.io/priorityclasses/");
+    let missing = |class: &Value| present.get(meta::text(class, "name")).is_none();
+    let creations = priority_class::system_classes()
+        .filter(missing)
+        .map(|class| create(server, "/apis/scheduling.k8s.io/v1/priorityclasses".to_owned(), class));
+    futures_util::future::try_join_all(creations).await
 }
 
 async fn create(server: &Server, path: String, object: Value) -> Result<(), BuildError> {

@@ -105,6 +105,9 @@ impl State {
     }
 }
 
+/// Returns the new status of a CRD, if it changes.
+type Judge = fn(&Value, Timestamp) -> Option<Value>;
+
 /// A CRD with its new conditions.
 struct Decided {
     name: String,
@@ -272,7 +275,12 @@ impl Controller {
         };
         let names = accept_names_in(&object, self.names.entry(group.clone()).or_default(), now);
         take(&mut object, names);
-        for judge in [establish, check_structural, api_approval] {
+        let judges: &[Judge] = match meta::is_terminating(&object) {
+            // Nobody needs the opinion on a large schema that is about to be removed.
+            true => &[establish],
+            false => &[establish, check_structural, api_approval],
+        };
+        for judge in judges {
             let status = judge(&object, now);
             take(&mut object, status);
         }

@@ -68,6 +68,11 @@ pub(crate) fn format_time(time: Timestamp) -> String {
     seconds.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
+/// Formats a time as in leases: UTC, with microseconds.
+pub(crate) fn format_micro_time(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
+}
+
 /// Converts a time to the type of the pure crates.
 pub(crate) fn time(time: Timestamp) -> Time {
     Time::from_unix(time.as_second(), u32::try_from(time.subsec_nanosecond()).unwrap_or(0))

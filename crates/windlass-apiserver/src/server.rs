@@ -3,6 +3,7 @@
 use std::{
     convert::Infallible,
     future::Future,
+    net::SocketAddr,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -115,6 +116,7 @@ pub struct ServerBuilder {
     policy_type_checking: bool,
     disabled_admission_plugins: Vec<String>,
     external_address: String,
+    listening: Option<SocketAddr>,
     token_key: Option<TokenKey>,
     service_resolver: Option<Arc<dyn ServiceResolver>>,
     limits: Limits,
@@ -170,6 +172,7 @@ impl Server {
             policy_type_checking: false,
             disabled_admission_plugins: Vec::new(),
             external_address: "localhost".to_owned(),
+            listening: None,
             token_key: None,
             service_resolver: None,
             limits: Limits::default(),
@@ -335,6 +338,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets the address that the server listens on. The Endpoints of the service `default/kubernetes` then refer to it,
+    /// and the server renews a lease in `kube-system`, which shows other components that it runs.
+    #[must_use]
+    pub fn listening_on(mut self, address: SocketAddr) -> Self {
+        self.listening = Some(address);
+        self
+    }
+
     /// Sets the key that signs tokens of service accounts. By default a key is generated, and tokens are valid until
     /// the server stops.
     #[must_use]
@@ -449,13 +460,17 @@ impl ServerBuilder {
             tokio::spawn(chain::follow(Arc::downgrade(&chain), self.authorization)).abort_handle(),
         ];
         server.inner.tasks.lock().extend(audit_task);
-        bootstrap::run(&server, publication.as_ref()).await?;
+        bootstrap::run(&server, publication.as_ref(), self.listening).await?;
         if let Some(publication) = publication {
             let publishing = tokio::spawn(publication.run(Arc::downgrade(&server.inner)));
             server.inner.tasks.lock().push(publishing.abort_handle());
         }
         let flow_control = server.inner.flow_control.clone();
+        let leases = self.listening.map(|_| bootstrap::identity_lease::run(Arc::downgrade(&server.inner)));
+        server.inner.tasks.lock().extend(leases.map(|leases| tokio::spawn(leases).abort_handle()));
+        let addresses = bootstrap::service_addresses::run(Arc::downgrade(&server.inner));
         server.inner.tasks.lock().extend([
+            tokio::spawn(addresses).abort_handle(),
             tokio::spawn(flow_control::run(Arc::downgrade(&server.inner))).abort_handle(),
             tokio::spawn(async move { flow_control.redistribution().await }).abort_handle(),
         ]);

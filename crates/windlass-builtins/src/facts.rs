@@ -27,6 +27,8 @@ pub struct KindFacts {
     pub ignores_propagation_policy: bool,
     /// Warning for a deletion without a propagation policy.
     pub deletion_warning: Option<&'static str>,
+    /// Objects that every cluster has and that cannot be deleted by their names.
+    pub undeletable: Option<Undeletable>,
     /// Columns of `kubectl get`; `None` for the generic Name and Created At.
     pub printer: Option<Printer>,
 }
@@ -42,8 +44,18 @@ impl KindFacts {
         orphans_by_default: false,
         ignores_propagation_policy: false,
         deletion_warning: None,
+        undeletable: None,
         printer: None,
     };
+}
+
+/// Objects of a kind that cannot be deleted.
+#[derive(Debug, Clone, Copy)]
+pub struct Undeletable {
+    /// Their names.
+    pub names: &'static [&'static str],
+    /// The reason in the message of the server.
+    pub reason: &'static str,
 }
 
 /// The rules for `metadata.name`.

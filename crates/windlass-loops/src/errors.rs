@@ -17,6 +17,5 @@ pub(crate) fn server_message(error: &ContextError) -> String {
 
 /// Returns whether a create request was rejected because the namespace is being deleted, which loops ignore.
 pub(crate) fn is_namespace_terminating(error: &ContextError) -> bool {
-    let details = error.status().and_then(|status| status.details.as_ref());
-    details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"))
+    error.is_namespace_terminating()
 }

@@ -44,7 +44,7 @@ use std::{str::FromStr, sync::Arc};
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
-use windlass::{controller::Controller, object::Object, operator::Operator};
+use windlass::{controller::Controller, events::EventStyle, object::Object, operator::Operator};
 
 use self::LoopIdentity::{Account, ApiServer, ControllerManager};
 pub use self::serviceaccount_token::{SecretToken, TokenSigner};
@@ -180,7 +180,8 @@ pub fn operator(
     client: impl Fn(LoopIdentity) -> Client,
 ) -> Operator {
     let selected = LOOPS.iter().filter(|one| selection.contains(one.name));
-    selected.fold(Operator::new(FIELD_MANAGER), |operator, one| match one.identity {
+    let operator = Operator::new(FIELD_MANAGER).event_style(EventStyle::Counted);
+    selected.fold(operator, |operator, one| match one.identity {
         ControllerManager => (one.add)(operator, certificates),
         identity => operator.with_client(client(identity), |operator| (one.add)(operator, certificates)),
     })

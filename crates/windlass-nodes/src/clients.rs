@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kube::Client;
-use windlass::context::Context;
+use windlass::{context::Context, events::EventStyle};
 
 /// The field manager of nodes, and the reporter of their events.
 const KUBELET: &str = "kubelet";
@@ -52,7 +52,8 @@ impl NodeClients {
     /// Returns a context that shares the caches of another, and writes and reports events as a node.
     pub(crate) fn node_context(&self, ctx: &Context, name: &str) -> Context {
         let (node, writer) = (self.node.clone(), name.to_owned());
-        let events = ctx.recorder().reporting(KUBELET).from_instance(name).with_client(move || node(&writer));
+        let events = ctx.recorder().with_style(EventStyle::Counted).reporting(KUBELET).from_instance(name);
+        let events = events.with_client(move || node(&writer));
         ctx.to_builder().client(self.node(name)).recorder(events).field_manager(KUBELET).build()
     }
 

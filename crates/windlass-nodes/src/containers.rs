@@ -6,6 +6,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::ending;
+
 /// A set of containers that change together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -26,6 +28,8 @@ pub(super) enum Which {
     Running,
     /// Running containers and sidecars whose image differs from the spec.
     Outdated,
+    /// Running containers that end by themselves now, with their own exit codes.
+    Ending,
 }
 
 /// The state of a container.
@@ -118,7 +122,12 @@ pub(super) fn apply(pod: &Value, status: &mut Value, change: &Change, now: Times
         let Some(entries) = status[statuses].as_array_mut() else { continue };
         for entry in entries {
             let Some(spec) = specs.iter().find(|spec| spec["name"] == entry["name"]) else { continue };
+            let end = match change.of {
+                Which::Ending if list == "containers" => ending::due(pod, spec, entry, now),
+                _ => None,
+            };
             let chosen = match change.of {
+                Which::Ending => end.is_some(),
                 Which::Containers => list == "containers",
                 Which::Ephemeral => list == "ephemeralContainers",
                 Which::Init => list == "initContainers" && !is_sidecar(spec),
@@ -135,7 +144,9 @@ pub(super) fn apply(pod: &Value, status: &mut Value, change: &Change, now: Times
                 }
             };
             if chosen {
-                change_one(entry, spec, change, uid, now);
+                let own_code = change.exit_code.or_else(|| end.map(|end| end.code));
+                let change = Change { exit_code: own_code, ..change.clone() };
+                change_one(entry, spec, &change, uid, now);
             }
         }
     }

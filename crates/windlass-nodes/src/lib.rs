@@ -15,13 +15,16 @@
 
 mod addresses;
 mod clients;
+mod command;
 mod conditions;
 mod containers;
+mod ending;
 mod heartbeats;
 mod kubelet;
 mod machine;
 mod processes;
 mod provisioner;
+mod pull;
 mod runtime;
 mod scheduler;
 mod simulated;

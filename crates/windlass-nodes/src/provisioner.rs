@@ -1,8 +1,8 @@
 //! Provisioner of persistent volumes for simulated nodes: creates a volume without any storage for every claim that has
 //! no matching one.
 //!
-//! A claim without a storage class (`storageClassName: ""`), or with a class that has no provisioner, waits for a
-//! volume created by a user; a claim whose class waits for the first consumer waits for a pod. The loop
+//! A claim without a storage class (`storageClassName: ""`), or with a class that does not exist or has no provisioner,
+//! waits for a volume created by a user; a claim whose class waits for the first consumer waits for a pod. The loop
 //! `persistentvolume-binder-controller` binds claims and volumes; this module does the work of kube-controller-manager's
 //! host path provisioner, as the service account `persistent-volume-binder`, and, for classes that wait for the first
 //! consumer, of the scheduler.
@@ -77,7 +77,11 @@ fn waiting(claim: &PersistentVolumeClaim, ctx: &Context) -> Result<Option<Waitin
     }
     let class = match spec.storage_class_name.as_deref() {
         Some("") => return Ok(None),
-        Some(name) => ctx.get::<StorageClass>(&ObjectKey::cluster(name))?,
+        // A class that does not exist may be created later, and decides then how its claims are bound.
+        Some(name) => match ctx.get::<StorageClass>(&ObjectKey::cluster(name))? {
+            None => return Ok(None),
+            class => class,
+        },
         None => None,
     };
     let delayed = class.as_ref().is_some_and(|class| is_delayed(class));

@@ -96,8 +96,9 @@ impl Simulated {
 
     async fn advance(&self, pod: Arc<Pod>, kubelet: &Kubelet) -> Result<Next> {
         let key = ObjectKey::of(pod.as_ref());
-        let object = with_facts(json_text::to_value(&*pod)?);
-        let stage = match self.simulation.next_step(&key, &object, now()) {
+        let now = now();
+        let object = with_facts(json_text::to_value(&*pod)?, now);
+        let stage = match self.simulation.next_step(&key, &object, now) {
             StageStep::Wait => return Ok(Next::Wait),
             StageStep::After(delay) => return Ok(Next::After(delay)),
             StageStep::End(stage) => stage,

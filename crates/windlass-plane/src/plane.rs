@@ -175,6 +175,7 @@ impl Plane {
             .disable_admission_plugins(options.disabled_admission_plugins)
             .runtime_config(options.runtime_config)
             .external_address(url.trim_start_matches("https://"))
+            .listening_on(listener.local_addr().map_err(listening)?)
             .token_key(key)
             .authorization(options.authorization)
             .limits(options.limits);

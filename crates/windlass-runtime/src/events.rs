@@ -1,4 +1,4 @@
-//! Event recorder: events of `events.k8s.io`, as shown by `kubectl describe`.
+//! Event recorder: events as shown by `kubectl describe`.
 //!
 //! [`Recorder::record`] queues an event and returns. A task writes it, so that a reconcile never waits for events and
 //! never fails because of them:
@@ -14,8 +14,12 @@
 //!
 //! Events need no leadership: they say what this process did. The role needs `create` and `patch` on `events` of
 //! `events.k8s.io`.
+//!
+//! An operator whose users expect an Event for each note, with a count, as written by kube-controller-manager and by
+//! most operators in Go, chooses [`EventStyle::Counted`].
 
 mod correlator;
+mod counted;
 mod event;
 mod metrics;
 mod recent;
@@ -23,4 +27,4 @@ mod recorder;
 mod writer;
 
 pub use metrics::EventMetrics;
-pub use recorder::{EventType, Recorder};
+pub use recorder::{EventStyle, EventType, Recorder};

@@ -34,6 +34,7 @@ use crate::{
     cache::Caches,
     context::Context,
     controller::{AnyController, Controller},
+    events::EventStyle,
     manifests::Permission,
     metrics::Metrics,
     object::Object,
@@ -82,6 +83,7 @@ pub struct Operator {
     client: Option<Client>,
     configure: Vec<Configure>,
     permissions: Vec<Permission>,
+    event_style: EventStyle,
     live: Checks,
     ready: Checks,
     metrics: Metrics,
@@ -113,6 +115,7 @@ impl Operator {
             client: None,
             configure: Vec::new(),
             permissions: Vec::new(),
+            event_style: EventStyle::default(),
             live: Checks::new(),
             ready: Checks::new(),
             metrics: Metrics::new(),
@@ -238,6 +241,13 @@ impl Operator {
     #[must_use]
     pub fn permission(mut self, permission: Permission) -> Self {
         self.permissions.push(permission);
+        self
+    }
+
+    /// Sets the style of the events of all controllers and tasks.
+    #[must_use]
+    pub fn event_style(mut self, style: EventStyle) -> Self {
+        self.event_style = style;
         self
     }
 

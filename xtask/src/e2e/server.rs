@@ -22,15 +22,27 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts Windlass (building it if no program is given) or Kubernetes, or uses the server of a kubeconfig.
+    /// Starts Windlass without loops and nodes (building it if no program is given) or Kubernetes, or uses the server of a
+    /// kubeconfig.
     pub(crate) fn start(against: &str, windlass: Option<&Path>, peers: &Path, folder: &Path) -> anyhow::Result<Self> {
+        Self::start_with(against, windlass, &["--controllers", "", "--nodes", "0"], peers, folder)
+    }
+
+    /// Like [`start`](Self::start), with these flags of `windlass up`.
+    pub(crate) fn start_with(
+        against: &str,
+        windlass: Option<&Path>,
+        flags: &[&str],
+        peers: &Path,
+        folder: &Path,
+    ) -> anyhow::Result<Self> {
         let data = folder.join("server");
         let kubeconfig = data.join("kubeconfig");
         let (mut command, ready) = match against {
             "windlass" => {
                 let ready = data.with_extension("ready");
                 let mut command = Command::new(windlass.map_or_else(cargo::windlass, |file| Ok(file.to_owned()))?);
-                command.args(["up", "--controllers", "", "--nodes", "0", "--port", "0", "--data-dir"]).arg(&data);
+                command.arg("up").args(flags).args(["--port", "0", "--data-dir"]).arg(&data);
                 command.arg("--ready-file").arg(&ready);
                 (command, ready)
             }
@@ -64,7 +76,7 @@ impl Server {
     }
 
     /// Fails if a server that was started here has ended.
-    pub(super) fn check_running(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn check_running(&mut self) -> anyhow::Result<()> {
         match self.process.as_mut().map(Child::try_wait).transpose()?.flatten() {
             Some(status) => bail!("the server ended unexpectedly with {status}"),
             None => Ok(()),

@@ -37,7 +37,8 @@ pub(super) async fn run(server: Weak<Inner>, name: String, uid: Box<str>, endpoi
     if let Some(endpoint) = &endpoint {
         let Some(strong) = server.upgrade() else { return };
         let message = "CustomResource deletion is in progress";
-        set_condition(&strong, &name, &uid, "True", "InstanceDeletionInProgress", message).await;
+        let progress = Condition::new(TERMINATING, "True", "InstanceDeletionInProgress", message);
+        set_condition(&strong, &name, &uid, &progress).await;
         drop(strong);
         let mut marked = HashSet::new();
         loop {
@@ -69,10 +70,13 @@ pub(super) async fn run(server: Weak<Inner>, name: String, uid: Box<str>, endpoi
         }
     }
     let Some(server) = server.upgrade() else { return };
-    set_condition(&server, &name, &uid, "False", "InstanceDeletionCompleted", "removed all instances").await;
+    let completed = Condition::new(TERMINATING, "False", "InstanceDeletionCompleted", "removed all instances");
     loop {
+        let now = server.now();
+        // One write, as in kube-apiserver: it removes a definition without other finalizers.
         let released = update_definition(&server, &name, |object| {
             let mut object = same(object, &uid)?.clone();
+            conditions::set(&mut object["status"], &completed, now);
             let left = meta::finalizers(&object).into_iter().filter(|have| have != FINALIZER).collect();
             meta::set_finalizers(&mut object, left);
             Ok(object)
@@ -125,18 +129,11 @@ async fn delete_all(
     Ok(())
 }
 
-async fn set_condition(
-    server: &Arc<Inner>,
-    name: &str,
-    uid: &str,
-    status: &'static str,
-    reason: &'static str,
-    message: &str,
-) {
+async fn set_condition(server: &Arc<Inner>, name: &str, uid: &str, condition: &Condition) {
     let now = server.now();
     let written = update_definition(server, name, |object| {
         let mut object = same(object, uid)?.clone();
-        conditions::set(&mut object["status"], &Condition::new(TERMINATING, status, reason, message), now);
+        conditions::set(&mut object["status"], condition, now);
         Ok(object)
     });
     if let Err(error) = written.await {

@@ -43,6 +43,7 @@ pub(crate) enum Deleted {
 /// Deletes an object.
 pub(crate) async fn delete(call: &Call<'_>) -> Result<Answer> {
     let options = delete_options(call)?;
+    refuse_undeletable(call)?;
     warn_about_dependents(call, &options);
     let deleted = delete_named(call, call.target.namespace, call.target.name, &options).await?;
     let waits = options.orphan_dependents == Some(false);
@@ -60,6 +61,17 @@ pub(crate) async fn delete(call: &Call<'_>) -> Result<Answer> {
         }
         Deleted::Purged => success(resource, json!({"name": call.target.name})),
     })
+}
+
+/// Refuses to delete an object that every cluster has. As in kube-apiserver, this does not apply to collections.
+fn refuse_undeletable(call: &Call<'_>) -> Result<()> {
+    let resource = &*call.endpoint.resource;
+    match call.endpoint.facts.undeletable {
+        Some(kept) if kept.names.contains(&call.target.name) => {
+            Err(ApiError::forbidden(&resource.plural, &resource.group, call.target.name, kept.reason))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns the Status for an object that was removed.

@@ -11,6 +11,7 @@ use windlass_builtins::kinds::service::allocator::{self, AllocationError, Servic
 use windlass_store::Revision;
 
 use crate::{
+    bootstrap::service_addresses,
     call::Call,
     meta,
     status::{ApiError, Result},
@@ -22,6 +23,8 @@ pub(crate) type Allocator = Arc<Mutex<ServiceAllocator>>;
 
 /// The prefix of services in the store.
 pub(crate) const SERVICES: &str = "/core/services/";
+/// The prefix of IPAddresses in the store.
+pub(crate) const ADDRESSES: &str = "/networking.k8s.io/ipaddresses/";
 
 /// Returns an allocator that follows the services in the caches.
 pub(crate) fn follow(storage: &Storage) -> Allocator {
@@ -40,7 +43,32 @@ pub(crate) fn follow(storage: &Storage) -> Allocator {
             }
         }
     }));
+    let addresses = storage.cache(ADDRESSES);
+    occupy_all(&mut allocator.lock(), &addresses.snapshot());
+    let followed = allocator.clone();
+    addresses.set_observer(Box::new(move |cache, keys| {
+        let mut allocator = followed.lock();
+        match keys {
+            None => occupy_all(&mut allocator, &cache.snapshot()),
+            Some(keys) => {
+                for key in keys {
+                    allocator.occupy(key, cache.get(key).is_some_and(|address| is_foreign(&address)));
+                }
+            }
+        }
+    }));
     allocator
+}
+
+/// Records the IPAddresses that are not those of services.
+fn occupy_all(allocator: &mut ServiceAllocator, addresses: &Snapshot) {
+    for address in addresses.objects().filter(|address| is_foreign(address)) {
+        allocator.occupy(&address.header.name, true);
+    }
+}
+
+fn is_foreign(address: &StoredObject) -> bool {
+    !service_addresses::is_managed(&address.to_value())
 }
 
 /// Records all services; returns those about which the allocator was wrong.

@@ -9,6 +9,7 @@ mod apply;
 mod audit;
 mod authentication;
 mod authorization_modes;
+mod bootstrap;
 mod client;
 mod connections;
 mod conversions;

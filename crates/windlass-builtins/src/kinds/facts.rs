@@ -1,7 +1,7 @@
 //! The facts of every built-in kind, sorted by group and resource. Fields that a row does not mention have the default.
 
 use super::*;
-use crate::facts::{Generation, KindFacts, NameRule};
+use crate::facts::{Generation, KindFacts, NameRule, Undeletable};
 
 const DEFAULT: KindFacts = KindFacts::DEFAULT;
 const SPEC: Generation = Generation::Spec;
@@ -217,7 +217,15 @@ static TABLE: &[(&str, &str, KindFacts)] = &[
     (
         "scheduling.k8s.io",
         "priorityclasses",
-        KindFacts { generation: Generation::Constant, printer: Some(priority_class::PRINTER), ..DEFAULT },
+        KindFacts {
+            generation: Generation::Constant,
+            undeletable: Some(Undeletable {
+                names: &priority_class::SYSTEM_NAMES,
+                reason: "this is a system priority class and cannot be deleted",
+            }),
+            printer: Some(priority_class::PRINTER),
+            ..DEFAULT
+        },
     ),
     ("storage.k8s.io", "csidrivers", KindFacts { printer: Some(csi_driver::PRINTER), ..CONDITIONAL }),
     ("storage.k8s.io", "csinodes", KindFacts { printer: Some(csi_node::PRINTER), ..CONDITIONAL }),

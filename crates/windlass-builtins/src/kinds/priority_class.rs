@@ -1,7 +1,7 @@
 //! PriorityClasses.
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, Path};
 
 use crate::columns::{AGE, Column, NAME, Printer, age, column, count, flag, name};
@@ -17,8 +17,27 @@ pub struct PriorityClass;
 /// Highest priority of user-defined classes.
 const HIGHEST: i64 = 1_000_000_000;
 
-/// The classes that every cluster has.
-const SYSTEM: [(&str, i64); 2] = [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
+/// The names of the classes that every cluster has.
+pub const SYSTEM_NAMES: [&str; 2] = ["system-node-critical", "system-cluster-critical"];
+
+/// The classes that every cluster has: their values and descriptions, in the order of their names.
+const SYSTEM: [(i64, &str); 2] = [
+    (2_000_001_000, "Used for system critical pods that must not be moved from their current node."),
+    (
+        2_000_000_000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+];
+
+/// Returns the classes that every cluster has.
+pub fn system_classes() -> impl Iterator<Item = Value> {
+    SYSTEM_NAMES.iter().zip(SYSTEM).map(|(name, (value, description))| {
+        json!({
+            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+            "metadata": {"name": name}, "value": value, "description": description,
+        })
+    })
+}
 
 pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
@@ -71,10 +90,11 @@ fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
 
 /// Returns why a class with the system prefix is not a system class.
 fn system_problem(name: &str, object: &Value) -> Option<String> {
-    let Some((_, value)) = SYSTEM.iter().find(|(known, _)| *known == name) else {
+    let system = SYSTEM_NAMES.iter().zip(SYSTEM).find(|(known, _)| **known == name);
+    let Some((_, (value, _))) = system else {
         return Some(format!("{name} is not a known system priority class"));
     };
-    if integer(object, "/value").unwrap_or_default() != *value {
+    if integer(object, "/value").unwrap_or_default() != value {
         return Some(format!("value of {name} PriorityClass must be {value}"));
     }
     (boolean(object, "/globalDefault") == Some(true))
@@ -106,7 +126,6 @@ mod tests {
     use super::*;
     use crate::kinds::tests::expectations::{check_create, check_update};
     use expect_test::expect;
-    use serde_json::json;
 
     fn class(name: &str, value: i64) -> Value {
         json!({"metadata": {"name": name}, "value": value})

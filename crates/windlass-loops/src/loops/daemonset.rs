@@ -34,6 +34,7 @@ use self::{
     plan::{Plan, View, Why},
 };
 use crate::{
+    errors::{is_namespace_terminating, server_message},
     loops::ClusterCertificates,
     pods::{self, Children, candidates, parents},
 };
@@ -174,7 +175,7 @@ async fn act(ctx: &Context, set: &DaemonSet, hash: &str, plan: Plan) -> Result<(
         let answer = ctx.delete_with(pod, &DeleteParams::default()).await;
         match &answer {
             Ok(()) => ctx.event(set).normal("SuccessfulDelete", &format!("Deleted pod: {}", pod.name_any())),
-            Err(error) => ctx.event(set).warning("FailedDelete", &format!("Error deleting: {error}")),
+            Err(error) => ctx.event(set).warning("FailedDelete", &format!("Error deleting: {}", server_message(error))),
         }
         answer
     });
@@ -190,9 +191,9 @@ async fn create(ctx: &Context, set: &DaemonSet, hash: &str, node: &str) -> Resul
             ctx.event(set).normal("SuccessfulCreate", &format!("Created pod: {}", pod.name_any()));
             Ok(())
         }
-        Err(error) if crate::errors::is_namespace_terminating(&error) => Ok(()),
+        Err(error) if is_namespace_terminating(&error) => Ok(()),
         Err(error) => {
-            ctx.event(set).warning("FailedCreate", &format!("Error creating: {error}"));
+            ctx.event(set).warning("FailedCreate", &format!("Error creating: {}", server_message(&error)));
             Err(error.into())
         }
     }

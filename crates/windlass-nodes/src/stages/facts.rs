@@ -1,47 +1,46 @@
 //! Derived properties of a pod for selectors and templates: `.facts`.
 
+use std::time::Duration;
+
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::{Map, Value, json};
 
-use crate::containers::{self, is_sidecar, items};
+use crate::{
+    containers::{self, is_sidecar, items},
+    ending::{self, End, end_of_init, ends_at},
+    pull,
+};
 
-/// Prefix of the annotations that control how a pod behaves.
-const PREFIX: &str = "windlass.dev/";
-/// Default run time of a Job's containers.
-const RUN: &str = "1s";
 /// Backoff before a container that has terminated twice is restarted, and its maximum, in milliseconds.
 const FIRST_BACKOFF: u64 = 10_000;
 const LONGEST_BACKOFF: u64 = 300_000;
 
 /// Adds the facts to a pod.
-pub(crate) fn with_facts(mut pod: Value) -> Value {
-    let facts = facts(&pod);
+pub(crate) fn with_facts(mut pod: Value, now: Timestamp) -> Value {
+    let facts = facts(&pod, now);
     pod["facts"] = facts.into();
     pod
 }
 
 /// The facts of a pod; those without a value are absent.
-fn facts(pod: &Value) -> Map<String, Value> {
-    let annotation = |name: &str| pod["metadata"]["annotations"].get(format!("{PREFIX}{name}")).and_then(Value::as_str);
+fn facts(pod: &Value, now: Timestamp) -> Map<String, Value> {
+    let annotation = |name: &str| ending::annotation(pod, name);
     let text = |name: &str| annotation(name).map_or(Value::Null, Value::from);
     let code = |name: &str| annotation(name).and_then(|code| code.parse::<i64>().ok());
-    let owners = items(&pod["metadata"], "ownerReferences");
-    let of_job = owners.iter().any(|owner| owner["kind"] == "Job" && owner["controller"] == true);
     let ready_delay = text("ready-delay").as_str().map(Value::from).or_else(|| probe_delay(pod));
     let wants_ready = annotation("ready") != Some("false");
-    let init_code = code("init-exit-code").unwrap_or_default();
-    // Failing init containers fail before the others start.
-    let init_delay = annotation("init-duration").or((init_code != 0).then_some("0s"));
-    let ends = of_job || annotation("run-for").is_some() || annotation("exit-code").is_some();
     let status = Containers::of(pod);
+    let init = Init::of(pod);
+    let init_delay = init.is_slow.then_some(init.next.after);
+    let ends_at = next_end(pod, now);
     let backoff = status.backoff();
-    let held = annotation("waiting");
+    let held = annotation("waiting").or_else(|| pull::fails(pod).then_some(pull::REASON));
     let prepares = annotation("start-delay").is_some() || init_delay.is_some() || held.is_some();
     let exists = |exists: bool| if exists { Value::Bool(true) } else { Value::Null };
     let all = [
         ("startDelay", text("start-delay")),
-        ("initDelay", init_delay.map_or(Value::Null, Value::from)),
-        ("initExitCode", init_code.into()),
+        ("initDelay", init_delay.map_or(Value::Null, |delay| (delay.as_secs_f64() * 1000.0).into())),
+        ("initExitCode", init.next.code.into()),
         ("prepares", exists(prepares)),
         (
             "slow",
@@ -50,8 +49,9 @@ fn facts(pod: &Value) -> Map<String, Value> {
         ("readyAtOnce", (ready_delay.is_none() && wants_ready).into()),
         ("readyDelay", ready_delay.unwrap_or_default()),
         ("wantsReady", wants_ready.into()),
-        ("ends", ends.into()),
-        ("runFor", annotation("run-for").unwrap_or(RUN).into()),
+        ("ends", ends_at.is_some().into()),
+        ("endsAt", ends_at.map_or(Value::Null, |time| time.to_string().into())),
+        ("runFor", annotation("run-for").unwrap_or("1s").into()),
         ("exitCode", code("exit-code").unwrap_or_default().into()),
         ("held", held.map_or(Value::Null, Value::from)),
         ("showsHeld", exists(held.is_some() && status.waiting == held)),
@@ -73,6 +73,45 @@ fn facts(pod: &Value) -> Map<String, Value> {
         ("gates", gates(pod)),
     ];
     all.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// The init containers that run to completion.
+struct Init {
+    /// The end of the first one that has not succeeded.
+    next: End,
+    /// Whether they run one after the other, because one takes a while or fails. Otherwise they all end at once.
+    is_slow: bool,
+}
+
+impl Init {
+    fn of(pod: &Value) -> Self {
+        let mut init = Self { next: End { after: Duration::ZERO, code: 0 }, is_slow: false };
+        let mut found = false;
+        for container in items(&pod["spec"], "initContainers").iter().filter(|container| !is_sidecar(container)) {
+            let entry = status_of(pod, "initContainerStatuses", container);
+            let end = end_of_init(pod, container, entry);
+            // Failing init containers fail before the others start.
+            init.is_slow |= end.code != 0 || !end.after.is_zero();
+            if !found && !containers::has_succeeded(entry) {
+                found = true;
+                init.next = end;
+            }
+        }
+        init
+    }
+}
+
+/// Returns when the next container ends by itself.
+fn next_end(pod: &Value, now: Timestamp) -> Option<Timestamp> {
+    let containers = items(&pod["spec"], "containers").iter();
+    containers
+        .filter_map(|container| ends_at(pod, container, status_of(pod, "containerStatuses", container), now))
+        .min()
+}
+
+fn status_of<'a>(pod: &'a Value, list: &str, container: &Value) -> &'a Value {
+    let entry = items(&pod["status"], list).iter().find(|entry| entry["name"] == container["name"]);
+    entry.unwrap_or(&Value::Null)
 }
 
 /// A summary of a pod's container statuses.

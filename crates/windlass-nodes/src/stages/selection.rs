@@ -38,7 +38,9 @@ pub(crate) fn choose(
     let fitting: Vec<(usize, &Stage)> =
         stages.of(subject).filter(|(_, stage)| stage.weight > 0 && fits(stage)).collect();
     let begin = |(number, stage): (usize, &Stage)| {
-        let kept = before.iter().find(|chosen| chosen.stage == number);
+        // A stage that ends at a time follows this time, unless it has ended without a change.
+        let follows = |chosen: &&Chosen| stage.is_timed(object) && chosen.due != Timestamp::MAX;
+        let kept = before.iter().find(|chosen| chosen.stage == number).filter(|chosen| !follows(chosen));
         kept.copied().unwrap_or_else(|| Chosen { stage: number, due: due(stage, object, chance, now) })
     };
     let timers = fitting.iter().filter(|(_, stage)| stage.timer).copied().map(begin);
@@ -47,6 +49,15 @@ pub(crate) fn choose(
     let stays = others.iter().find(|(number, _)| before.iter().any(|chosen| chosen.stage == *number));
     chosen.extend(stays.copied().or_else(|| weighted(&others, chance)).map(begin));
     chosen
+}
+
+impl Stage {
+    /// Returns whether the object says when the stage ends, rather than how long it takes.
+    fn is_timed(&self, object: &Value) -> bool {
+        let Some(path) = &self.duration.from else { return false };
+        let is_time = |value: &&Value| value.as_str().is_some_and(|text| text.parse::<Timestamp>().is_ok());
+        self.jitter.is_none() && path.find(object).first().is_some_and(is_time)
+    }
 }
 
 fn weighted<'a>(stages: &[(usize, &'a Stage)], chance: u64) -> Option<(usize, &'a Stage)> {

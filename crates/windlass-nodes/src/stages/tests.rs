@@ -32,7 +32,7 @@ fn live(stages: &Stages, mut pod: Value, limit: usize) -> (Vec<String>, SignedDu
     let begin = now;
     let (mut names, mut before) = (Vec::new(), Vec::new());
     for _ in 0..limit {
-        let object = with_facts(pod.clone());
+        let object = with_facts(pod.clone(), now);
         let chosen = choose(stages, Subject::Pod, &object, &before, 7, now);
         let Some(next) = chosen.iter().min_by_key(|chosen| chosen.due).copied() else { break };
         now = next.due.max(now);

@@ -213,6 +213,16 @@ impl ContextError {
         self.status().is_some_and(|status| status.reason == "AlreadyExists")
     }
 
+    /// Returns whether nothing can be created in the namespace, because it is being deleted. For a set, whether this is
+    /// the cause of all failures.
+    pub fn is_namespace_terminating(&self) -> bool {
+        if let Self::Set { failures, .. } = self {
+            return failures.iter().all(Self::is_namespace_terminating);
+        }
+        let details = self.status().and_then(|status| status.details.as_ref());
+        details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"))
+    }
+
     /// Returns whether the object has changed since it was read. For a set, whether all failures are conflicts.
     pub fn is_conflict(&self) -> bool {
         match self {

@@ -104,6 +104,8 @@ impl<H: Handle> Workers<H> {
                 // Another write came first. Nothing is wrong: the next attempt sees it.
                 if is_conflict(&error) {
                     tracing::info!(%error, "conflict; trying again");
+                } else if is_race_with_deletion(&error, work.attempts()) {
+                    tracing::info!(%error, "something was deleted at the same time; trying again");
                 } else {
                     tracing::error!(%error, failures = work.attempts() + 1, "reconcile failed");
                 }
@@ -159,6 +161,13 @@ fn is_conflict(error: &Error) -> bool {
         (_, Some(kube::Error::Api(status))) => status.code == 409 && status.reason == "Conflict",
         _ => false,
     }
+}
+
+/// Returns whether an object or a namespace was deleted while it was in use. An object that is still missing at the second
+/// attempt is a problem.
+fn is_race_with_deletion(error: &Error, attempts: u32) -> bool {
+    let error = error.downcast_ref::<ContextError>();
+    error.is_some_and(|error| error.is_namespace_terminating() || attempts == 0 && error.is_not_found())
 }
 
 /// Reconcile IDs: random per worker, then counted, so that an ID costs no system call.

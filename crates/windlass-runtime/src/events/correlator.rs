@@ -2,7 +2,8 @@
 //!
 //! The first occurrence is an Event. Later ones of the same [series](Occurrence::series_key) are only counted: the
 //! second is written at once, the rest from time to time and when the series has ended, which is when nothing was
-//! recorded for six minutes. Memory is bounded: the least recently used series and rate limits are dropped.
+//! recorded for six minutes. A [counted](EventStyle::Counted) event is written for every occurrence instead, within its
+//! rate limit. Memory is bounded: the least recently used series and rate limits are dropped.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -11,9 +12,16 @@ use k8s_openapi::{
     api::events::v1::{Event, EventSeries},
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
+use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{event::Occurrence, recent::Recent, recorder::EventClient};
+use super::{
+    EventStyle,
+    counted::{CountedEvent, SimilarEvents},
+    event::Occurrence,
+    recent::Recent,
+    recorder::EventClient,
+};
 use crate::token_bucket::TokenBucket;
 
 /// Maximum number of series, and of rate limits, as in client-go.
@@ -26,6 +34,8 @@ const WRITE_BURST: u32 = 100;
 const WRITE_EVERY: Duration = Duration::from_millis(100);
 /// Time without an occurrence after which a series has ended. As in client-go.
 const SERIES_END: Duration = Duration::from_secs(6 * 60);
+/// Time without an occurrence after which a counted event is forgotten: by then, the API server has deleted it.
+const COUNTED_END: Duration = Duration::from_secs(3600);
 /// Interval at which the count of a series is written.
 const SERIES_UPDATE: Duration = Duration::from_secs(30);
 /// Maximum number of attempts of a write. As in client-go.
@@ -58,6 +68,13 @@ pub(super) enum Write {
         name: String,
         series: EventSeries,
     },
+    /// A counted event, as a whole or as a merge patch.
+    Counted {
+        namespace: String,
+        name: String,
+        creates: bool,
+        body: Value,
+    },
 }
 
 /// The next step.
@@ -88,6 +105,7 @@ pub(super) enum Outcome {
 pub(super) struct Correlator {
     series: Recent<Series>,
     allowances: Recent<TokenBucket>,
+    similar: SimilarEvents,
     writes: TokenBucket,
     /// Series to write, with consecutive numbers.
     queue: VecDeque<(u64, Arc<str>)>,
@@ -102,10 +120,12 @@ pub(super) struct Correlator {
 
 #[derive(Debug)]
 struct Series {
-    event: Event,
+    event: Recorded,
     /// The client that writes it, if it is not the writer's own.
     client: Option<EventClient>,
     count: i32,
+    /// Count to write. It is smaller than the count if the rate limit has not admitted the last occurrences.
+    admitted: i32,
     last: Timestamp,
     last_at: Instant,
     /// Count that the API server has; zero while the Event does not exist there.
@@ -113,6 +133,13 @@ struct Series {
     written_at: Instant,
     queued: bool,
     tries: u32,
+}
+
+/// The Event of a series.
+#[derive(Debug)]
+enum Recorded {
+    Series(Box<Event>),
+    Counted(Box<CountedEvent>),
 }
 
 #[derive(Debug)]
@@ -127,6 +154,7 @@ impl Correlator {
         Self {
             series: Recent::new(CAPACITY),
             allowances: Recent::new(CAPACITY),
+            similar: SimilarEvents::new(CAPACITY),
             writes: TokenBucket::every(WRITE_EVERY, WRITE_BURST, now),
             queue: VecDeque::new(),
             queued: 0,
@@ -142,9 +170,13 @@ impl Correlator {
         if !occurrence.is_valid() {
             return Err(Dropped::Rejected);
         }
+        if occurrence.style == EventStyle::Counted {
+            return self.count(occurrence, now);
+        }
         let key = occurrence.series_key();
         if let Some(series) = self.series.get_mut(&key) {
             series.count = series.count.saturating_add(1);
+            series.admitted = series.count;
             series.last = occurrence.at;
             series.last_at = now;
             if series.is_due(now) {
@@ -152,31 +184,62 @@ impl Correlator {
             }
             return Ok(());
         }
-        let source = occurrence.source_key();
-        let allowed = match self.allowances.get_mut(&source) {
-            Some(tokens) => tokens.take_now(now).is_ok(),
-            None => {
-                let mut tokens = TokenBucket::every(SOURCE_EVERY, SOURCE_BURST, now);
-                let allowed = tokens.take_now(now).is_ok();
-                self.allowances.insert(source.into(), tokens);
-                allowed
-            }
-        };
-        if !allowed {
+        if !self.allows(occurrence, now) {
             return Err(Dropped::RateLimited);
         }
+        let unique = self.unique_name(occurrence);
+        let event = Recorded::Series(Box::new(occurrence.event(unique)));
+        let series = Series { count: 1, admitted: 1, ..Series::new(event, occurrence, now) };
+        self.add(key, series)
+    }
+
+    /// Handles an occurrence of a counted event. It is counted even if the rate limit does not admit it.
+    fn count(&mut self, occurrence: &Occurrence, now: Instant) -> Result<(), Dropped> {
+        let (key, note) = self.similar.correlate(occurrence, now);
+        let admits = self.allows(occurrence, now);
+        if self.series.get_mut(&key).is_none() {
+            let unique = self.unique_name(occurrence);
+            let event = Recorded::Counted(Box::new(CountedEvent::new(occurrence, unique)));
+            let evicted = self.series.insert(key.clone(), Series::new(event, occurrence, now));
+            if evicted.is_some_and(|series| series.is_pending()) {
+                tracing::debug!("dropping an event, as too many are remembered");
+            }
+        }
+        let series = self.series.peek_mut(&key).expect("it was found or inserted");
+        series.count = series.count.saturating_add(1);
+        series.last_at = now;
+        if !admits {
+            return Err(Dropped::RateLimited);
+        }
+        series.admitted = series.count;
+        if let Recorded::Counted(event) = &mut series.event {
+            event.happened(&note, occurrence.at);
+        }
+        if series.is_due(now) {
+            self.enqueue(key);
+        }
+        Ok(())
+    }
+
+    /// Takes from the allowance of new events about an object.
+    fn allows(&mut self, occurrence: &Occurrence, now: Instant) -> bool {
+        let source = occurrence.source_key();
+        if let Some(tokens) = self.allowances.get_mut(&source) {
+            return tokens.take_now(now).is_ok();
+        }
+        let mut tokens = TokenBucket::every(SOURCE_EVERY, SOURCE_BURST, now);
+        let allowed = tokens.take_now(now).is_ok();
+        self.allowances.insert(source.into(), tokens);
+        allowed
+    }
+
+    fn unique_name(&mut self, occurrence: &Occurrence) -> i128 {
         self.last_name = occurrence.at.as_nanosecond().max(self.last_name + 1);
-        let series = Series {
-            event: occurrence.event(self.last_name),
-            client: occurrence.client.clone(),
-            count: 1,
-            last: occurrence.at,
-            last_at: now,
-            written: 0,
-            written_at: now,
-            queued: false,
-            tries: 0,
-        };
+        self.last_name
+    }
+
+    /// Adds a series and queues it.
+    fn add(&mut self, key: Arc<str>, series: Series) -> Result<(), Dropped> {
         let evicted = self.series.insert(key.clone(), series);
         self.enqueue(key);
         if self.queue.len() > 2 * CAPACITY {
@@ -184,7 +247,7 @@ impl Correlator {
             self.queue.retain(|(_, key)| series.peek_mut(key).is_some());
         }
         match evicted {
-            Some(series) if series.count > series.written => Err(Dropped::Evicted),
+            Some(series) if series.is_pending() => Err(Dropped::Evicted),
             _ => Ok(()),
         }
     }
@@ -193,14 +256,14 @@ impl Correlator {
     pub(super) fn tick(&mut self, now: Instant) {
         self.enqueue_if(|series| series.is_due(now));
         self.series.retain(|series| {
-            let ended = now.saturating_duration_since(series.last_at) >= SERIES_END;
-            !ended || series.count > series.written
+            let ended = now.saturating_duration_since(series.last_at) >= series.event.ends_after();
+            !ended || series.is_pending()
         });
     }
 
     /// Queues every count that the API server does not have. Returns a number for [`is_settled`](Self::is_settled).
     pub(super) fn hurry(&mut self) -> u64 {
-        self.enqueue_if(|series| series.count > series.written);
+        self.enqueue_if(Series::is_pending);
         self.queued
     }
 
@@ -241,7 +304,7 @@ impl Correlator {
         let series = self.series.peek_mut(&key).expect("a queued series is known");
         series.queued = false;
         let write = series.write();
-        self.writing = Some(Writing { number, key, count: series.count });
+        self.writing = Some(Writing { number, key, count: series.admitted });
         Next::Write(write)
     }
 
@@ -267,7 +330,7 @@ impl Correlator {
             Outcome::Exists => {
                 series.written = 1;
                 series.written_at = now;
-                series.count > 1
+                series.admitted > 1
             }
             Outcome::Missing | Outcome::Failed => true,
             Outcome::Rejected => false,
@@ -305,7 +368,7 @@ impl Correlator {
     fn enqueue_if(&mut self, wanted: impl Fn(&Series) -> bool) {
         let writing = self.writing.as_ref().map(|writing| (writing.key.clone(), writing.count));
         for (key, series) in self.series.iter_mut() {
-            let on_its_way = writing.as_ref().is_some_and(|(other, count)| other == key && *count == series.count);
+            let on_its_way = writing.as_ref().is_some_and(|(other, count)| other == key && *count == series.admitted);
             if !series.queued && !on_its_way && wanted(series) {
                 series.queued = true;
                 self.queued += 1;
@@ -316,22 +379,63 @@ impl Correlator {
 }
 
 impl Series {
-    /// Returns whether its count should be written: the second at once, later ones from time to time.
+    /// Returns a series without occurrences.
+    fn new(event: Recorded, occurrence: &Occurrence, now: Instant) -> Self {
+        Self {
+            event,
+            client: occurrence.client.clone(),
+            count: 0,
+            admitted: 0,
+            last: occurrence.at,
+            last_at: now,
+            written: 0,
+            written_at: now,
+            queued: false,
+            tries: 0,
+        }
+    }
+
+    /// Returns whether the API server lacks occurrences.
+    fn is_pending(&self) -> bool {
+        self.admitted > self.written
+    }
+
+    /// Returns whether its count should be written: that of a counted event always, and that of a series the second time
+    /// at once and later from time to time.
     fn is_due(&self, now: Instant) -> bool {
-        !self.queued
-            && self.count > self.written
-            && (self.written == 1 || now.saturating_duration_since(self.written_at) >= SERIES_UPDATE)
+        let at_once = self.written == 1 || matches!(self.event, Recorded::Counted(_));
+        let due = at_once || now.saturating_duration_since(self.written_at) >= SERIES_UPDATE;
+        !self.queued && self.is_pending() && due
     }
 
     fn write(&self) -> Write {
-        let series = EventSeries { count: self.count, last_observed_time: MicroTime(self.last) };
+        let event = match &self.event {
+            Recorded::Series(event) => event,
+            Recorded::Counted(event) => {
+                let creates = self.written == 0;
+                let body = if creates { event.body(self.admitted) } else { event.patch(self.admitted) };
+                let (namespace, name) = (event.namespace().to_owned(), event.name().to_owned());
+                return Write::Counted { namespace, name, creates, body };
+            }
+        };
+        let series = EventSeries { count: self.admitted, last_observed_time: MicroTime(self.last) };
         if self.written > 0 {
-            let metadata = &self.event.metadata;
+            let metadata = &event.metadata;
             let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());
             return Write::Count { namespace: namespace.unwrap_or_default(), name: name.unwrap_or_default(), series };
         }
-        let series = (self.count > 1).then_some(series);
-        Write::Create(Box::new(Event { series, ..self.event.clone() }))
+        let series = (self.admitted > 1).then_some(series);
+        Write::Create(Box::new(Event { series, ..Event::clone(event) }))
+    }
+}
+
+impl Recorded {
+    /// Returns the time without an occurrence after which it is forgotten.
+    fn ends_after(&self) -> Duration {
+        match self {
+            Self::Series(_) => SERIES_END,
+            Self::Counted(_) => COUNTED_END,
+        }
     }
 }
 

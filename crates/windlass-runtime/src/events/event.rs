@@ -9,7 +9,7 @@ use k8s_openapi::{
 };
 use uuid::Uuid;
 
-use super::{EventType, recorder::EventClient};
+use super::{EventStyle, EventType, recorder::EventClient};
 
 /// Limits of the API server, in bytes.
 const NOTE_LIMIT: usize = 1024;
@@ -20,6 +20,9 @@ const WORD_LIMIT: usize = 128;
 pub(super) struct Occurrence {
     pub(super) reporter: Arc<str>,
     pub(super) instance: Arc<str>,
+    /// The instance on whose behalf the process acts, if there is one.
+    pub(super) host: Arc<str>,
+    pub(super) style: EventStyle,
     pub(super) client: Option<EventClient>,
     pub(super) about: ObjectReference,
     pub(super) related: Option<ObjectReference>,
@@ -62,19 +65,20 @@ impl Occurrence {
         key
     }
 
+    /// Returns the namespace and the name of its Event.
+    pub(super) fn place(&self, unique: i128) -> (String, String) {
+        let namespace = self.about.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default");
+        (namespace.to_owned(), event_name(self.about.name.as_deref().unwrap_or_default(), unique))
+    }
+
     /// Returns the Event, truncated to the limits of the API server. `unique` is a number of nanoseconds that is unique
     /// among the events of this process.
     pub(super) fn event(&self, unique: i128) -> Event {
-        let about_name = self.about.name.as_deref().unwrap_or_default();
-        let namespace = self.about.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default");
+        let (namespace, name) = self.place(unique);
         let reason = cut(&self.reason, WORD_LIMIT);
         let action = if self.action.is_empty() { reason } else { cut(&self.action, WORD_LIMIT) };
         Event {
-            metadata: ObjectMeta {
-                name: Some(event_name(about_name, unique)),
-                namespace: Some(namespace.to_owned()),
-                ..ObjectMeta::default()
-            },
+            metadata: ObjectMeta { name: Some(name), namespace: Some(namespace), ..ObjectMeta::default() },
             event_time: Some(MicroTime(self.at)),
             reporting_controller: Some(self.reporter.to_string()),
             reporting_instance: Some(cut(&self.instance, WORD_LIMIT).to_owned()),
@@ -121,7 +125,7 @@ fn shortened(note: &str) -> String {
 }
 
 /// Truncates to at most this many bytes, in whole characters.
-fn cut(text: &str, limit: usize) -> &str {
+pub(super) fn cut(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
 }
 
@@ -133,6 +137,8 @@ mod tests {
         Occurrence {
             reporter: "foo-controller".into(),
             instance: "foo-0".into(),
+            host: "".into(),
+            style: EventStyle::Series,
             client: None,
             about: ObjectReference {
                 kind: Some("Foo".to_owned()),

@@ -26,6 +26,9 @@ const CAPACITY: usize = 1000;
 pub struct Recorder {
     reporter: Arc<str>,
     instance: Arc<str>,
+    /// The instance on whose behalf this process acts; empty if it acts for itself.
+    host: Arc<str>,
+    style: EventStyle,
     metrics: EventMetrics,
     /// The client that writes its events, if it is not the writer's own.
     client: Option<EventClient>,
@@ -36,6 +39,20 @@ pub struct Recorder {
 /// thousand clients.
 #[derive(Clone)]
 pub(super) struct EventClient(Arc<dyn Fn() -> Client + Send + Sync>);
+
+/// The form of Events, and how repeated ones are combined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum EventStyle {
+    /// Events of `events.k8s.io`, as kube-scheduler writes them: occurrences that differ only in their notes are one
+    /// Event with a series.
+    #[default]
+    Series,
+    /// Events of the core group with `count`, `firstTimestamp`, `lastTimestamp` and `source`, as written by kubelets and
+    /// the controllers of kube-controller-manager: each note is an Event of its own, and every occurrence is written at
+    /// once. From the tenth note in ten minutes on, the notes of one reason are combined in one Event. They have no
+    /// action and no related object. The role needs `create` and `patch` on `events` of the core group.
+    Counted,
+}
 
 /// Type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,7 +102,15 @@ impl Recorder {
     pub fn with_metrics(client: Client, reporter: &str, instance: &str, metrics: EventMetrics) -> Self {
         let (writer, inbox) = mpsc::channel(CAPACITY);
         tokio::spawn(writer::run(client, inbox, metrics.clone()));
-        Self { reporter: reporter.into(), instance: instance.into(), metrics, client: None, writer }
+        Self {
+            reporter: reporter.into(),
+            instance: instance.into(),
+            host: "".into(),
+            style: EventStyle::default(),
+            metrics,
+            client: None,
+            writer,
+        }
     }
 
     /// Returns a recorder for another controller in this process, with the same writer and limits.
@@ -93,9 +118,15 @@ impl Recorder {
         Self { reporter: reporter.into(), ..self.clone() }
     }
 
-    /// Returns a recorder for another instance, on whose behalf this process acts, with the same writer and limits.
+    /// Returns a recorder for another instance, on whose behalf this process acts, with the same writer and limits. It is
+    /// the host of the source of [counted](EventStyle::Counted) events.
     pub fn from_instance(&self, instance: &str) -> Self {
-        Self { instance: instance.into(), ..self.clone() }
+        Self { instance: instance.into(), host: instance.into(), ..self.clone() }
+    }
+
+    /// Returns a recorder of events of another style, with the same writer and limits.
+    pub fn with_style(&self, style: EventStyle) -> Self {
+        Self { style, ..self.clone() }
     }
 
     /// Returns a recorder whose events are written with another client, for example with the identity of the controller
@@ -149,6 +180,8 @@ impl Recorder {
         let occurrence = Occurrence {
             reporter: self.reporter.clone(),
             instance: self.instance.clone(),
+            host: self.host.clone(),
+            style: self.style,
             client: self.client.clone(),
             about: about.clone(),
             related,

@@ -103,22 +103,30 @@ async fn wait(until: Option<Instant>) {
 }
 
 async fn perform(client: Client, write: Write) -> Outcome {
-    let creates = matches!(write, Write::Create(_));
+    let creates = matches!(write, Write::Create(_) | Write::Counted { creates: true, .. });
     let asked = async {
         match write {
             Write::Create(event) => {
                 let events = Api::namespaced(client, event.metadata.namespace.as_deref().unwrap_or("default"));
-                events.create(&PostParams::default(), &*event).await
+                events.create(&PostParams::default(), &*event).await.map(drop)
             }
             Write::Count { namespace, name, series } => {
                 let events: Api<Event> = Api::namespaced(client, &namespace);
                 let patch = json!({ "series": series });
-                events.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await
+                events.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+            }
+            Write::Counted { namespace, name, creates, body } => {
+                let requests = kube::core::Request::new(format!("/api/v1/namespaces/{namespace}/events"));
+                let request = match creates {
+                    true => requests.create(&PostParams::default(), body.to_string().into_bytes()),
+                    false => requests.patch(&name, &PatchParams::default(), &Patch::Merge(body)),
+                };
+                client.request_text(request.map_err(kube::Error::BuildRequest)?).await.map(drop)
             }
         }
     };
     let error = match tokio::time::timeout(PATIENCE, asked).await {
-        Ok(Ok(_)) => return Outcome::Written,
+        Ok(Ok(())) => return Outcome::Written,
         Ok(Err(error)) => error,
         Err(_) => {
             tracing::debug!("writing an event timed out");

@@ -5,7 +5,10 @@ use kube::core::{ApiResource, DynamicObject};
 use serde_json::{Value, json};
 
 use super::{Manifest, Part, Permission, definitions, monitoring, rbac, webhooks, workload};
-use crate::webhook::{Description, Endpoint};
+use crate::{
+    events::EventStyle,
+    webhook::{Description, Endpoint},
+};
 
 /// An operator, as it should run in a cluster.
 ///
@@ -31,6 +34,8 @@ pub struct OperatorManifests {
     pub coordination: Coordination,
     /// Whether it records events; true by default.
     pub events: bool,
+    /// Style of its events.
+    pub event_style: EventStyle,
     /// Number of replicas; 1 by default.
     pub replicas: u32,
     /// Port of metrics, if any; 8080 by default.
@@ -111,6 +116,7 @@ impl OperatorManifests {
             certificates: WebhookCertificates::default(),
             coordination: Coordination::default(),
             events: true,
+            event_style: EventStyle::default(),
             replicas: 1,
             metrics_port: Some(8080),
             probes_port: 8081,
@@ -164,7 +170,11 @@ impl OperatorManifests {
             permissions.extend(webhooks::self_signed_permissions(self));
         }
         if self.events {
-            let events = Permission::new("events.k8s.io", "events", ["create", "patch"]);
+            let group = match self.event_style {
+                EventStyle::Series => "events.k8s.io",
+                EventStyle::Counted => "",
+            };
+            let events = Permission::new(group, "events", ["create", "patch"]);
             if self.permissions.iter().any(|permission| permission.namespace.is_none()) {
                 permissions.push(events.clone());
             }

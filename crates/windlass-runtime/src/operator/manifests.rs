@@ -80,6 +80,7 @@ impl Operator {
         manifests.permissions = self.controllers.iter().flat_map(|controller| controller.permissions()).collect();
         manifests.permissions.extend(self.permissions.iter().cloned());
         manifests.webhooks = self.webhooks.describe();
+        manifests.event_style = self.event_style;
         manifests
     }
 }

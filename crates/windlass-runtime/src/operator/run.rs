@@ -84,7 +84,9 @@ impl Process {
         let mut wanted = operator.manifests(&options.webhooks.namespace, "");
         wanted.service.clone_from(&options.webhooks.service);
         let denials = Denials::new(wanted.all_permissions());
-        let Operator { name, definitions, webhooks, controllers, tasks, live, ready, metrics, state, .. } = operator;
+        let Operator {
+            name, definitions, webhooks, controllers, tasks, event_style, live, ready, metrics, state, ..
+        } = operator;
         let mut stages = Stages::new(shutdown);
         metrics.register_process();
         let caches = Caches::new(client.clone());
@@ -145,7 +147,7 @@ impl Process {
         let counted = metrics.shared(EventMetrics::register);
         let handles = SharedHandles {
             caches,
-            events: Recorder::with_metrics(client.clone(), &name, &options.instance, counted),
+            events: Recorder::with_metrics(client.clone(), &name, &options.instance, counted).with_style(event_style),
             client,
             metrics,
             leadership,

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::{core::v1::ObjectReference, events::v1::Event};
 use kube::{Api, api::ListParams};
-use windlass_runtime::events::{EventMetrics, EventType, Recorder};
+use windlass_runtime::events::{EventMetrics, EventStyle, EventType, Recorder};
 
 use crate::cluster::TestCluster;
 
@@ -137,4 +137,37 @@ async fn recorded_events_are_written_after_the_last_recorder_is_dropped() {
     drop(recorder);
     let event = crate::cluster::eventually("the event exists", async || events(&cluster).await.pop()).await;
     assert_eq!(event.reporting_controller.as_deref(), Some("bar-controller"));
+}
+
+#[tokio::test]
+async fn counted_events_are_those_of_the_core_group() {
+    let cluster = TestCluster::start().await;
+    let recorder = Recorder::new(cluster.client(), "foo-controller", "foo-0").with_style(EventStyle::Counted);
+    let about = config_map(&cluster, "web");
+    for note in ["up to 3", "up to 20", "up to 3"] {
+        recorder.record(&about, EventType::Normal, "Scaled", "", note);
+        recorder.flush().await;
+    }
+    recorder.from_instance("node-1").record(&about, EventType::Warning, "Failed", "", "no space left");
+    recorder.flush().await;
+    let events: Api<k8s_openapi::api::core::v1::Event> = Api::namespaced(cluster.client(), cluster.namespace());
+    let mut found = events.list(&ListParams::default()).await.unwrap().items;
+    found.sort_by_key(|event| event.message.clone());
+    let shown: Vec<_> = found
+        .iter()
+        .map(|event| {
+            let source = event.source.clone().unwrap();
+            assert_eq!(event.involved_object, about);
+            assert!(event.first_timestamp <= event.last_timestamp && event.first_timestamp.is_some());
+            assert_eq!(event.reporting_component, source.component);
+            (event.message.as_deref().unwrap(), event.count.unwrap(), source.component.unwrap(), source.host)
+        })
+        .collect();
+    let component = || "foo-controller".to_owned();
+    let expected = [
+        ("no space left", 1, component(), Some("node-1".to_owned())),
+        ("up to 20", 1, component(), None),
+        ("up to 3", 2, component(), None),
+    ];
+    assert_eq!(shown, expected);
 }

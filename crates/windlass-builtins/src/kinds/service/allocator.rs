@@ -5,6 +5,7 @@
 //! needs at once, so that two requests never get the same ones. [`ServiceAllocator::release`] ends the reservation: if
 //! the request succeeded, after its service was observed.
 
+mod addresses;
 mod allocated_values;
 mod families;
 mod pool;
@@ -37,6 +38,8 @@ pub struct ServiceAllocator {
     ports: Pool,
     /// The values that stored services use, by `namespace/name`.
     stored: BTreeMap<Box<str>, Values>,
+    /// The addresses that IPAddresses of other users than this allocator occupy, by their names.
+    occupied: BTreeMap<Box<str>, u32>,
     random: u64,
 }
 
@@ -134,6 +137,7 @@ impl ServiceAllocator {
             addresses: Pool::new(first..last, reserved),
             ports: Pool::new(*NODE_PORTS.start()..NODE_PORTS.end() + 1, 86),
             stored: BTreeMap::new(),
+            occupied: BTreeMap::new(),
             random: RandomState::new().hash_one(prefix),
         }
     }

@@ -11,7 +11,7 @@ use kube::api::DeleteParams;
 use windlass::{Result, context::Context, key::ObjectKey};
 
 use super::{claims, identity, plan::Step};
-use crate::errors::is_namespace_terminating;
+use crate::errors::{is_namespace_terminating, server_message};
 
 /// Maximum number of concurrent steps.
 const MOST_AT_ONCE: usize = 500;
@@ -89,8 +89,9 @@ async fn create_claims(ctx: &Context, set: &StatefulSet, pod: &Pod, ordinal: i64
             Err(error) => {
                 if !error.is_already_exists() {
                     let note = format!(
-                        "Create Claim {} for Pod {pod_name} in StatefulSet {set_name} failed error: {error}",
+                        "Create Claim {} for Pod {pod_name} in StatefulSet {set_name} failed error: {}",
                         key.name(),
+                        server_message(&error),
                     );
                     ctx.event(set).warning("FailedCreate", &note);
                 }
@@ -140,7 +141,10 @@ fn tell(ctx: &Context, set: &StatefulSet, verb: &str, pod: &Pod, error: Option<&
     let about = format!("{verb} Pod {} in StatefulSet {}", name(&pod.metadata.name), name(&set.metadata.name));
     match error {
         None => ctx.event(set).normal(&format!("Successful{verb}"), &format!("{about} successful")),
-        Some(error) => ctx.event(set).warning(&format!("Failed{verb}"), &format!("{about} failed error: {error}")),
+        Some(error) => {
+            let note = format!("{about} failed error: {}", server_message(error));
+            ctx.event(set).warning(&format!("Failed{verb}"), &note);
+        }
     }
 }
 

@@ -209,3 +209,18 @@ async fn a_restarted_loop_continues_a_rollout() {
     expect_pods(&plane, "a=two b=one").await;
     expect_status(&plane, [2, 2, 0, 1, 1, 1]).await;
 }
+
+#[tokio::test]
+async fn a_pod_that_the_server_rejects_is_reported_with_its_reason() {
+    let plane = TestPlane::builder().controllers(selection()).await;
+    create_node(&plane, "a", "ssd").await;
+    let mut template = template("one");
+    template["spec"]["priorityClassName"] = "urgent".into();
+    let set = json!({ "metadata": { "name": "agent" },
+        "spec": { "selector": { "matchLabels": { "app": "agent" } }, "template": template } });
+    let set = serde_json::from_value(set).unwrap();
+    plane.api::<DaemonSet>().create(&PostParams::default(), &set).await.unwrap();
+    let note = plane.expect::<DaemonSet>("agent").event("FailedCreate").await.note.unwrap();
+    assert!(note.starts_with("Error creating: pods \"agent-"), "{note}");
+    assert!(note.ends_with("is forbidden: no PriorityClass with name urgent was found"), "{note}");
+}

@@ -443,3 +443,26 @@ where
     let changes: Vec<WatchEvent<K>> = changes.try_collect().await.unwrap();
     changes.iter().filter(|change| matches!(change, WatchEvent::Added(_) | WatchEvent::Modified(_))).count()
 }
+
+#[tokio::test]
+async fn every_scaling_is_an_event_of_its_own_with_a_count() {
+    let plane = TestPlane::builder().controllers("deployment-controller".parse().unwrap()).await;
+    create(&plane, &deployment("web", 0, "one")).await;
+    let events = plane.api::<k8s_openapi::api::core::v1::Event>();
+    for replicas in [3, 20] {
+        settled(&plane, "web", "it is observed", |web| {
+            web.status.as_ref().and_then(|status| status.observed_generation) == web.metadata.generation
+        })
+        .await;
+        patch(&plane, "web", json!({"spec": {"replicas": replicas}})).await;
+        let wanted = format!("from {} to {replicas}", if replicas == 3 { 0 } else { 3 });
+        let event = eventually(&wanted, async || {
+            let list = events.list(&ListParams::default()).await.unwrap().items;
+            list.into_iter().find(|event| event.message.as_ref().is_some_and(|message| message.ends_with(&wanted)))
+        })
+        .await;
+        assert_eq!((event.reason.as_deref(), event.count), (Some("ScalingReplicaSet"), Some(1)));
+        assert_eq!(event.source.unwrap().component.as_deref(), Some("deployment-controller"));
+        assert!(event.first_timestamp.is_some() && event.event_time.is_none());
+    }
+}

@@ -233,3 +233,15 @@ async fn bound_volumes_and_claims_are_not_written_again() {
     plane.advance(Duration::from_secs(300)).await;
     assert_eq!(versions().await, before);
 }
+
+#[tokio::test]
+async fn a_claim_whose_class_does_not_exist_waits_for_it() {
+    let plane = TestPlane::builder().nodes(1).await;
+    make_claim(&plane, "data", json!({"storageClassName": "fast"})).await;
+    let event = plane.expect::<PersistentVolumeClaim>("data").event("ProvisioningFailed").await;
+    assert_eq!(event.note.as_deref(), Some("storageclass.storage.k8s.io \"fast\" not found"));
+    let claim = plane.api::<PersistentVolumeClaim>().get("data").await.unwrap();
+    assert_eq!(claim.status.unwrap().phase.as_deref(), Some("Pending"));
+    make_class(&plane, "fast", "example.com/fast", "Immediate", json!({})).await;
+    bound(&plane, "data").await;
+}

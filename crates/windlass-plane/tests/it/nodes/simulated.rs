@@ -360,3 +360,48 @@ spec:
     })
     .await;
 }
+
+/// Waits until a pod has ended, and returns its phase and the exit codes of its containers.
+async fn ended(plane: &TestPlane, name: &str) -> (String, Vec<i32>) {
+    let pods = plane.api::<Pod>();
+    let status = eventually("the pod has ended", async || {
+        let status = pods.get(name).await.unwrap().status?;
+        matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")).then_some(status)
+    })
+    .await;
+    let codes = status.container_statuses.unwrap_or_default().into_iter();
+    let codes = codes.map(|container| container.state.unwrap().terminated.map_or(-1, |ended| ended.exit_code));
+    (status.phase.unwrap(), codes.collect())
+}
+
+#[tokio::test]
+async fn pods_end_as_their_commands_do() {
+    let plane = TestPlane::builder().nodes(1).virtual_time().await;
+    let container = |name: &str, command: &[&str]| json!({"name": name, "image": "busybox", "command": command});
+    let begun = windlass_clock::now();
+    let both = json!([container("a", &["sleep", "30"]), container("b", &["sh", "-c", "sleep 5; exit 3"])]);
+    create(&plane, &pod("both", json!({"restartPolicy": "Never", "containers": both}))).await;
+    assert_eq!(ended(&plane, "both").await, ("Failed".to_owned(), vec![0, 3]));
+    assert!(windlass_clock::now().duration_since(begun).as_secs() >= 30);
+
+    let test = json!({"restartPolicy": "Never", "containers": [container("wget", &["wget", "web:80"])]});
+    create(&plane, &pod("test", test)).await;
+    assert_eq!(ended(&plane, "test").await, ("Succeeded".to_owned(), vec![0]));
+
+    let hook = json!({"restartPolicy": "Never", "annotations": {"helm.sh/hook": "test"}});
+    create(&plane, &pod("hook", hook)).await;
+    assert_eq!(ended(&plane, "hook").await, ("Succeeded".to_owned(), vec![0]));
+
+    let init = json!([container("one", &["true"]), container("two", &["sh", "-c", "sleep 2; exit 4"])]);
+    create(&plane, &pod("init", json!({"restartPolicy": "Never", "initContainers": init}))).await;
+    assert_eq!(ended(&plane, "init").await.0, "Failed");
+
+    create(&plane, &pod("crashing", json!({"containers": [container("c", &["sh", "-c", "exit 1"])]}))).await;
+    let pods = plane.api::<Pod>();
+    let waiting = eventually("it backs off", async || {
+        let status = pods.get("crashing").await.unwrap().status?.container_statuses?.pop()?;
+        status.state?.waiting.filter(|_| status.restart_count >= 2)
+    })
+    .await;
+    assert_eq!(waiting.reason.as_deref(), Some("CrashLoopBackOff"));
+}

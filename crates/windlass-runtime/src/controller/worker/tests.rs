@@ -167,3 +167,29 @@ async fn a_log_line_names_controller_object_and_reconcile() {
     assert_eq!(ids.len(), 2);
     assert_ne!(ids[0], ids[1]);
 }
+
+#[test]
+fn races_with_deletion_are_no_errors_unless_an_object_stays_missing() {
+    let rejected = |status: serde_json::Value| {
+        Error::from(ContextError::Rejected {
+            verb: crate::context::Verb::Update,
+            kind: "Pod".to_owned(),
+            key: ObjectKey::namespaced("shop", "web"),
+            source: Box::new(serde_json::from_value(status).unwrap()),
+        })
+    };
+    let gone = serde_json::json!({
+        "status": "Failure", "code": 404, "reason": "NotFound", "message": "pods \"web\" not found",
+        "details": {"name": "web", "kind": "pods"},
+    });
+    assert!(is_race_with_deletion(&rejected(gone.clone()), 0));
+    assert!(!is_race_with_deletion(&rejected(gone), 1));
+    let terminating = serde_json::json!({
+        "status": "Failure", "code": 403, "reason": "Forbidden", "message": "unable to create new content",
+        "details": {"causes": [{"reason": "NamespaceTerminating", "message": "m", "field": "f"}]},
+    });
+    assert!(is_race_with_deletion(&rejected(terminating), 7));
+    let forbidden = serde_json::json!({"status": "Failure", "code": 403, "reason": "Forbidden", "message": "no"});
+    assert!(!is_race_with_deletion(&rejected(forbidden), 0));
+    assert!(!is_race_with_deletion(&Error::new("not found"), 0));
+}

@@ -19,6 +19,8 @@ impl Bench {
         let occurrence = Occurrence {
             reporter: "foo-controller".into(),
             instance: "foo-0".into(),
+            host: "".into(),
+            style: EventStyle::Series,
             client: None,
             about,
             related: None,
@@ -36,6 +38,7 @@ impl Bench {
         match self.correlator.next_write(self.now) {
             Next::Write(Write::Create(event)) => format!("create {}", event.series.map_or(1, |series| series.count)),
             Next::Write(Write::Count { series, .. }) => format!("count {}", series.count),
+            Next::Write(Write::Counted { .. }) => panic!("this is a counted event"),
             Next::Wait(until) => format!("wait {}", until.duration_since(self.now).as_secs()),
             Next::Idle => "idle".to_owned(),
         }
@@ -231,4 +234,106 @@ fn memory_is_bounded() {
     assert!(bench.correlator.queue.len() <= 2 * CAPACITY, "the queue stays bounded");
     assert_eq!(bench.write(), "create 1");
     assert!(bench.correlator.queue.len() < CAPACITY);
+}
+
+impl Bench {
+    /// Records a counted event with a note.
+    fn note(&mut self, object: &str, note: &str) -> Result<(), Dropped> {
+        let about = ObjectReference { name: Some(object.to_owned()), ..ObjectReference::default() };
+        let occurrence = Occurrence {
+            reporter: "foo-controller".into(),
+            instance: "foo-0".into(),
+            host: "".into(),
+            style: EventStyle::Counted,
+            client: None,
+            about,
+            related: None,
+            kind: EventType::Normal,
+            reason: "Scaled".to_owned(),
+            action: String::new(),
+            note: note.to_owned(),
+            at: Timestamp::UNIX_EPOCH,
+        };
+        self.correlator.observe(&occurrence, self.now)
+    }
+
+    /// Makes the next write of a counted event succeed, and returns it as `create 1 note` or `patch 2 note`.
+    fn write_counted(&mut self) -> String {
+        let Next::Write(Write::Counted { creates, body, .. }) = self.correlator.next_write(self.now) else {
+            return "idle".to_owned();
+        };
+        self.came(Outcome::Written).unwrap();
+        let verb = if creates { "create" } else { "patch" };
+        format!("{verb} {} {}", body["count"], body["message"].as_str().unwrap())
+    }
+}
+
+#[test]
+fn every_note_is_a_counted_event_and_every_occurrence_is_written() {
+    let mut bench = Bench::new();
+    for (note, expected) in [
+        ("up to 3", "create 1 up to 3"),
+        ("up to 3", "patch 2 up to 3"),
+        ("up to 20", "create 1 up to 20"),
+        ("up to 3", "patch 3 up to 3"),
+    ] {
+        bench.note("web", note).unwrap();
+        assert_eq!(bench.write_counted(), expected);
+        assert_eq!(bench.write_counted(), "idle");
+    }
+    // Longer than a series lasts.
+    bench.pass(1800);
+    bench.note("web", "up to 3").unwrap();
+    assert_eq!(bench.write_counted(), "patch 4 up to 3");
+    bench.pass(3600);
+    bench.note("web", "up to 3").unwrap();
+    assert_eq!(bench.write_counted(), "create 1 up to 3");
+}
+
+#[test]
+fn the_tenth_note_in_ten_minutes_is_combined_with_the_following_ones() {
+    let mut bench = Bench::new();
+    for number in 1..10 {
+        bench.note("web", &number.to_string()).unwrap();
+        assert_eq!(bench.write_counted(), format!("create 1 {number}"));
+    }
+    bench.note("web", "10").unwrap();
+    assert_eq!(bench.write_counted(), "create 1 (combined from similar events): 10");
+    bench.note("web", "11").unwrap();
+    assert_eq!(bench.write_counted(), "patch 2 (combined from similar events): 11");
+    bench.note("web", "5").unwrap();
+    assert_eq!(bench.write_counted(), "patch 2 5");
+    bench.pass(601);
+    bench.note("web", "12").unwrap();
+    assert_eq!(bench.write_counted(), "create 1 12");
+}
+
+#[test]
+fn counted_events_beyond_the_limit_of_an_object_are_counted_but_not_written() {
+    let mut bench = Bench::new();
+    for number in 1..=25 {
+        bench.note("web", "again").unwrap();
+        assert!(bench.write_counted().ends_with(&format!(" {number} again")));
+    }
+    for _ in 0..3 {
+        assert_eq!(bench.note("web", "again"), Err(Dropped::RateLimited));
+    }
+    bench.correlator.hurry();
+    assert_eq!(bench.write_counted(), "idle");
+    bench.note("db", "again").unwrap();
+    assert_eq!(bench.write_counted(), "create 1 again");
+    bench.pass(300);
+    bench.note("web", "again").unwrap();
+    assert_eq!(bench.write_counted(), "patch 29 again");
+}
+
+#[test]
+fn a_counted_event_that_has_expired_is_created_again_with_its_count() {
+    let mut bench = Bench::new();
+    bench.note("web", "again").unwrap();
+    bench.write_counted();
+    bench.note("web", "again").unwrap();
+    assert!(matches!(bench.correlator.next_write(bench.now), Next::Write(Write::Counted { creates: false, .. })));
+    bench.came(Outcome::Missing).unwrap();
+    assert_eq!(bench.write_counted(), "create 2 again");
 }

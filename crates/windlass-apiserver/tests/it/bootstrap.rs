@@ -1,0 +1,143 @@
+//! The objects that every cluster has.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use windlass_apiserver::Server;
+use windlass_store::memory::MemoryStore;
+
+use crate::client::{Answer, Client};
+
+const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
+const ADDRESSES: &str = "/apis/networking.k8s.io/v1/ipaddresses";
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+
+/// Waits until an answer is as expected. The test has a paused clock, so this takes no time.
+async fn eventually(ask: impl AsyncFn() -> Answer, holds: impl Fn(&Answer) -> bool) -> Value {
+    for _ in 0..1000 {
+        let answer = ask().await;
+        if holds(&answer) {
+            return answer.json();
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    panic!("the last answer was {}", ask().await.json());
+}
+
+#[tokio::test]
+async fn the_system_priority_classes_exist_and_cannot_be_deleted() {
+    let client = Client::new().await;
+    for (name, value) in [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)] {
+        let path = format!("{CLASSES}/{name}");
+        let class = client.get(&path).await.expect(200);
+        assert_eq!((&class["value"], &class["preemptionPolicy"]), (&json!(value), &json!("PreemptLowerPriority")));
+        assert!(class["description"].as_str().unwrap().starts_with("Used for system critical pods that must"));
+        let refused = client.delete(&path).await;
+        let message = format!(
+            "priorityclasses.scheduling.k8s.io \"{name}\" is forbidden: this is a system priority class and cannot be \
+             deleted"
+        );
+        assert_eq!((refused.code, refused.message()), (403, message));
+        let again = client.restarted().await.get(&path).await.expect(200);
+        assert_eq!(again["metadata"]["uid"], class["metadata"]["uid"]);
+    }
+    let own = json!({"metadata": {"name": "own"}, "value": 5});
+    client.post(CLASSES, &own).await.expect(201);
+    client.delete(&format!("{CLASSES}/own")).await.expect(200);
+}
+
+#[tokio::test]
+async fn only_one_priority_class_is_the_global_default() {
+    let client = Client::new().await;
+    let class = |name: &str| json!({"metadata": {"name": name}, "value": 5, "globalDefault": true});
+    client.post(CLASSES, &class("a")).await.expect(201);
+    let second = client.post(CLASSES, &class("b")).await;
+    let message = "priorityclasses.scheduling.k8s.io \"b\" is forbidden: PriorityClass a is already marked as default. \
+                   Only one default can exist";
+    assert_eq!((second.code, second.message().as_str()), (403, message));
+    let labels = json!({"metadata": {"labels": {"a": "b"}}});
+    client.merge(&format!("{CLASSES}/a"), &labels).await.expect(200);
+    client.merge(&format!("{CLASSES}/a"), &json!({"globalDefault": false})).await.expect(200);
+    client.post(CLASSES, &class("b")).await.expect(201);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_network_of_services_and_their_addresses_are_objects() {
+    let client = Client::new().await;
+    let network = client.get("/apis/networking.k8s.io/v1/servicecidrs/kubernetes").await.expect(200);
+    assert_eq!(network["spec"], json!({"cidrs": ["10.0.0.0/24"]}));
+    assert_eq!(
+        (&network["status"]["conditions"][0]["type"], &network["status"]["conditions"][0]["status"]),
+        (&json!("Ready"), &json!("True"))
+    );
+
+    let own =
+        eventually(async || client.get(&format!("{ADDRESSES}/10.0.0.1")).await, |answer| answer.code == 200).await;
+    let parent = |name: &str| json!({"group": "", "resource": "services", "namespace": "default", "name": name});
+    let reference = |address: &Value| {
+        let mut reference = address["spec"]["parentRef"].clone();
+        reference["group"] = reference["group"].as_str().unwrap_or_default().into();
+        reference
+    };
+    assert_eq!(reference(&own), parent("kubernetes"));
+    assert_eq!(
+        own["metadata"]["labels"],
+        json!({"ipaddress.kubernetes.io/ip-family": "IPv4", "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"})
+    );
+
+    let service = json!({"metadata": {"name": "web"}, "spec": {"clusterIP": "10.0.0.77", "ports": [{"port": 80}]}});
+    client.post(SERVICES, &service).await.expect(201);
+    let path = format!("{ADDRESSES}/10.0.0.77");
+    let address = eventually(async || client.get(&path).await, |answer| answer.code == 200).await;
+    assert_eq!(reference(&address), parent("web"));
+    client.delete(&format!("{SERVICES}/web")).await.expect(200);
+    eventually(async || client.get(&path).await, |answer| answer.code == 404).await;
+
+    // An address that somebody else has created is not allocated.
+    let taken = json!({"metadata": {"name": "10.0.0.77"},
+        "spec": {"parentRef": {"resource": "gateways", "namespace": "default", "name": "g"}}});
+    client.post(ADDRESSES, &taken).await.expect(201);
+    let refused = client.post(SERVICES, &service).await;
+    assert!(refused.message().contains("provided IP is already allocated"), "{}", refused.message());
+    client.delete(&path).await.expect(200);
+    client.post(SERVICES, &service).await.expect(201);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_listens_is_the_endpoint_of_its_service_and_has_a_lease() {
+    let store = Arc::new(MemoryStore::new());
+    let start = async |address: &str| {
+        let address: SocketAddr = address.parse().unwrap();
+        Client::of(Server::builder(store.clone()).listening_on(address).build().await.unwrap())
+    };
+    let client = start("192.0.2.7:6443").await;
+    let (endpoints, slice) = (
+        "/api/v1/namespaces/default/endpoints/kubernetes",
+        "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes",
+    );
+    let shown = async |client: &Client| {
+        let (endpoints, slice) = (client.get(endpoints).await.expect(200), client.get(slice).await.expect(200));
+        let subset = &endpoints["subsets"][0];
+        assert_eq!(subset["addresses"][0]["ip"], slice["endpoints"][0]["addresses"][0]);
+        assert_eq!(subset["ports"][0]["port"], slice["ports"][0]["port"]);
+        assert_eq!(endpoints["metadata"]["labels"]["endpointslice.kubernetes.io/skip-mirror"], "true");
+        assert_eq!(slice["metadata"]["labels"]["kubernetes.io/service-name"], "kubernetes");
+        format!("{}:{}", subset["addresses"][0]["ip"], subset["ports"][0]["port"])
+    };
+    assert_eq!(shown(&client).await, "\"192.0.2.7\":6443");
+
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?labelSelector=apiserver.kubernetes.io/identity=kube-apiserver";
+    let has_one = |answer: &Answer| answer.json()["items"].as_array().is_some_and(|items| items.len() == 1);
+    let first = eventually(async || client.get(leases).await, has_one).await;
+    let spec = &first["items"][0]["spec"];
+    let name = first["items"][0]["metadata"]["name"].as_str().unwrap();
+    assert!(spec["holderIdentity"].as_str().unwrap().starts_with(&format!("{name}_")), "{spec}");
+    assert_eq!(spec["leaseDurationSeconds"], 3600);
+    let renewed = |answer: &Answer| answer.json()["items"][0]["spec"]["renewTime"] != spec["renewTime"];
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    eventually(async || client.get(leases).await, renewed).await;
+    drop(client);
+
+    let moved = start("192.0.2.8:7443").await;
+    assert_eq!(shown(&moved).await, "\"192.0.2.8\":7443");
+}
