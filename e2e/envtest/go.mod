@@ -3,6 +3,7 @@ module windlass.dev/e2e/envtest
 go 1.26.0
 
 require (
+	github.com/go-logr/logr v1.4.3
 	gomodules.xyz/jsonpatch/v2 v2.4.0
 	k8s.io/api v0.36.0
 	k8s.io/apimachinery v0.36.0
@@ -18,7 +19,6 @@ require (
 	github.com/evanphx/json-patch/v5 v5.9.11 // indirect
 	github.com/fsnotify/fsnotify v1.9.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.0 // indirect
-	github.com/go-logr/logr v1.4.3 // indirect
 	github.com/go-openapi/jsonpointer v0.21.0 // indirect
 	github.com/go-openapi/jsonreference v0.20.2 // indirect
 	github.com/go-openapi/swag v0.23.0 // indirect

@@ -8,7 +8,10 @@ use std::{
 };
 
 use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser};
-use windlass_plane::{GivenCredentials, NodeOptions, PlaneOptions, Selection, StoreKind, TokenKey, UnknownLoop};
+use windlass_plane::{
+    AuthorizationOptions, AuthorizerOptions, GivenCredentials, NodeOptions, PlaneOptions, Selection, StoreKind,
+    TokenKey, UnknownLoop,
+};
 
 use super::{
     flags::{Flags, Kind, find},
@@ -114,7 +117,10 @@ impl ServerOptions {
             problems
                 .push("--service-account-signing-key-file and --service-account-issuer are required flags".to_owned());
         }
-        let options = shared.and_then(|shared| shared.options(&mut problems));
+        let mut options = shared.and_then(|shared| shared.options(&mut problems));
+        if let Some(options) = options.as_mut().filter(|_| nodes.count > 0) {
+            authorize_nodes(&mut options.authorization);
+        }
         match (options, token_key, &problems[..]) {
             (Some(options), Some(token_key), []) => Ok(Self {
                 plane: PlaneOptions { address, port, controllers, nodes, ..options },
@@ -210,6 +216,14 @@ fn shared(flags: &Flags, ignored: &mut Vec<String>, problems: &mut Vec<String>) 
             problems.push(first.strip_prefix("error: ").unwrap_or(first).to_owned());
         })
         .ok()
+}
+
+/// Adds the authorizer of nodes, which envtest does not ask for: without it, nodes could not even register.
+fn authorize_nodes(authorization: &mut AuthorizationOptions) {
+    let has_nodes = authorization.authorizers.iter().any(|one| matches!(one, AuthorizerOptions::Node));
+    if authorization.file.is_none() && !has_nodes && !authorization.always_allows() {
+        authorization.authorizers.insert(0, AuthorizerOptions::Node);
+    }
 }
 
 fn address(flags: &Flags) -> IpAddr {

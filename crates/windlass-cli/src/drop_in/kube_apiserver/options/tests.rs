@@ -1,5 +1,5 @@
 use tempfile::TempDir;
-use windlass_plane::{AuthorizerOptions, Pki};
+use windlass_plane::Pki;
 
 use super::{
     super::flags::{Parsed, parse},
@@ -149,6 +149,8 @@ fn variables_switch_on_loops_and_nodes() {
     let found = options_with(ENVTEST, &[("WINDLASS_CONTROLLERS", "*"), ("WINDLASS_NODES", "3")]).unwrap();
     assert!(found.plane.controllers.contains("namespace-controller"));
     assert_eq!(found.plane.nodes.count, 3);
+    let authorizers: Vec<_> = found.plane.authorization.authorizers.iter().map(AuthorizerOptions::type_name).collect();
+    assert_eq!(authorizers, ["Node", "RBAC"], "nodes need their authorizer");
     let wrong = options_with(ENVTEST, &[("WINDLASS_CONTROLLERS", "foo"), ("WINDLASS_NODES", "many")]).unwrap_err();
     let expected = "[WINDLASS_CONTROLLERS names an unknown controller \"foo\", \
                     WINDLASS_NODES must be a number from 0 to 5000, not \"many\"]";
