@@ -84,6 +84,8 @@ pub struct Operator {
     configure: Vec<Configure>,
     permissions: Vec<Permission>,
     event_style: EventStyle,
+    /// Namespaces that the controllers are restricted to; all if empty.
+    restricted_to: Vec<String>,
     live: Checks,
     ready: Checks,
     metrics: Metrics,
@@ -116,6 +118,7 @@ impl Operator {
             configure: Vec::new(),
             permissions: Vec::new(),
             event_style: EventStyle::default(),
+            restricted_to: Vec::new(),
             live: Checks::new(),
             ready: Checks::new(),
             metrics: Metrics::new(),
@@ -233,6 +236,9 @@ impl Operator {
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
         let namespaces: Vec<String> = namespaces.into_iter().map(Into::into).collect();
         self.controllers.iter_mut().for_each(|controller| controller.restrict_to(&namespaces));
+        if !namespaces.is_empty() {
+            self.restricted_to = namespaces;
+        }
         self
     }
 
