@@ -8,6 +8,7 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
 use crate::{
+    aggregation,
     authentication::Publication,
     authorization::rbac,
     flow_control,
@@ -35,8 +36,12 @@ pub(crate) async fn run(server: &Server, publication: Option<&Publication>) -> R
         let stored = rbac::bootstrap::store_defaults(&server.inner).await;
         stored.map_err(|error| failed(POLICY, &error))
     };
+    let api_services = async {
+        let stored = aggregation::store_builtin(&server.inner).await;
+        stored.map_err(|error| failed("the APIServices of built-in kinds", &error))
+    };
     let namespaces = futures_util::future::try_join_all(wanted);
-    let (_, (), is_stored) = futures_util::future::try_join3(namespaces, defaults, policy).await?;
+    let (_, (), is_stored, ()) = futures_util::future::try_join4(namespaces, defaults, policy, api_services).await?;
     if !is_stored {
         rbac::bootstrap::reconcile(&server.inner).await.map_err(|error| failed(POLICY, &error))?;
     }

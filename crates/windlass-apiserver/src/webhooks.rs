@@ -24,7 +24,10 @@ pub(crate) use self::{
     admit::{
         Options, Rounds, Subject, call_mutating_webhooks, call_validating_webhooks, call_webhooks, hooks_for, name_of,
     },
-    client::{Client, Fetch, Identity, Limits, Remote, Target, Tls, authorities},
+    client::{
+        Client, Connections, Fetch, HttpVersions, Identity, Limits, Remote, Service, Target, Tls, authorities,
+        error_text, hold_time, service_connections,
+    },
     conversion::{ConversionCache, Converter},
     resolver::EndpointSlices,
 };

@@ -3,6 +3,7 @@
 //! A kind with behaviour of its own has a file in `kinds/`; the other kinds use [`Plain`]. The constant properties of
 //! all kinds are rows of one table, in `kinds/facts.rs`.
 
+pub mod api_service;
 pub mod certificate_signing_request;
 mod conditions;
 pub mod config_map;
@@ -87,6 +88,7 @@ pub fn strategy(group: &str, resource: &str) -> &'static dyn Strategy {
             &webhook_configuration::WebhookConfiguration::VALIDATING
         }
         ("apiextensions.k8s.io", "customresourcedefinitions") => &custom_resource_definition::CustomResourceDefinition,
+        ("apiregistration.k8s.io", "apiservices") => &api_service::ApiService,
         ("apps", "controllerrevisions") => &controller_revision::ControllerRevision,
         ("apps", "daemonsets") => &daemon_set::DaemonSet,
         ("apps", "deployments") => &deployment::Deployment,

@@ -4,6 +4,8 @@
 
 mod access;
 mod access_reviews;
+mod aggregated_server;
+mod aggregation;
 mod apply;
 mod audit;
 mod authentication;
