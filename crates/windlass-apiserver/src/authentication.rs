@@ -54,7 +54,7 @@ const NO_TOKEN: &str = "invalid bearer token";
 
 /// The result of a token authenticator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Authenticated {
+pub struct Authenticated {
     /// The user, without the group `system:authenticated`, which all users get.
     pub user: User,
     /// Those of the requested audiences that the token is for; `None` if the authenticator knows no audiences, and its
@@ -63,7 +63,7 @@ pub(crate) struct Authenticated {
 }
 
 /// Authenticates bearer tokens of one kind.
-pub(crate) trait TokenAuthenticator: Send + Sync {
+pub trait TokenAuthenticator: Send + Sync {
     /// Returns the user of a token that is meant for one of the audiences; `None` if the token is of another kind. The
     /// error is logged and shown to users who may review tokens; other authenticators are asked nevertheless.
     fn authenticate<'a>(

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use windlass_builtins::kinds::priority_class;
 
 use crate::{
+    aggregation,
     authentication::Publication,
     authorization::rbac,
     flow_control, meta,
@@ -44,10 +45,15 @@ pub(crate) async fn run(
         let stored = rbac::bootstrap::store_defaults(&server.inner).await;
         stored.map_err(|error| failed(POLICY, &error))
     };
+    let api_services = async {
+        let stored = aggregation::store_builtin(&server.inner).await;
+        stored.map_err(|error| failed("the APIServices of built-in kinds", &error))
+    };
     let namespaces = futures_util::future::try_join_all(wanted);
     let network = kubernetes_service::create_service_cidr(server);
     let classes = futures_util::future::try_join(create_priority_classes(server), network);
-    let (_, (), is_stored, _) = futures_util::future::try_join4(namespaces, defaults, policy, classes).await?;
+    let others = futures_util::future::try_join(classes, api_services);
+    let (_, (), is_stored, _) = futures_util::future::try_join4(namespaces, defaults, policy, others).await?;
     if !is_stored {
         rbac::bootstrap::reconcile(&server.inner).await.map_err(|error| failed(POLICY, &error))?;
     }

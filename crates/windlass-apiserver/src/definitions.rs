@@ -59,6 +59,11 @@ impl Default for Definitions {
 }
 
 impl Definitions {
+    /// Returns the revision up to which CRDs are effective, whose changes can be waited for.
+    pub(crate) fn progress(&self) -> watch::Receiver<Revision> {
+        self.handled.subscribe()
+    }
+
     /// Waits until every CRD written up to a revision is effective.
     pub(crate) async fn reached(&self, revision: Revision) {
         let mut handled = self.handled.subscribe();

@@ -2,11 +2,12 @@
 
 use http::{HeaderMap, Response, StatusCode, Uri};
 use serde_json::{Value, json};
-use windlass_builtins::resource::{Group, Subresource};
+use windlass_builtins::resource::Subresource;
 use windlass_schema::sorting;
 use windlass_schema::types::Str;
 
 use crate::{
+    aggregation::{ListedGroup, Listing},
     body::Body,
     negotiate,
     registry::Registry,
@@ -17,20 +18,21 @@ use crate::{
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Answers `/api`, `/apis` and the paths below them down to a group version.
-pub(crate) fn answer(registry: &Registry, path: &str, headers: &HeaderMap, uri: &Uri) -> Result<Response<Body>> {
+pub(crate) fn answer(listing: &Listing<'_>, path: &str, headers: &HeaderMap, uri: &Uri) -> Result<Response<Body>> {
+    let registry = listing.registry;
     let segments: Vec<&str> = path.split('/').skip(1).collect();
     let value = match segments.as_slice() {
         ["api"] | ["apis"] => {
             let core = segments[0] == "api";
             if negotiate::wants_aggregated_discovery(headers)? {
-                let value = aggregated(registry, core);
+                let value = aggregated(listing, core);
                 return represent::value_as(headers, uri, StatusCode::OK, &value, AGGREGATED);
             }
-            if core { api_versions() } else { group_list(registry) }
+            if core { api_versions() } else { group_list(listing) }
         }
         ["api", version] if registry.has_version("", version) => resource_list(registry, "", version),
-        ["apis", name] => match registry.group(name).filter(|group| !group.name.is_empty()) {
-            Some(found) => group(found),
+        ["apis", name] => match listing.group(name) {
+            Some(found) => group(&found),
             None => return Err(ApiError::page_not_found()),
         },
         ["apis", group, version] if registry.has_version(group, version) => resource_list(registry, group, version),
@@ -42,7 +44,7 @@ pub(crate) fn answer(registry: &Registry, path: &str, headers: &HeaderMap, uri: 
 }
 
 /// Returns the answer to `/`: the served paths.
-pub(crate) fn paths(registry: &Registry) -> Value {
+pub(crate) fn paths(listing: &Listing<'_>) -> Value {
     let mut paths = vec![
         "/.well-known/openid-configuration".to_owned(),
         "/api".to_owned(),
@@ -50,9 +52,9 @@ pub(crate) fn paths(registry: &Registry) -> Value {
         "/apis".to_owned(),
         "/apis/".to_owned(),
     ];
-    for group in named(registry) {
+    for group in listing.groups() {
         paths.push(format!("/apis/{}", group.name));
-        paths.extend(group.versions.iter().map(|version| format!("/apis/{}/{version}", group.name)));
+        paths.extend(group.versions.iter().map(|version| format!("/apis/{}/{}", group.name, version.name)));
     }
     let rest = [
         "/healthz",
@@ -89,8 +91,10 @@ fn api_versions() -> Value {
     })
 }
 
-fn group_list(registry: &Registry) -> Value {
-    let groups: Vec<Value> = named(registry)
+fn group_list(listing: &Listing<'_>) -> Value {
+    let groups: Vec<Value> = listing
+        .groups()
+        .iter()
         .map(|found| {
             let mut value = group(found);
             let map = value.as_object_mut().expect("a group must be an object");
@@ -102,13 +106,9 @@ fn group_list(registry: &Registry) -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-fn named(registry: &Registry) -> impl Iterator<Item = &Group> {
-    registry.groups().filter(|group| !group.name.is_empty())
-}
-
-fn group(group: &Group) -> Value {
+fn group(group: &ListedGroup) -> Value {
     let version = |version: &str| json!({"groupVersion": format!("{}/{version}", group.name), "version": version});
-    let versions: Vec<Value> = group.versions.iter().map(|name| version(name)).collect();
+    let versions: Vec<Value> = group.versions.iter().map(|listed| version(&listed.name)).collect();
     json!({
         "kind": "APIGroup", "apiVersion": "v1", "name": &*group.name,
         "preferredVersion": versions[0], "versions": versions,
@@ -159,12 +159,15 @@ fn resource_list(registry: &Registry, group: &str, version: &str) -> Value {
     list
 }
 
-fn aggregated(registry: &Registry, core: bool) -> Value {
-    let groups = registry.groups().filter(|group| group.name.is_empty() == core);
-    let items: Vec<Value> = groups
+fn aggregated(listing: &Listing<'_>, core: bool) -> Value {
+    let items: Vec<Value> = listing
+        .aggregated(core)
+        .iter()
         .map(|group| {
+            let own = |version: &str| aggregated_version(listing.registry, &group.name, version);
+            let versions = group.versions.iter();
             let versions: Vec<Value> =
-                group.versions.iter().map(|version| aggregated_version(registry, group, version)).collect();
+                versions.map(|version| version.remote_discovery().unwrap_or_else(|| own(&version.name))).collect();
             let metadata = if core { json!({}) } else { json!({"name": &*group.name}) };
             json!({"metadata": metadata, "versions": versions})
         })
@@ -172,9 +175,9 @@ fn aggregated(registry: &Registry, core: bool) -> Value {
     json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items})
 }
 
-fn aggregated_version(registry: &Registry, group: &Group, version: &str) -> Value {
+fn aggregated_version(registry: &Registry, group: &str, version: &str) -> Value {
     let mut entries: Vec<Value> = registry
-        .resources(&group.name, version)
+        .resources(group, version)
         .into_iter()
         .map(|resource| {
             let mut entry = json!({

@@ -1,5 +1,7 @@
 //! The path of a request: authentication, authorization, the verb's handler, and the response in the accepted form.
 
+mod scope;
+
 use std::{
     pin::{Pin, pin},
     sync::Arc,
@@ -14,7 +16,9 @@ use tracing::warn;
 use windlass_builtins::resource::Resource;
 use windlass_store::Revision;
 
+use self::scope::check_scope;
 use crate::{
+    aggregation::{self, Entry, Forwarded, Listing, RemoteDocuments},
     audit::RequestAudit,
     authentication::impersonation::{self, Impersonated},
     authorization::{self, Action, Attributes},
@@ -123,6 +127,10 @@ impl Inner {
                     return self.path(parts, path, audit).await;
                 }
                 let _seat = self.flow_control.enter(flow, &digest, Width::One, TIMEOUT / 4).await?;
+                if let Some(remote) = self.aggregation.remote_of_path(path) {
+                    let request = Forwarded { parts, body: Bytes::new(), user, long_running: false, audit };
+                    return Ok(Box::pin(remote.forward(self, request)).await);
+                }
                 self.path(parts, path, audit).await
             }
             RequestInfo::Resource(target) => {
@@ -207,12 +215,28 @@ impl Inner {
             CONFIGURATION_PATH | KEYS_PATH if parts.method == Method::GET => {
                 issuers::answer(self, path.trim_end_matches('/'), &parts.headers)
             }
-            "" => Ok(represent::json(StatusCode::OK, &discovery::paths(&registry))),
+            "" => {
+                let listing = Listing::new(&registry, self);
+                Ok(represent::json(StatusCode::OK, &discovery::paths(&listing)))
+            }
             path if path.starts_with("/openapi/") => {
-                blocking::run(|| self.openapi.answer(&registry, path, &parts.headers))
+                if let Some(remote) = self.remote_document(path) {
+                    let user = &User::aggregator();
+                    let request = Forwarded { parts, body: Bytes::new(), user, long_running: false, audit };
+                    return Ok(remote.forward(self, request).await);
+                }
+                let remote = match path {
+                    "/openapi/v2" => Box::pin(RemoteDocuments::read(self)).await,
+                    _ => RemoteDocuments::indexed(&self.aggregation),
+                };
+                blocking::run(|| {
+                    let only = self.only_groups.as_deref();
+                    self.openapi.answer(&registry, &remote, only, path, &parts.headers)
+                })
             }
             path if path.starts_with("/api") => {
-                let response = discovery::answer(&registry, path, &parts.headers, &parts.uri)?;
+                let listing = Listing::new(&registry, self);
+                let response = discovery::answer(&listing, path, &parts.headers, &parts.uri)?;
                 if let Some(audit) = audit {
                     audit.response_body(&response);
                 }
@@ -222,6 +246,11 @@ impl Inner {
         }
     }
 
+    /// Returns the server of an OpenAPI document of version 3, if that is another one.
+    fn remote_document(&self, path: &str) -> Option<Arc<Entry>> {
+        self.aggregation.remote_of_path(path.strip_prefix("/openapi/v3")?)
+    }
+
     async fn resource(
         self: &Arc<Self>,
         parts: &Parts,
@@ -229,8 +258,17 @@ impl Inner {
         body: Pin<&mut AnyBody<'_>>,
         served: &mut Served<'_>,
     ) -> Result<Response<Body>> {
+        if let Some(remote) = self.aggregation.remote(request.target.group, request.target.version) {
+            return Box::pin(self.forward(parts, request, body, &remote)).await;
+        }
         let ParsedRequest { user, target, query, verb, flow, limit, audit } = request;
         let registry = self.registry.load_full();
+        if let Some(only) = &self.only_groups
+            && parts.extensions.get::<Peer>().is_some()
+            && !only.iter().any(|group| group == target.group)
+        {
+            return Err(ApiError::page_not_found());
+        }
         let endpoint = registry.endpoint(target.group, target.version, target.resource);
         let endpoint = endpoint.ok_or_else(|| match registry.has_builtin_group(target.group) {
             true => ApiError::no_such_resource(),
@@ -315,8 +353,29 @@ impl Inner {
         Ok(response)
     }
 
-    /// Waits until a write of a CustomResourceDefinition, a webhook configuration, an admission policy or its binding, a
-    /// role or binding, or an object of flow control is effective, which it becomes without the request as well.
+    /// Answers a request for a resource of another server.
+    async fn forward(
+        self: &Arc<Self>,
+        parts: &Parts,
+        request: ParsedRequest<'_>,
+        body: Pin<&mut AnyBody<'_>>,
+        remote: &Entry,
+    ) -> Result<Response<Body>> {
+        let ParsedRequest { user, target, verb, flow, limit, audit, .. } = request;
+        let limited = parts.extensions.get::<Peer>().is_some();
+        let (body, _charge) = self.uploads.read(&parts.method, body, user, limited).await?;
+        let _seat = match flow {
+            Some(flow) => {
+                Some(self.flow_control.enter(flow, &Digest::of(user, verb, &target), Width::One, limit.patience()).await?)
+            }
+            None => None,
+        };
+        let long_running = verb == Verb::Watch || target.is_long_running();
+        Ok(remote.forward(self, Forwarded { parts, body, user, long_running, audit }).await)
+    }
+
+    /// Waits until a write of a CustomResourceDefinition, an APIService, a webhook configuration, an admission policy or its
+    /// binding, a role or binding, or an object of flow control is effective, which it becomes without the request as well.
     async fn take_effect(&self, call: &Call<'_>, written: Option<Revision>) -> Result<()> {
         if call.is_definition() && call.subresource.is_none() {
             let revision = match written {
@@ -330,6 +389,7 @@ impl Inner {
             self.definitions.reached(revision).await;
         } else if webhooks::is_configuration(call.endpoint)
             || policies::is_configuration(call.endpoint)
+            || aggregation::is_configuration(call.endpoint)
             || flow_control::is_configuration(call.endpoint)
             || authorization::rbac::is_configuration(call.endpoint)
         {
@@ -460,41 +520,6 @@ fn log_failure(error: &ApiError, method: &Method, uri: &Uri) {
     if error.code.is_server_error() {
         warn!(%method, path = uri.path(), code = error.code.as_u16(), cause = error.cause.as_deref(), "{error}");
     }
-}
-
-/// Checks that namespaced objects are addressed in a namespace, and cluster-scoped ones are not.
-fn check_scope(endpoint: &Endpoint, target: &ResourceRequest<'_>, method: &Method) -> Result<()> {
-    let resource = &*endpoint.resource;
-    if endpoint.custom().is_some() {
-        let reads = target.name.is_empty() && (*method == Method::GET || *method == Method::HEAD);
-        let fits = resource.namespaced != target.namespace.is_empty() || (resource.namespaced && reads);
-        return if fits { Ok(()) } else { Err(ApiError::page_not_found()) };
-    }
-    // A namespace is not addressed in another one, whose rules would apply.
-    let in_namespace = !target.namespace.is_empty() && (target.in_namespace || &*resource.plural != "namespaces");
-    if resource.namespaced {
-        if !in_namespace && !target.name.is_empty() {
-            return Err(ApiError::no_such_resource());
-        }
-        // Without a list of all namespaces, the path is that of no resource.
-        if !in_namespace && !resource.has_verb("list") {
-            return Err(ApiError::no_such_resource());
-        }
-        if !in_namespace && *method != Method::GET && *method != Method::HEAD {
-            return Err(ApiError::method_not_allowed());
-        }
-    } else if in_namespace {
-        return Err(ApiError::no_such_resource());
-    }
-    // Objects that can only be created, such as reviews, have no path.
-    let has_objects = ["get", "update", "patch", "delete"].iter().any(|verb| resource.has_verb(verb));
-    if !has_objects && !target.name.is_empty() && target.subresource.is_empty() {
-        return Err(ApiError::no_such_resource());
-    }
-    if target.old_watch && *method != Method::GET {
-        return Err(ApiError::method_not_allowed());
-    }
-    Ok(())
 }
 
 /// Returns whether a resource can be represented as a Table: if it is stored, or is the status or the scale of one.

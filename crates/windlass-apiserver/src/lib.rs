@@ -5,6 +5,7 @@
 //! run the stages that `write` lists; reads are answered from the caches in `storage` with the bytes that were stored.
 
 pub mod admission;
+mod aggregation;
 pub mod audit;
 pub mod authentication;
 pub mod authorization;

@@ -10,13 +10,14 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode, header};
 use parking_lot::Mutex;
-use serde_json::Value;
+use serde_json::{Value, json};
 use windlass_builtins::openapi::{
     custom::{self, CustomSubject, Parts},
     group_version_path, hash, v3_index, v3_text,
 };
 
 use crate::{
+    aggregation::RemoteDocuments,
     body::Body,
     old_definitions,
     registry::{Endpoint, Registry},
@@ -39,21 +40,31 @@ pub(crate) struct OpenApi {
 }
 
 impl OpenApi {
-    pub(crate) fn answer(&self, registry: &Registry, path: &str, headers: &HeaderMap) -> Result<Response<Body>> {
+    pub(crate) fn answer(
+        &self,
+        registry: &Registry,
+        remote: &RemoteDocuments,
+        only: Option<&[String]>,
+        path: &str,
+        headers: &HeaderMap,
+    ) -> Result<Response<Body>> {
         let response = match path {
             "/openapi/v2" if wants_protobuf(headers) => {
-                let make = || custom::v2_protobuf(v2_parts(registry), registry.table);
-                let body = self.document("/openapi/v2+protobuf", registry.generation, make);
+                let make = || custom::v2_protobuf(v2_parts(registry, remote), registry.table);
+                let body = self.document("/openapi/v2+protobuf", registry.generation ^ remote.fingerprint, make);
                 represent::bytes(StatusCode::OK, V2_PROTOBUF, body)
             }
             "/openapi/v2" => {
-                let make = || custom::v2_text(v2_parts(registry), registry.table);
-                let body = self.document(path, registry.generation, make);
+                let make = || custom::v2_text(v2_parts(registry, remote), registry.table);
+                let body = self.document(path, registry.generation ^ remote.fingerprint, make);
                 represent::bytes(StatusCode::OK, "application/json", body)
             }
             "/openapi/v3" => {
-                let documents: Vec<(String, String)> = group_versions(registry).collect();
-                let index = v3_index(documents.iter().map(|(path, hash)| (path.as_str(), hash.as_str())));
+                let documents: Vec<(String, String)> = group_versions(registry, only).collect();
+                let mut index = v3_index(documents.iter().map(|(path, hash)| (path.as_str(), hash.as_str())));
+                for (path, address) in remote.addresses() {
+                    index["paths"][path] = json!({"serverRelativeURL": address});
+                }
                 represent::bytes(StatusCode::OK, "text/plain; charset=utf-8", index.to_string().into())
             }
             _ => {
@@ -105,12 +116,14 @@ fn v3_custom(registry: &Registry, group: &str, version: &str) -> Vec<u8> {
     custom::v3_document(group, version, &subjects, registry.table).to_string().into_bytes()
 }
 
-/// Returns the parts that custom resources add to the document of version 2.
-fn v2_parts(registry: &Registry) -> Parts {
+/// Returns the parts that custom resources and other servers add to the document of version 2.
+fn v2_parts(registry: &Registry, remote: &RemoteDocuments) -> Parts {
     let endpoints = registry.custom_versions().flat_map(|(group, version)| registry.custom_endpoints(group, version));
     let definitions = definitions(endpoints.map(|endpoint| &**endpoint));
     let subjects = subjects(&definitions);
-    custom::v2_parts(&subjects, registry.table)
+    let mut parts = custom::v2_parts(&subjects, registry.table);
+    remote.add_to(&mut parts);
+    parts
 }
 
 /// Returns the CRDs of endpoints with their versions. Each is parsed once, though it may have thousands of versions.
@@ -148,9 +161,10 @@ fn fingerprint(registry: &Registry, group: &str, version: &str) -> u64 {
 
 /// Returns the group versions with the hashes of their documents. Documents of built-in kinds depend on the table
 /// alone, so its bytes are hashed instead; documents of custom resources depend on their CRDs.
-fn group_versions(registry: &Registry) -> impl Iterator<Item = (String, String)> {
+fn group_versions(registry: &Registry, only: Option<&[String]>) -> impl Iterator<Item = (String, String)> {
     let table = hash(windlass_builtins::table::file());
-    registry.groups().flat_map(move |group| {
+    let is_shown = move |name: &str| only.is_none_or(|only| only.iter().any(|group| group == name));
+    registry.groups().filter(move |group| is_shown(&group.name)).flat_map(move |group| {
         let table = table.clone();
         group.versions.iter().map(move |version| {
             let hash = if registry.has_builtin_version(&group.name, version) {

@@ -211,12 +211,6 @@ impl Registry {
         builtin.chain(custom.filter(|group| !self.builtin.contains_key(&*group.name)))
     }
 
-    /// Returns a group by its name.
-    pub(crate) fn group(&self, name: &str) -> Option<&Group> {
-        let custom = self.custom.get(name).map(|custom| &custom.group);
-        custom.or_else(|| self.groups.iter().find(|group| &*group.name == name))
-    }
-
     /// Returns whether a version of a group has built-in kinds.
     pub(crate) fn has_builtin_version(&self, group: &str, version: &str) -> bool {
         self.builtin.get(group).is_some_and(|versions| versions.contains_key(version))

@@ -1,5 +1,7 @@
 //! The server and its builder.
 
+mod error;
+
 use std::{
     convert::Infallible,
     future::Future,
@@ -18,14 +20,15 @@ use tokio::{runtime::Handle, sync::watch, task::AbortHandle};
 use tracing::warn;
 use windlass_store::Store;
 
+pub use self::error::BuildError;
 use crate::{
     admission::{Admission, builtin},
-    audit::{Audit, AuditError, AuditOptions},
+    aggregation::{self, Aggregation},
+    audit::{Audit, AuditOptions},
     authentication::{
-        AnonymousOptions, Authentication, AuthenticationError, AuthenticationOptions, Publication, TokenAuthenticator,
-        TokenAuthenticators,
-        jwt::{JwtAuthenticator, JwtOptions, configuration::ConfigurationError},
-        webhook_token::{KubeconfigError, WebhookTokenAuthenticator, WebhookTokenOptions},
+        AnonymousOptions, Authentication, AuthenticationOptions, Publication, TokenAuthenticator, TokenAuthenticators,
+        jwt::{JwtAuthenticator, JwtOptions},
+        webhook_token::{WebhookTokenAuthenticator, WebhookTokenOptions},
     },
     authorization::{Attributes, AuthorizationOptions, Authorizer, Chain, Decision, chain, rbac::Rbac},
     body::Body,
@@ -45,7 +48,7 @@ use crate::{
     tokens::{Issuers, LEGACY_ISSUER, LegacyClaims, TokenKey},
     upload::UploadBudget,
     user::User,
-    webhooks::{EndpointSlices, ServiceResolver, Webhooks},
+    webhooks::{EndpointSlices, Identity, ServiceResolver, Webhooks},
     write::{Allocator, QuotaLocks, Units, allocate},
 };
 
@@ -82,12 +85,15 @@ pub(crate) struct Inner {
     pub(crate) external_address: String,
     pub(crate) metrics: Metrics,
     pub(crate) limits: Limits,
+    /// The groups that clients outside of this process may use; all if `None`.
+    pub(crate) only_groups: Option<Vec<String>>,
     pub(crate) connections: Arc<Connections>,
     pub(crate) uploads: UploadBudget,
     pub(crate) flow_control: Arc<FlowControl>,
     pub(crate) openapi: OpenApi,
     pub(crate) pod_connections: Option<Arc<dyn PodConnections>>,
     pub(crate) webhooks: Webhooks,
+    pub(crate) aggregation: Aggregation,
     pub(crate) policies: Policies,
     pub(crate) units: Units,
     stop: watch::Sender<bool>,
@@ -119,39 +125,11 @@ pub struct ServerBuilder {
     listening: Option<SocketAddr>,
     token_key: Option<TokenKey>,
     service_resolver: Option<Arc<dyn ServiceResolver>>,
+    front_proxy: Option<Identity>,
+    only_groups: Option<Vec<String>>,
+    token_authenticators: Vec<Arc<dyn TokenAuthenticator>>,
     limits: Limits,
     audit: Option<AuditOptions>,
-}
-
-/// Why a server could not be built.
-#[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    /// The store could not be loaded.
-    #[error("failed to load the store")]
-    Load(#[source] windlass_store::Error),
-    /// Auditing could not start.
-    #[error(transparent)]
-    Audit(#[from] AuditError),
-    /// Clients cannot be authenticated as configured.
-    #[error("failed to configure authentication")]
-    Authentication(#[from] AuthenticationError),
-    /// The configuration of issuers of JSON web tokens cannot be used.
-    #[error(transparent)]
-    Jwt(#[from] ConfigurationError),
-    /// The webhook that authenticates tokens cannot be used.
-    #[error(transparent)]
-    TokenWebhook(#[from] KubeconfigError),
-    /// An authorizer cannot be used.
-    #[error("failed to set up authorization: {0}")]
-    Authorization(String),
-    /// An object that every cluster has could not be created.
-    #[error("failed to create {what}: {message}")]
-    Bootstrap {
-        /// The object.
-        what: String,
-        /// The message of the server.
-        message: String,
-    },
 }
 
 impl Server {
@@ -175,6 +153,9 @@ impl Server {
             listening: None,
             token_key: None,
             service_resolver: None,
+            front_proxy: None,
+            only_groups: None,
+            token_authenticators: Vec::new(),
             limits: Limits::default(),
             audit: None,
         }
@@ -354,10 +335,34 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets how services of webhooks are resolved. By default they are resolved by their EndpointSlices.
+    /// Sets the client certificate, with its key, by which other API servers know this one when it forwards requests to
+    /// them. Both are in PEM. Without one, they do not trust the users that this server names.
+    #[must_use]
+    pub fn front_proxy(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
+        self.front_proxy = Some(Identity { certificate: certificate.into(), key: key.into() });
+        self
+    }
+
+    /// Sets how services of webhooks and of other API servers are resolved. By default they are resolved by their
+    /// EndpointSlices.
     #[must_use]
     pub fn service_resolver(mut self, resolver: Arc<dyn ServiceResolver>) -> Self {
         self.service_resolver = Some(resolver);
+        self
+    }
+
+    /// Serves only these API groups to clients outside of this process, for servers that others forward requests to. Built-in
+    /// kinds, such as CustomResourceDefinitions, can still be used by [`Server::client`].
+    #[must_use]
+    pub fn only_groups(mut self, groups: impl IntoIterator<Item = String>) -> Self {
+        self.only_groups = Some(groups.into_iter().collect());
+        self
+    }
+
+    /// Adds an authenticator of tokens that no other authenticator knows. Its successes are remembered for ten seconds.
+    #[must_use]
+    pub fn token_authenticator(mut self, authenticator: impl TokenAuthenticator + 'static) -> Self {
+        self.token_authenticators.push(Arc::new(authenticator));
         self
     }
 
@@ -396,6 +401,7 @@ impl ServerBuilder {
         let mut admission = builtin(&storage, &self.disabled_admission_plugins);
         admission.extend(self.admission);
         let resolver = self.service_resolver.unwrap_or_else(|| Arc::new(EndpointSlices::new(&storage)));
+        let aggregation = Aggregation::new(&storage, resolver.clone(), self.front_proxy);
         let webhooks = Webhooks::new(&storage, resolver);
         let policies = Policies::new(&storage);
         let flow_control = Arc::new(FlowControl::new(&storage, &self.limits));
@@ -410,6 +416,7 @@ impl ServerBuilder {
         let mut token_authenticators: Vec<Arc<dyn TokenAuthenticator>> = Vec::new();
         token_authenticators.extend(jwt.clone().map(|jwt| jwt as Arc<dyn TokenAuthenticator>));
         token_authenticators.extend(token_webhook.map(|webhook| Arc::new(webhook) as Arc<dyn TokenAuthenticator>));
+        token_authenticators.extend(self.token_authenticators);
         let tokens = TokenAuthenticators::new(token_authenticators);
         let authentication = Authentication::new(&self.authentication, tokens, &storage)?;
         let chain = Chain::new(&self.authorization, &storage, Arc::new(rbac.clone()));
@@ -436,9 +443,11 @@ impl ServerBuilder {
             uploads: UploadBudget::new(self.limits.max_body_memory),
             flow_control,
             limits: self.limits,
+            only_groups: self.only_groups,
             openapi: OpenApi::default(),
             pod_connections: self.pod_connections,
             webhooks,
+            aggregation,
             policies,
             units: Units::new(Handle::current()),
             stop: watch::Sender::new(false),
@@ -450,6 +459,7 @@ impl ServerBuilder {
         server.inner.webhooks.follow(&weak);
         server.inner.policies.follow(&weak);
         server.inner.flow_control.follow();
+        server.inner.aggregation.follow(&weak);
         server.inner.rbac.follow();
         let storage = &server.inner.storage;
         *server.inner.tasks.lock() = vec![
@@ -471,6 +481,8 @@ impl ServerBuilder {
         let addresses = bootstrap::service_addresses::run(Arc::downgrade(&server.inner));
         server.inner.tasks.lock().extend([
             tokio::spawn(addresses).abort_handle(),
+            tokio::spawn(aggregation::follow_definitions(Arc::downgrade(&server.inner))).abort_handle(),
+            tokio::spawn(aggregation::keep_available(Arc::downgrade(&server.inner))).abort_handle(),
             tokio::spawn(flow_control::run(Arc::downgrade(&server.inner))).abort_handle(),
             tokio::spawn(async move { flow_control.redistribution().await }).abort_handle(),
         ]);

@@ -30,6 +30,11 @@ impl User {
         Self { name: "system:apiserver".to_owned(), groups: vec!["system:masters".to_owned()], ..Self::default() }
     }
 
+    /// The server itself, when it reads documents of other API servers for its clients.
+    pub(crate) fn aggregator() -> Self {
+        Self { name: "system:aggregator".to_owned(), ..Self::default() }
+    }
+
     /// A node.
     pub fn node(name: &str) -> Self {
         Self {

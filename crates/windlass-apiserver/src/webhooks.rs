@@ -26,7 +26,10 @@ pub(crate) use self::{
         Options, Rounds, Subject, Versions, call_mutating_webhooks, call_validating_webhooks, hooks_for, name_of,
         request, request_resource,
     },
-    client::{Client, Fetch, Identity, Limits, Remote, Target, Tls, authorities},
+    client::{
+        Client, Connections, Fetch, HttpVersions, Identity, Limits, Remote, Service, Target, Tls, authorities,
+        error_text, hold_time, service_connections,
+    },
     conversion::{ConversionCache, Converter},
     criteria::Criteria,
     matching::Labels,

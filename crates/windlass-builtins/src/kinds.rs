@@ -5,6 +5,7 @@
 
 pub mod admission_policy;
 mod admission_rule;
+pub mod api_service;
 pub mod certificate_signing_request;
 mod conditions;
 pub mod config_map;
@@ -101,6 +102,7 @@ pub fn strategy(group: &str, resource: &str) -> &'static dyn Strategy {
             &webhook_configuration::WebhookConfiguration::VALIDATING
         }
         ("apiextensions.k8s.io", "customresourcedefinitions") => &custom_resource_definition::CustomResourceDefinition,
+        ("apiregistration.k8s.io", "apiservices") => &api_service::ApiService,
         ("apps", "controllerrevisions") => &controller_revision::ControllerRevision,
         ("apps", "daemonsets") => &daemon_set::DaemonSet,
         ("apps", "deployments") => &deployment::Deployment,

@@ -160,6 +160,7 @@ impl Plane {
         let pki_directory = directory.join("pki");
         let pki = Pki::load_or_create(&pki_directory, &names)?;
         let authentication = authentication(options.authentication, &pki);
+        let front_proxy = pki.front_proxy().client.clone();
         let mut renewal = Renewal::new(pki, &pki_directory, names)?;
         let tls = renewal.server_config(authentication.certificate_verifier()?)?;
         let store = store.await?;
@@ -175,6 +176,7 @@ impl Plane {
             .external_address(url.trim_start_matches("https://"))
             .listening_on(listener.local_addr().map_err(listening)?)
             .token_key(key)
+            .front_proxy(front_proxy.certificate, front_proxy.key)
             .authorization(options.authorization)
             .limits(options.limits);
         let added = Additions {

@@ -101,6 +101,11 @@ impl RequestAudit {
         self.annotate("authorization.k8s.io/reason", &decision.reason);
     }
 
+    /// Adds the ID to the headers of a request to another server that answers this one.
+    pub(crate) fn add_id(&self, headers: &mut HeaderMap) {
+        headers.insert(AUDIT_ID, self.id.clone());
+    }
+
     /// Adds an annotation; the first value of a key wins.
     pub(crate) fn annotate(&self, key: &str, value: &str) {
         self.change(|event| {

@@ -21,15 +21,19 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use windlass_schema::{go_url, json, yaml};
 
-use self::dial::{Dial, Service};
-pub(crate) use self::remote::{Fetch, Identity, Remote, Tls, authorities};
+use self::dial::Dial;
+pub(crate) use self::{
+    dial::Service,
+    remote::{Fetch, HttpVersions, Identity, Remote, Tls, authorities, service_connections},
+    words::of as error_text,
+};
 use super::resolver::ServiceResolver;
 use crate::kubeconfig::{Credentials, RemoteServer};
 
 /// The largest accepted response.
 const ANSWER_LIMIT: usize = 64 << 20;
 
-type Connections = legacy::Client<HttpsConnector<Dial>, Full<Bytes>>;
+pub(crate) type Connections = legacy::Client<HttpsConnector<Dial>, Full<Bytes>>;
 
 /// Opens connections to webhooks; webhooks that trust the same certificates share connections.
 pub(crate) struct Client {
@@ -188,7 +192,7 @@ impl Target {
 
 /// Keeps virtual time from advancing while an answer is pending, for at most `limit` of real time. Tokio's paused clock
 /// does not advance while a blocking task runs.
-fn hold_time(limit: Duration) -> Option<mpsc::Sender<()>> {
+pub(crate) fn hold_time(limit: Duration) -> Option<mpsc::Sender<()>> {
     windlass_clock::is_virtual().then(|| {
         let (hold, held) = mpsc::channel();
         tokio::task::spawn_blocking(move || held.recv_timeout(limit));

@@ -55,6 +55,9 @@ pub(crate) fn object(resource: &Resource) -> Value {
         "IPAddress" => json!({"spec": {"parentRef": {"resource": "services", "name": "s"}}}),
         "ServiceCIDR" => json!({"spec": {"cidrs": ["10.9.0.0/16"]}}),
         "RuntimeClass" => json!({"handler": "h"}),
+        "APIService" => json!({"spec": {
+            "group": "it.example.com", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1,
+        }}),
         "FlowSchema" => json!({"spec": {"priorityLevelConfiguration": {"name": "p"}}}),
         "PriorityLevelConfiguration" => json!({"spec": {
             "type": "Limited", "limited": {"limitResponse": {"type": "Reject"}},
@@ -72,7 +75,11 @@ fn job(template: &Value) -> Value {
 }
 
 fn name(resource: &Resource) -> &'static str {
-    if &*resource.kind == "IPAddress" { "10.9.8.7" } else { "it" }
+    match &*resource.kind {
+        "IPAddress" => "10.9.8.7",
+        "APIService" => "v1.it.example.com",
+        _ => "it",
+    }
 }
 
 /// Returns whether objects of the kind are created with a finalizer.

@@ -5,6 +5,8 @@
 mod access;
 mod access_reviews;
 mod admission_plugins;
+mod aggregated_server;
+mod aggregation;
 mod apply;
 mod audit;
 mod authentication;

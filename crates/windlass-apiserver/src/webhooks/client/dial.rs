@@ -18,29 +18,29 @@ use super::{super::resolver::ServiceResolver, clean};
 
 /// A port of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Service {
-    namespace: String,
-    name: String,
-    port: u16,
+pub(crate) struct Service {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) port: u16,
 }
 
 impl Service {
-    /// Returns the service that a `clientConfig` names, if any.
-    pub(super) fn of(service: &Value) -> Option<Self> {
+    /// Returns the service that a `clientConfig` or the spec of an APIService names, if any.
+    pub(crate) fn of(service: &Value) -> Option<Self> {
         let text = |field: &str| service[field].as_str().unwrap_or_default().to_owned();
         let port = service["port"].as_u64().and_then(|port| u16::try_from(port).ok()).unwrap_or(443);
         service.is_object().then(|| Self { namespace: text("namespace"), name: text("name"), port })
     }
 
     /// Returns the URL, whose host is also the name that the certificate must have.
-    pub(super) fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("https://{}.{}.svc:{}{}", self.name, self.namespace, self.port, clean(path))
     }
 }
 
 /// Opens connections.
 #[derive(Clone)]
-pub(super) struct Dial {
+pub(crate) struct Dial {
     pub(super) service: Option<Service>,
     pub(super) resolver: Arc<dyn ServiceResolver>,
 }
@@ -48,7 +48,7 @@ pub(super) struct Dial {
 /// Why there is no connection, in the words of Go.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct DialError(String);
+pub(crate) struct DialError(String);
 
 impl tower::Service<Uri> for Dial {
     type Response = TokioIo<TcpStream>;

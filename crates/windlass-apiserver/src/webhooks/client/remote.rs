@@ -18,7 +18,14 @@ use rustls::{
     },
 };
 
-use super::{super::resolver::ServiceResolver, Connections, dial::Dial, hold_time, trust::Trust, words};
+use super::{
+    super::resolver::ServiceResolver,
+    Connections,
+    dial::{Dial, Service},
+    hold_time,
+    trust::Trust,
+    words,
+};
 use crate::handshake::check_signatures;
 
 /// The number of redirections that are followed.
@@ -135,6 +142,34 @@ impl Remote {
         }
         Err(format!("Get \"{url}\": stopped after {MAX_REDIRECTIONS} redirects"))
     }
+}
+
+/// The versions of HTTP on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HttpVersions {
+    /// HTTP/2 if the server has it, otherwise HTTP/1.1.
+    All,
+    /// HTTP/1.1, whose connections can be upgraded.
+    Upgradable,
+}
+
+/// Returns connections to a service, which are opened when they are used.
+///
+/// # Errors
+/// If a certificate cannot be used.
+pub(crate) fn service_connections(
+    service: Service,
+    resolver: Arc<dyn ServiceResolver>,
+    tls: &Tls,
+    versions: HttpVersions,
+) -> Result<Connections, String> {
+    let builder = HttpsConnectorBuilder::new().with_tls_config(config(tls)?).https_only();
+    let dial = Dial { service: Some(service), resolver };
+    let connector = match versions {
+        HttpVersions::All => builder.enable_all_versions().wrap_connector(dial),
+        HttpVersions::Upgradable => builder.enable_http1().wrap_connector(dial),
+    };
+    Ok(legacy::Client::builder(TokioExecutor::new()).build(connector))
 }
 
 /// Returns connections with these settings, which are opened when they are used.

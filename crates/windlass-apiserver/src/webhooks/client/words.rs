@@ -11,7 +11,7 @@ use super::dial::DialError;
 const SHOWN: usize = 2048;
 
 /// Returns the reason for a failed connection.
-pub(super) fn of(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn of(error: &(dyn Error + 'static)) -> String {
     let mut at = Some(error);
     let mut last = String::new();
     while let Some(error) = at {

@@ -1,0 +1,37 @@
+//! Why a server could not be built.
+
+use crate::{
+    audit::AuditError,
+    authentication::{AuthenticationError, jwt::configuration::ConfigurationError, webhook_token::KubeconfigError},
+};
+
+/// Why a server could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The store could not be loaded.
+    #[error("failed to load the store")]
+    Load(#[source] windlass_store::Error),
+    /// Auditing could not start.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+    /// Clients cannot be authenticated as configured.
+    #[error("failed to configure authentication")]
+    Authentication(#[from] AuthenticationError),
+    /// The configuration of issuers of JSON web tokens cannot be used.
+    #[error(transparent)]
+    Jwt(#[from] ConfigurationError),
+    /// The webhook that authenticates tokens cannot be used.
+    #[error(transparent)]
+    TokenWebhook(#[from] KubeconfigError),
+    /// An authorizer cannot be used.
+    #[error("failed to set up authorization: {0}")]
+    Authorization(String),
+    /// An object that every cluster has could not be created.
+    #[error("failed to create {what}: {message}")]
+    Bootstrap {
+        /// The object.
+        what: String,
+        /// The message of the server.
+        message: String,
+    },
+}
