@@ -20,6 +20,9 @@ use windlass_store::{Batch, Entry, Error, ListOptions, Page, Revision, Store, Us
 /// The time between an operation's call and its effect, and between its effect and its return, in a slow store.
 pub(crate) const DELAY: Duration = Duration::from_millis(2);
 
+/// Selects keys.
+type KeyFilter = fn(&str) -> bool;
+
 /// A memory store with a queue, as a durable store has one: a write takes effect even if its future was dropped in the
 /// meantime, and is acknowledged later.
 pub(crate) struct TestStore {
@@ -27,7 +30,7 @@ pub(crate) struct TestStore {
     pub(crate) inner: Arc<MemoryStore>,
     delay: Duration,
     /// The keys whose writes are rejected.
-    rejects: Mutex<Option<fn(&str) -> bool>>,
+    rejects: Mutex<Option<KeyFilter>>,
     rejected: AtomicUsize,
     /// Whether creates panic.
     panics: AtomicBool,
@@ -82,7 +85,7 @@ impl TestStore {
     }
 
     /// Rejects writes of these keys from now on, as a full disk does.
-    pub(crate) fn reject(&self, keys: fn(&str) -> bool) {
+    pub(crate) fn reject(&self, keys: KeyFilter) {
         *self.rejects.lock() = Some(keys);
     }
 
