@@ -154,7 +154,7 @@ pub(crate) fn is_configuration(endpoint: &Endpoint) -> bool {
     &*endpoint.resource.group == GROUP && [VALIDATING.0, VALIDATING.1, MUTATING.0, MUTATING.1].contains(&plural)
 }
 
-/// Returns the texts in a list of a policy, each with its field.
+/// Returns the items of a list in a specification.
 fn list<'a>(spec: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
     spec[field].as_array().into_iter().flatten()
 }

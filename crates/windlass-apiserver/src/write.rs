@@ -133,8 +133,8 @@ async fn create_named(
     policies::check_params_permission(call, &object, None).await?;
     create_permission::check(call).await?;
     // Validating admission knows a generated name, mutating admission does not.
-    let name = if subject.name.is_empty() { meta::text(&object, "name").to_owned() } else { subject.name.to_owned() };
-    validating_admission::validate(call, &Subject { name: &name, ..*subject }, &object, None).await?;
+    let name = if subject.name.is_empty() { meta::text(&object, "name") } else { subject.name };
+    validating_admission::validate(call, &Subject { name, ..*subject }, &object, None).await?;
     let change = if options.dry_run {
         Change::None
     } else {

@@ -10,13 +10,15 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use http::Method;
+use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use tracing::warn;
 use windlass_cel::policy::{Compiler, ObjectTypes};
 
 use super::{VALIDATING, list, params::endpoint_of_kind};
-use crate::{bootstrap::request, endpoint::Endpoint, meta, registry::Registry, server::Inner, webhooks::GROUP};
+use crate::{
+    bootstrap::request, endpoint::Endpoint, meta, registry::Registry, server::Inner, status::Result, webhooks::GROUP,
+};
 
 /// The field manager of kube-controller-manager.
 const MANAGER: &str = "validatingadmissionpolicy-status";
@@ -36,8 +38,9 @@ pub(crate) async fn run(server: Weak<Inner>) {
                 if policy["status"]["observedGeneration"].as_i64().unwrap_or(0) >= meta::generation(&policy) {
                     continue;
                 }
+                // A policy may be deleted or replaced meanwhile.
                 if let Err(error) = write_status(&server, &policy).await
-                    && error.code != http::StatusCode::NOT_FOUND
+                    && !matches!(error.code, StatusCode::NOT_FOUND | StatusCode::CONFLICT)
                 {
                     let name = &object.header.name;
                     warn!(%error, "failed to update status of validatingadmissionpolicy {name}");
@@ -48,7 +51,7 @@ pub(crate) async fn run(server: Weak<Inner>) {
     }
 }
 
-async fn write_status(server: &Arc<Inner>, policy: &Value) -> Result<(), crate::status::ApiError> {
+async fn write_status(server: &Arc<Inner>, policy: &Value) -> Result<()> {
     let warnings = check(&server.registry.load(), policy);
     let name = meta::text(policy, "name");
     let path = format!("/apis/{GROUP}/v1/{}/{name}/status?fieldManager={MANAGER}&force=true", VALIDATING.0);

@@ -4,10 +4,7 @@ mod annotations;
 mod evaluate;
 
 use serde_json::Value;
-use windlass_cel::{
-    authorizer::{Authorizer, Resource},
-    policy::{CompileError, Compiler, Expression, Inputs, Returns},
-};
+use windlass_cel::policy::{CompileError, Compiler, Expression, Inputs, Returns};
 
 use self::{
     annotations::Collector,
@@ -132,12 +129,18 @@ impl Validating<'_> {
         let endpoint = match policy.criteria.version_for(call, subject, object, old) {
             Ok(Some(endpoint)) => endpoint,
             Ok(None) => return Ok(()),
-            Err(error) => return Ok(self.misconfigured(policy, None, &error.message)),
+            Err(error) => {
+                self.misconfigured(policy, None, &error.message);
+                return Ok(());
+            }
         };
         let kind = policy.param_kind.as_ref().map(|kind| kind.resolve(&call.server.registry.load())).transpose();
         let kind = match kind {
             Ok(kind) => kind,
-            Err(why) => return Ok(self.misconfigured(policy, None, &why)),
+            Err(why) => {
+                self.misconfigured(policy, None, &why);
+                return Ok(());
+            }
         };
         let mut collector = Collector::default();
         for binding in &bound.bindings {
@@ -189,14 +192,13 @@ impl Validating<'_> {
         let seen = &self.seen[position];
         let request = seen.request(self.call, self.subject, policy.uses);
         loop {
-            let authorizer: Option<(&std::sync::Arc<dyn Authorizer>, &Resource)> = self.shared.authorizer();
             let inputs = Inputs {
                 object: &seen.object,
                 old_object: &seen.old,
                 request,
                 namespace: self.shared.namespace(),
                 params,
-                authorizer,
+                authorizer: self.shared.authorizer(),
             };
             let outcome = evaluate(policy, inputs);
             if !policy.uses.authorizer || !self.shared.resolve().await {

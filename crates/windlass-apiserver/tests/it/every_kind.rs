@@ -13,6 +13,9 @@ const REQUEST: &str =
 pub(crate) fn object(resource: &Resource) -> Value {
     let template = json!({"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let selector = json!({"matchLabels": {"app": "x"}});
+    let nothing = json!({"resourceRules": [
+        {"apiGroups": ["example.com"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["things"]},
+    ]});
     let mut object = match &*resource.kind {
         "Pod" => json!({"spec": template["spec"]}),
         "Service" => json!({"spec": {"ports": [{"port": 80}]}}),
@@ -58,6 +61,15 @@ pub(crate) fn object(resource: &Resource) -> Value {
         "APIService" => json!({"spec": {
             "group": "it.example.com", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1,
         }}),
+        "ValidatingAdmissionPolicy" => json!({"spec": {
+            "matchConstraints": nothing, "validations": [{"expression": "true"}],
+        }}),
+        "MutatingAdmissionPolicy" => json!({"spec": {
+            "matchConstraints": nothing, "reinvocationPolicy": "Never",
+            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{}"}}],
+        }}),
+        "ValidatingAdmissionPolicyBinding" => json!({"spec": {"policyName": "p", "validationActions": ["Deny"]}}),
+        "MutatingAdmissionPolicyBinding" => json!({"spec": {"policyName": "p"}}),
         "FlowSchema" => json!({"spec": {"priorityLevelConfiguration": {"name": "p"}}}),
         "PriorityLevelConfiguration" => json!({"spec": {
             "type": "Limited", "limited": {"limitResponse": {"type": "Reject"}},

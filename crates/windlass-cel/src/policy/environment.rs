@@ -63,9 +63,12 @@ impl Names {
             environment = environment.with_variable("variables", Type::object(VARIABLES));
         }
         if authorizer {
-            environment = environment
-                .with_variable("authorizer", Type::object("kubernetes.authorization.Authorizer"))
-                .with_variable("authorizer.requestResource", Type::object("kubernetes.authorization.ResourceCheck"));
+            environment = environment.with_variable("authorizer", Type::object("kubernetes.authorization.Authorizer"));
+        }
+        // Type checking does not know it, as in kube-controller-manager.
+        if authorizer && self.object.is_none() {
+            let check = Type::object("kubernetes.authorization.ResourceCheck");
+            environment = environment.with_variable("authorizer.requestResource", check);
         }
         environment
     }

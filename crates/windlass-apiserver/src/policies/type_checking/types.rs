@@ -82,7 +82,10 @@ impl Types {
                 }
                 _ => None,
             },
-            (Place::Struct(id), field) => self.field(id, field).map(|field| Place::BuiltIn(&field.ty)),
+            (Place::Struct(id), field) => {
+                let field = self.field(id, field).filter(|field| has_type(&field.ty))?;
+                Some(Place::BuiltIn(&field.ty))
+            }
             (Place::BuiltIn(Type::Struct(id)), field) => self.step(Place::Struct(*id), field),
             (Place::BuiltIn(Type::List(element)), "@idx") | (Place::BuiltIn(Type::Map(element)), "@elem") => {
                 Some(Place::BuiltIn(element))
@@ -106,7 +109,7 @@ impl Types {
             Place::BuiltIn(Type::Map(element)) => {
                 CelType::map(CelType::String, self.type_of(Place::BuiltIn(element), &format!("{name}.@elem")))
             }
-            Place::BuiltIn(Type::Scalar(scalar)) => scalar_type(*scalar),
+            Place::BuiltIn(Type::Scalar(scalar)) => scalar_type(*scalar, name),
             Place::Resource(declared) | Place::Custom(declared) => match &declared.shape {
                 Shape::Simple(plain) => plain.clone(),
                 Shape::List(element) => CelType::list(self.type_of(Place::Custom(element), &format!("{name}.@idx"))),
@@ -120,17 +123,26 @@ impl Types {
     }
 }
 
-fn scalar_type(scalar: Scalar) -> CelType {
+/// Returns whether OpenAPI has a type for a field. Others are unknown to the type checker, as in Kubernetes.
+fn has_type(of: &Type) -> bool {
+    match of {
+        Type::List(element) | Type::Map(element) => has_type(element),
+        Type::Scalar(scalar) => !matches!(scalar, Scalar::Quantity | Scalar::Json),
+        Type::Struct(_) => true,
+    }
+}
+
+fn scalar_type(scalar: Scalar, name: &str) -> CelType {
     match scalar {
-        Scalar::String => CelType::String,
-        Scalar::Duration => CelType::String,
+        Scalar::String | Scalar::Duration => CelType::String,
         Scalar::Bool => CelType::Bool,
         Scalar::Int32 | Scalar::Int64 => CelType::Int,
         Scalar::Float64 => CelType::Double,
         Scalar::Bytes => CelType::Bytes,
         Scalar::Time | Scalar::MicroTime => CelType::Timestamp,
-        // Values of several types, or of any.
-        Scalar::Quantity | Scalar::IntOrString | Scalar::RawExtension | Scalar::FieldsV1 | Scalar::Json => CelType::Dyn,
+        // Objects without known fields.
+        Scalar::RawExtension | Scalar::FieldsV1 => CelType::object(name),
+        Scalar::IntOrString | Scalar::Quantity | Scalar::Json => CelType::Dyn,
     }
 }
 
