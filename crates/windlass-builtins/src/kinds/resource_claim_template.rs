@@ -35,7 +35,7 @@ impl Strategy for ResourceClaimTemplate {
         if !same(&copy(object, "/spec"), &copy(old, "/spec")) {
             // The metadata is embedded.
             let metadata = marshal(&copy(object, "/spec/metadata"));
-            let metadata = metadata.trim_start_matches('{').trim_end_matches('}').trim_start_matches("null");
+            let metadata = metadata.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or_default();
             let separator = if metadata.is_empty() { "" } else { "," };
             let claim = show(&object["spec"]["spec"], device_claim::CLAIM_SPEC);
             let shown = format!("{{{metadata}{separator}\"Spec\":{claim}}}");
