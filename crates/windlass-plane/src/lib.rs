@@ -38,7 +38,7 @@ pub use loops::{LoopOptions, Loops};
 pub use pki::{
     ClientCertificateRequest, FRONT_PROXY_CLIENT, FrontProxy, Pki, PkiError, authority_expires, certificate_expires,
 };
-pub use plane::{Plane, PlaneError, PlaneOptions, StoreKind};
+pub use plane::{GivenCredentials, Plane, PlaneError, PlaneOptions, Standalone, StoreKind};
 pub use windlass_apiserver::{
     Limits,
     admission::DISABLEABLE_PLUGINS,
@@ -49,6 +49,7 @@ pub use windlass_apiserver::{
         webhook_token::{TokenReviewVersion, WebhookTokenOptions},
     },
     authorization::{AuthorizationOptions, AuthorizerOptions, Permission, WebhookOptions},
+    tokens::{TokenKey, TokenKeyError},
 };
 pub use windlass_loops::{CertificateAndKey, Selection, UnknownLoop};
 pub use windlass_nodes::{

@@ -237,7 +237,7 @@ impl Pki {
     pub fn server_config(&self) -> Result<ServerConfig, PkiError> {
         let certificate = CertResolver::new();
         self.serve_with(&certificate)?;
-        self.server_config_with(&certificate, self.client_verifier()?)
+        tls_config(&certificate, self.client_verifier()?)
     }
 
     /// Presents the serving certificate to new connections.
@@ -255,21 +255,25 @@ impl Pki {
         verifier.map_err(|error| PkiError::Tls(rustls::Error::General(error.to_string())))
     }
 
-    /// Returns the TLS configuration of a server whose certificate may change, with this verifier of client certificates.
-    pub(crate) fn server_config_with(
-        &self,
-        certificate: &CertResolver,
-        verifier: Arc<dyn ClientCertVerifier>,
-    ) -> Result<ServerConfig, PkiError> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = ServerConfig::builder_with_details(provider, Arc::new(Clock))
-            .with_safe_default_protocol_versions()
-            .map_err(PkiError::Tls)?
-            .with_client_cert_verifier(verifier)
-            .with_cert_resolver(Arc::new(certificate.clone()));
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(config)
+    /// Returns a certificate for these DNS names and IP addresses that is its own authority, without storing it.
+    pub fn self_signed(names: &[String]) -> Result<CertificateAndKey, PkiError> {
+        issue::self_signed(names, now())
     }
+}
+
+/// Returns the TLS configuration of a server whose certificate may change, with this verifier of client certificates.
+pub(crate) fn tls_config(
+    certificate: &CertResolver,
+    verifier: Arc<dyn ClientCertVerifier>,
+) -> Result<ServerConfig, PkiError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ServerConfig::builder_with_details(provider, Arc::new(Clock))
+        .with_safe_default_protocol_versions()
+        .map_err(PkiError::Tls)?
+        .with_client_cert_verifier(verifier)
+        .with_cert_resolver(Arc::new(certificate.clone()));
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
 }
 
 /// Returns when the authority in a directory expires; `None` if there is none that can be read.

@@ -1,6 +1,8 @@
 //! Starting, serving and stopping a plane.
 
 mod error;
+mod running;
+mod standalone;
 
 use std::{
     io,
@@ -10,9 +12,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::{net::TcpListener, sync::oneshot};
+use tokio::net::TcpListener;
 use windlass_apiserver::{
-    BuildError, Limits, Server,
+    BuildError, Limits, Server, ServerBuilder,
     audit::AuditOptions,
     authentication::{
         AuthenticationOptions, RequestHeaderOptions, jwt::JwtOptions, webhook_token::WebhookTokenOptions,
@@ -21,7 +23,11 @@ use windlass_apiserver::{
 };
 use windlass_store::{EmbeddedOptions, EmbeddedStore, MemoryStore, Store};
 
-pub use self::error::PlaneError;
+use self::running::Running;
+pub use self::{
+    error::PlaneError,
+    standalone::{GivenCredentials, Standalone},
+};
 use crate::{
     DataDirLock, FRONT_PROXY_CLIENT, LockError, LoopOptions, Loops, NodeOptions, Pki, Processes, Runtime, Selection,
     files, renewal::Renewal, token_key,
@@ -29,9 +35,6 @@ use crate::{
 
 /// Name of the store's file.
 pub(crate) const STORE: &str = "store.redb";
-
-/// How often the data directory is checked.
-const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// How often the data directory is created, if it is being deleted at the same time.
 const CREATE_AT_MOST: usize = 10;
@@ -41,7 +44,7 @@ const PROCESSES_ARE_NOT_ISOLATED: &str = "pods run as processes of this user and
      all of its files, including the keys of this control plane. Run only pods that you trust";
 
 /// How long the tasks of a stopped plane may take to end.
-const CLOSING: Duration = Duration::from_secs(1);
+pub(crate) const CLOSING: Duration = Duration::from_secs(1);
 
 /// Where a plane stores its objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,6 +54,9 @@ pub enum StoreKind {
     /// In a single file in the data directory; a write is acknowledged once it is on disk.
     #[default]
     Embedded,
+    /// In a single file in the data directory that survives the end of the process, but not that of the machine: a write is
+    /// acknowledged before it is on disk.
+    EmbeddedWithoutFsync,
 }
 
 /// Options for starting a plane.
@@ -121,19 +127,10 @@ impl PlaneOptions {
 
 /// A control plane that is fully set up and listening; [`run`](Plane::run) serves requests.
 pub struct Plane {
-    server: Server,
-    store: Arc<dyn Store>,
-    data_dir: PathBuf,
-    listener: TcpListener,
-    tls: Arc<rustls::ServerConfig>,
     renewal: Renewal,
     url: String,
     kubeconfig_path: PathBuf,
-    loops: Loops,
-    processes: Option<Processes>,
-    drain: Duration,
-    // The last field, so that the directory is unlocked after everything that uses it is dropped.
-    lock: DataDirLock,
+    running: Running,
 }
 
 impl Plane {
@@ -164,7 +161,8 @@ impl Plane {
         let tls = renewal.server_config(authentication.certificate_verifier()?)?;
         let store = store.await?;
         let key = token_key::load_or_create(&pki_directory.join("sa.key"), is_new)?;
-        let mut builder = Server::builder(store.clone())
+        let processes = processes(&options.nodes, &listener).map_err(listening)?;
+        let builder = Server::builder(store.clone())
             .old_definitions(options.old_definitions)
             .authentication(authentication)
             .service_accounts(provides_accounts(&options.controllers))
@@ -173,29 +171,13 @@ impl Plane {
             .token_key(key)
             .authorization(options.authorization)
             .limits(options.limits);
-        if let Some(jwt) = options.jwt {
-            builder = builder.jwt(jwt);
-        }
-        if let Some(webhook) = options.token_webhook {
-            builder = builder.token_webhook(webhook);
-        }
-        let processes = match &options.nodes.runtime {
-            Runtime::Processes(processes) => Some(processes.clone()),
-            Runtime::Simulated => None,
+        let added = Additions {
+            jwt: options.jwt,
+            token_webhook: options.token_webhook,
+            audit: options.audit,
+            processes: processes.clone(),
         };
-        if let Some(processes) = &processes {
-            tracing::warn!("{PROCESSES_ARE_NOT_ISOLATED}");
-            processes.set_api_server(reached_at(listener.local_addr().map_err(listening)?));
-            builder = builder.pod_connections(processes.connections());
-        }
-        if let Some(audit) = options.audit {
-            builder = builder.audit(audit);
-        }
-        let server = builder.build().await;
-        let server = server.map_err(|error| match error {
-            BuildError::Audit(error) => PlaneError::Audit(error.into()),
-            error => PlaneError::Server(error.into()),
-        })?;
+        let server = added.build(builder).await?;
 
         let loops = LoopOptions {
             controllers: options.controllers,
@@ -208,20 +190,18 @@ impl Plane {
         renewal
             .write_kubeconfig(&kubeconfig_path, &url)
             .map_err(|source| PlaneError::Kubeconfig { path: kubeconfig_path.clone(), source })?;
-        Ok(Self {
+        let running = Running {
             server,
             store,
             data_dir: directory.clone(),
             listener,
             tls,
-            renewal,
-            url,
-            kubeconfig_path,
             loops,
             processes,
             drain: options.drain,
             lock,
-        })
+        };
+        Ok(Self { renewal, url, kubeconfig_path, running })
     }
 
     /// The URL of the server: `https://ADDRESS:PORT`.
@@ -241,42 +221,50 @@ impl Plane {
 
     /// The API server, for in-process requests.
     pub fn server(&self) -> &Server {
-        &self.server
+        &self.running.server
     }
 
     /// Serves until `shutdown` resolves, then waits for requests in flight until the deadline. Watches are closed.
-    pub async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<(), PlaneError> {
-        let (stop, stopped) = oneshot::channel::<()>();
-        let stopped = async {
-            // An error means that the sender was dropped, which is a reason to stop as well.
-            let _ = stopped.await;
-        };
-        let mut serving = Box::pin(self.server.serve(self.listener, self.tls, stopped));
-        let outcome = tokio::select! {
-            result = &mut serving => return result.map_err(PlaneError::Serve),
-            why = self.loops.failed() => return Err(PlaneError::Loop(why)),
-            error = data_lost(&*self.store, &self.lock, self.data_dir) => Err(error),
-            never = self.renewal.run() => match never {},
-            () = shutdown => Ok(()),
-        };
-        // Loops stop while the server still answers their requests.
-        let _ = tokio::time::timeout(self.drain, self.loops.stop()).await;
-        if let Some(processes) = self.processes {
-            processes.shutdown(self.drain).await;
-        }
-        drop(stop);
-        match tokio::time::timeout(self.drain, &mut serving).await {
-            Ok(result) => result.map_err(PlaneError::Serve)?,
-            Err(_) => {
-                tracing::warn!("closed connections with requests still in flight at the shutdown deadline");
-                drop(serving);
-                // Writes that have begun complete without their requests.
-                let _ = tokio::time::timeout(CLOSING, self.server.finish_writes()).await;
-                self.server.flush_audit().await;
-            }
-        }
-        outcome
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), PlaneError> {
+        self.running.run(self.renewal.run(), shutdown).await
     }
+}
+
+/// Optional parts of a server.
+struct Additions {
+    jwt: Option<JwtOptions>,
+    token_webhook: Option<WebhookTokenOptions>,
+    audit: Option<AuditOptions>,
+    processes: Option<Processes>,
+}
+
+impl Additions {
+    async fn build(self, mut builder: ServerBuilder) -> Result<Server, PlaneError> {
+        if let Some(jwt) = self.jwt {
+            builder = builder.jwt(jwt);
+        }
+        if let Some(webhook) = self.token_webhook {
+            builder = builder.token_webhook(webhook);
+        }
+        if let Some(processes) = self.processes {
+            builder = builder.pod_connections(processes.connections());
+        }
+        if let Some(audit) = self.audit {
+            builder = builder.audit(audit);
+        }
+        builder.build().await.map_err(|error| match error {
+            BuildError::Audit(error) => PlaneError::Audit(error.into()),
+            error => PlaneError::Server(error.into()),
+        })
+    }
+}
+
+/// Returns the runtime of pods as processes, which reach the server over this listener.
+fn processes(nodes: &NodeOptions, listener: &TcpListener) -> io::Result<Option<Processes>> {
+    let Runtime::Processes(processes) = &nodes.runtime else { return Ok(None) };
+    tracing::warn!("{PROCESSES_ARE_NOT_ISOLATED}");
+    processes.set_api_server(reached_at(listener.local_addr()?));
+    Ok(Some(processes.clone()))
 }
 
 /// Returns whether the loops run that provide the accounts and certificates of pods. Without them, pods have neither: no pod
@@ -336,25 +324,6 @@ fn create_and_lock(directory: &Path) -> Result<DataDirLock, PlaneError> {
     }
 }
 
-/// Resolves when the data directory has been lost, or the store has failed for good.
-async fn data_lost(store: &dyn Store, lock: &DataDirLock, path: PathBuf) -> PlaneError {
-    let watching = async {
-        while !lock.lost() {
-            tokio::time::sleep(CHECK_EVERY).await;
-            // Notices that the file of the store was removed, even if nothing is written.
-            let _ = store.health();
-        }
-    };
-    tokio::select! {
-        biased;
-        () = watching => PlaneError::DataDirLost { path },
-        error = store.failed() => match lock.lost() {
-            true => PlaneError::DataDirLost { path },
-            false => PlaneError::StoreFailed(error),
-        },
-    }
-}
-
 /// Starts to open the store at once; the returned future resolves to the result.
 fn open_store(
     kind: StoreKind,
@@ -368,7 +337,10 @@ fn open_store(
     let opening = tokio::task::spawn_blocking(move || -> Result<Arc<dyn Store>, windlass_store::Error> {
         match kind {
             StoreKind::Memory => Ok(Arc::new(MemoryStore::new())),
-            StoreKind::Embedded => Ok(Arc::new(open_when_free(&file, options)?)),
+            StoreKind::Embedded => Ok(Arc::new(open_when_free(|| EmbeddedStore::open_file(&file, options))?)),
+            StoreKind::EmbeddedWithoutFsync => {
+                Ok(Arc::new(open_when_free(|| EmbeddedStore::open_file_without_fsync(&file, options))?))
+            }
         }
     });
     async move {
@@ -377,12 +349,14 @@ fn open_store(
     }
 }
 
-/// Opens the file, which may still be in use for a moment: the previous plane releases the directory's lock when it
+/// Opens a file, which may still be in use for a moment: the previous plane releases the directory's lock when it
 /// stops, and the file when the last of its tasks has ended.
-pub(crate) fn open_when_free(file: &Path, options: EmbeddedOptions) -> Result<EmbeddedStore, windlass_store::Error> {
+pub(crate) fn open_when_free(
+    open: impl Fn() -> Result<EmbeddedStore, windlass_store::Error>,
+) -> Result<EmbeddedStore, windlass_store::Error> {
     let deadline = Instant::now() + CLOSING;
     loop {
-        match EmbeddedStore::open_file(file, options) {
+        match open() {
             Err(windlass_store::Error::Locked { .. }) if Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(2));
             }

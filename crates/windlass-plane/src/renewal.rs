@@ -75,7 +75,7 @@ impl Renewal {
         &self,
         verifier: Arc<dyn ClientCertVerifier>,
     ) -> Result<Arc<rustls::ServerConfig>, PkiError> {
-        Ok(Arc::new(self.pki.server_config_with(&self.serving, verifier)?))
+        Ok(Arc::new(pki::tls_config(&self.serving, verifier)?))
     }
 
     /// Writes the kubeconfig for a server at this URL, and keeps it up to date from now on.

@@ -43,7 +43,7 @@ pub async fn save(data_dir: &Path) -> Result<Saving, PlaneError> {
     let lock = DataDirLock::acquire(data_dir)?;
     let path = data_dir.join(STORE);
     let failed = |source| PlaneError::Store { path: path.clone(), source };
-    let store = open_when_free(&path, EmbeddedOptions::default()).map_err(failed)?;
+    let store = open_when_free(|| EmbeddedStore::open_file(&path, EmbeddedOptions::default())).map_err(failed)?;
     let encoder = Encoder::new(store.snapshot().await.map_err(failed)?);
     Ok(Saving { encoder, _store: store, _lock: lock })
 }

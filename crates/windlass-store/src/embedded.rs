@@ -56,6 +56,7 @@ mod recovery;
 mod restore;
 mod save;
 mod space;
+mod unsynced;
 mod writer;
 
 pub use self::restore::RestoreError;
@@ -72,6 +73,7 @@ use self::{
     fence::Locks,
     layout::{Opened, Snapshot},
     place::Place,
+    unsynced::UnsyncedFile,
     writer::{Request, Write, Writer},
 };
 use crate::{
@@ -234,6 +236,14 @@ impl EmbeddedStore {
         let path = path.as_ref();
         let (backend, place) = Place::open(path)?;
         Self::open_named(Arc::new(backend), Some(place), options, path.display().to_string())
+    }
+
+    /// Opens the store in a file, and never waits for the disk, as etcd's `--unsafe-no-fsync` does: acknowledged writes
+    /// survive the end of the process, but a failure of the machine can destroy the file.
+    pub fn open_file_without_fsync(path: impl AsRef<Path>, options: EmbeddedOptions) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let (backend, place) = Place::open(path)?;
+        Self::open_named(Arc::new(UnsyncedFile(backend)), Some(place), options, path.display().to_string())
     }
 
     /// Opens the store on storage other than a file.

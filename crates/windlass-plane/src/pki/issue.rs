@@ -91,6 +91,16 @@ pub(super) fn server(
     sign("server", params, authority)
 }
 
+/// Issues a serving certificate that nobody has signed but its own key.
+pub(super) fn self_signed(names: &[String], now: Duration) -> Result<CertificateAndKey, PkiError> {
+    let name = "self-signed";
+    let key = new_key(name)?;
+    let mut params = params(name, "windlass", names, now, now + LEAF_LIFETIME)?;
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let certificate = params.self_signed(&key).map_err(|source| PkiError::Issue { name, source })?;
+    Ok(CertificateAndKey { certificate: certificate.pem(), key: key.serialize_pem() })
+}
+
 /// Issues the administrator's client certificate.
 pub(super) fn admin(authority: &Authority, now: Duration) -> Result<CertificateAndKey, PkiError> {
     let mut params = params("admin", "admin", &[], now, authority.limit(now + LEAF_LIFETIME))?;
