@@ -2,7 +2,8 @@
 //!
 //! An operator that lacks a permission gets 403 (Forbidden) for some of its requests. A [`Denial`] is such a response:
 //! it knows the RBAC rule that is missing, and the line of code that adds it to the generated manifests. The operator
-//! logs each missing rule once; `windlass-testing` fails the test.
+//! logs each rule that its watches and the writes and live reads of its contexts lack, once; requests of other clients of the program are
+//! not seen. `windlass-testing` sees all requests of the operator's client, and fails the test.
 
 use std::{fmt, sync::Arc};
 

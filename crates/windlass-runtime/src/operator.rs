@@ -82,6 +82,8 @@ pub struct Operator {
     client: Option<Client>,
     configure: Vec<Configure>,
     permissions: Vec<Permission>,
+    /// Namespaces that the controllers are restricted to; all if empty.
+    restricted_to: Vec<String>,
     live: Checks,
     ready: Checks,
     metrics: Metrics,
@@ -113,6 +115,7 @@ impl Operator {
             client: None,
             configure: Vec::new(),
             permissions: Vec::new(),
+            restricted_to: Vec::new(),
             live: Checks::new(),
             ready: Checks::new(),
             metrics: Metrics::new(),
@@ -230,6 +233,9 @@ impl Operator {
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
         let namespaces: Vec<String> = namespaces.into_iter().map(Into::into).collect();
         self.controllers.iter_mut().for_each(|controller| controller.restrict_to(&namespaces));
+        if !namespaces.is_empty() {
+            self.restricted_to = namespaces;
+        }
         self
     }
 

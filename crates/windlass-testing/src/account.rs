@@ -80,11 +80,14 @@ async fn create_namespace(administrator: &Client, name: &str) {
 pub(crate) async fn apply(administrator: &Client, manager: &str, manifest: &Manifest) {
     let params = PatchParams::apply(manager).force();
     let api = manifest.api(administrator.clone());
+    let deadline = tokio::time::Instant::now() + TIMEOUT;
     loop {
         match api.patch(manifest.name(), &params, &Patch::Apply(&manifest.object)).await {
             Ok(_) => return,
             // Another replica of the operator is being started.
-            Err(kube::Error::Api(status)) if status.code == 409 => tokio::time::sleep(POLL_INTERVAL).await,
+            Err(kube::Error::Api(status)) if status.code == 409 && tokio::time::Instant::now() < deadline => {
+                tokio::time::sleep(POLL_INTERVAL).await;
+            }
             Err(error) => panic!("failed to apply {} {}: {error}", manifest.kind(), manifest.name()),
         }
     }

@@ -11,7 +11,7 @@ use k8s_openapi::{
     ClusterResourceScope, NamespaceResourceScope,
     api::{
         core::v1::Namespace,
-        rbac::v1::{ClusterRole, ClusterRoleBinding},
+        rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
@@ -214,7 +214,9 @@ impl TestCluster {
                     // Those of operators that ran in the test.
                     let ours = ListParams::default().labels(&format!("{TEST_LABEL}={namespace}"));
                     let _ = Api::<ClusterRoleBinding>::all(client.clone()).delete_collection(&params, &ours).await;
-                    let _ = Api::<ClusterRole>::all(client).delete_collection(&params, &ours).await;
+                    let _ = Api::<ClusterRole>::all(client.clone()).delete_collection(&params, &ours).await;
+                    delete_elsewhere::<RoleBinding>(&client, &ours).await;
+                    delete_elsewhere::<Role>(&client, &ours).await;
                 };
                 let _ = tokio::time::timeout(CLEANUP_TIMEOUT, deletions).await;
             });
@@ -260,6 +262,19 @@ impl TestCluster {
             {
                 eprintln!("--- history of the objects of this test ---\n{text}---");
             }
+        }
+    }
+}
+
+/// Deletes objects with a label in all namespaces; those of the test's own may be gone already.
+async fn delete_elsewhere<K>(client: &Client, ours: &ListParams)
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
+{
+    let Ok(found) = Api::<K>::all(client.clone()).list(ours).await else { return };
+    for object in found {
+        if let (Some(namespace), Some(name)) = (&object.meta().namespace, &object.meta().name) {
+            let _ = Api::<K>::namespaced(client.clone(), namespace).delete(name, &DeleteParams::background()).await;
         }
     }
 }

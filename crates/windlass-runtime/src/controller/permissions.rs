@@ -33,8 +33,9 @@ impl DeclaredPermissions {
 }
 
 /// Permissions. What a controller does with its own kind, and with the kinds that it [owns](Controller::owns), follows
-/// from its wiring. Other writes are declared here, so that the generated role allows them; a request that it does not
-/// allow is logged with the line to add, and fails a test that runs the operator with `windlass-testing`.
+/// from its wiring. Other writes are declared here, so that the generated role allows them. A request of the context that it
+/// does not allow is logged with the line to add, once per rule, and fails a test that runs the operator with
+/// `windlass-testing`.
 ///
 /// Permissions are for all namespaces, or for those that the operator is
 /// [restricted](crate::operator::Operator::namespaces) to. Those of [`permission`](Controller::permission) are for the

@@ -23,6 +23,8 @@ pub struct OperatorManifests {
     pub definitions: Vec<CustomResourceDefinition>,
     /// Permissions of its controllers. Those for coordination, events and certificates are added.
     pub permissions: Vec<Permission>,
+    /// The namespaces that the operator is restricted to; all if empty.
+    pub watched_namespaces: Vec<String>,
     /// Webhooks that the API server should call.
     pub webhooks: Vec<Description>,
     /// Issuer of the webhook certificate; self-signed by default.
@@ -107,6 +109,7 @@ impl OperatorManifests {
             image: image.into(),
             definitions: Vec::new(),
             permissions: Vec::new(),
+            watched_namespaces: Vec::new(),
             webhooks: Vec::new(),
             certificates: WebhookCertificates::default(),
             coordination: Coordination::default(),
@@ -165,12 +168,18 @@ impl OperatorManifests {
         }
         if self.events {
             let events = Permission::new("events.k8s.io", "events", ["create", "patch"]);
-            if self.permissions.iter().any(|permission| permission.namespace.is_none()) {
-                permissions.push(events.clone());
-            }
+            let is_of_cluster = self.permissions.iter().any(|permission| permission.namespace.is_none());
+            // Those about cluster-scoped objects, which no restriction applies to, are in `default`.
+            let of_cluster = match (is_of_cluster, self.watched_namespaces.is_empty()) {
+                (true, true) => Some(events.clone()),
+                (true, false) => Some(events.clone().in_namespace("default")),
+                (false, _) => None,
+            };
+            permissions.extend(of_cluster);
             // Events are in the namespace of the object they are about.
             let about = self.permissions.iter().filter_map(|permission| permission.namespace.as_ref());
-            permissions.extend(about.chain([&self.namespace]).map(|namespace| events.clone().in_namespace(namespace)));
+            let about = about.chain(&self.watched_namespaces).chain([&self.namespace]);
+            permissions.extend(about.map(|namespace| events.clone().in_namespace(namespace)));
         }
         permissions
     }

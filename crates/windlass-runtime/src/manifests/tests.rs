@@ -239,6 +239,18 @@ fn an_operator_of_one_namespace_has_no_rights_elsewhere() {
 }
 
 #[test]
+fn a_restricted_operator_records_events_only_where_it_watches() {
+    let mut operator = OperatorManifests::new("foo-operator", "foo-system", "image");
+    operator.permissions.push(Permission::new("", "nodes", ["get"]));
+    operator.watched_namespaces.push("team".to_owned());
+    let events = operator.all_permissions().into_iter().filter(|permission| permission.resource == "events");
+    let places: Vec<Option<String>> = events.map(|permission| permission.namespace).collect();
+    assert_eq!(places, ["default", "team", "foo-system"].map(|name| Some(name.to_owned())));
+    operator.watched_namespaces.clear();
+    assert!(operator.all_permissions().iter().any(|each| each.resource == "events" && each.namespace.is_none()));
+}
+
+#[test]
 fn inconsistent_versions_are_rejected() {
     let mut operator = small();
     operator.definitions = vec![definition("v1", true), definition("v1", false)];

@@ -79,6 +79,7 @@ impl Operator {
         manifests.definitions = self.definitions.clone();
         manifests.permissions = self.controllers.iter().flat_map(|controller| controller.permissions()).collect();
         manifests.permissions.extend(self.permissions.iter().cloned());
+        manifests.watched_namespaces.clone_from(&self.restricted_to);
         manifests.webhooks = self.webhooks.describe();
         manifests
     }
