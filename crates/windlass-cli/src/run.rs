@@ -30,6 +30,7 @@ use anyhow::Context as _;
 use clap::Args;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
+use windlass_plane::{DataDirLock, LockError};
 
 use self::{
     account::AccountCredentials,
@@ -113,7 +114,8 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<()> {
 async fn serve(args: RunArgs, opened: OpenProject) -> anyhow::Result<()> {
     let mut signals = Signals::catch().context("failed to install signal handlers")?;
     let folder = opened.root.join(FOLDER);
-    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    // Before anything is removed there that another run uses.
+    let _lock = lock(&folder)?;
     let is_foreign = args.kubeconfig.is_some() || args.context.is_some();
     let embedded = match is_foreign {
         true => None,
@@ -158,6 +160,21 @@ async fn serve(args: RunArgs, opened: OpenProject) -> anyhow::Result<()> {
     };
     let (outcome, ()) = tokio::join!(work(supervisor, asked, stop, embedded), showing);
     outcome
+}
+
+/// Reserves the directory for this run until it is dropped.
+fn lock(folder: &Path) -> anyhow::Result<DataDirLock> {
+    // The control plane may lock the directory itself.
+    let folder = folder.join("run");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    DataDirLock::acquire(&folder).map_err(|error| match error {
+        LockError::Held { owner, .. } => {
+            let process = owner.map(|pid| format!(" (process {pid})")).unwrap_or_default();
+            let message = format!("another `windlass run` of this project is running{process}");
+            ErrorWithHint { message, hint: "stop it first, or run a copy of the project".into() }.into()
+        }
+        error => error.into(),
+    })
 }
 
 /// Supervises the run and its plane. No events are reported after it returns.

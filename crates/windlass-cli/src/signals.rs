@@ -4,6 +4,8 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::failure::Interrupted;
+
 /// Exit code after a second signal.
 const ABORTED: i32 = 130;
 
@@ -30,6 +32,14 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+        }
+    }
+
+    /// Does some work, which a signal interrupts.
+    pub(crate) async fn interrupt<T>(&mut self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+        tokio::select! {
+            result = work => result,
+            () = self.first() => Err(Interrupted.into()),
         }
     }
 

@@ -215,8 +215,12 @@ struct Recording {
 async fn record(args: &LearnArgs, owner: &Owner, signals: &mut Signals) -> anyhow::Result<Recording> {
     let records = Records::default();
     let upstream = if is_cluster_chosen(args) { Upstream::Cluster(&args.cluster) } else { Upstream::Plane };
-    let session = RecordingSession::open(upstream, &args.apply, args.user_agent.clone(), &records).await?;
-    let variables = session.variables(&owner.namespace).await;
+    let opening = async {
+        let session = RecordingSession::open(upstream, &args.apply, args.user_agent.clone(), &records).await?;
+        let variables = session.variables(&owner.namespace).await;
+        Ok((session, variables))
+    };
+    let (session, variables) = signals.interrupt(opening).await?;
     let ended = match args.command.split_first() {
         Some((program, arguments)) => {
             let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_path())).collect();

@@ -119,6 +119,24 @@ impl Needs {
         needs
     }
 
+    /// Adds permissions of a further run. A resource of which that run used other names has no fixed names: the
+    /// permission is then for all objects, because the next run would use others again.
+    pub(super) fn learn(&mut self, more: Self) {
+        for need in more.resources {
+            let is_same = |known: &Need| Need { name: None, ..known.clone() } == Need { name: None, ..need.clone() };
+            let varies =
+                need.name.is_some() && self.resources.iter().any(|known| known.name.is_some() && is_same(known));
+            self.resources.insert(if varies { Need { name: None, ..need } } else { need });
+        }
+        self.paths.extend(more.paths);
+    }
+
+    /// The same permissions for objects of any name.
+    pub(super) fn without_names(self) -> Self {
+        let resources = self.resources.into_iter().map(|need| Need { name: None, ..need }).collect();
+        Self { resources, ..self }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.resources.is_empty() && self.paths.is_empty()
     }
@@ -268,6 +286,20 @@ mod tests {
             let needs = Needs::of([&request], "system");
             assert_eq!(needs.resources.iter().map(|need| need.verb).collect::<Vec<_>>(), verbs);
         }
+    }
+
+    #[test]
+    fn names_that_change_from_run_to_run_are_not_fixed() {
+        let map =
+            |name: &str| Needs::of([&recorded("GET", &format!("/api/v1/namespaces/a/configmaps/{name}"))], "system");
+        let mut needs = map("one");
+        needs.learn(map("two"));
+        let names: Vec<Option<&str>> = needs.resources.iter().map(|need| need.name.as_deref()).collect();
+        assert_eq!(names, [None, Some("one")]);
+        let mut needs = Needs::default();
+        needs.learn(map("one"));
+        assert_eq!(needs, map("one"), "a name that only a later run uses is kept");
+        assert_eq!(map("one").without_names(), map("two").without_names());
     }
 
     #[test]

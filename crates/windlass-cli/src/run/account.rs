@@ -7,14 +7,12 @@ use std::{
     collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 
 use anyhow::Context as _;
+use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::{
     Api, Client, Config, ResourceExt as _,
@@ -23,7 +21,7 @@ use kube::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::{sync::Notify, time::Instant};
+use tokio::sync::Notify;
 
 use super::{event::Reporter, trace::LABEL};
 use crate::{
@@ -36,6 +34,8 @@ use crate::{
 const LIFETIME: Duration = Duration::from_hours(1);
 /// Time between attempts to renew a token.
 const AGAIN: Duration = Duration::from_secs(5);
+/// How often the age of a token is checked. While the machine sleeps, only the wall clock advances.
+const CHECK_EVERY: Duration = Duration::from_secs(10);
 
 /// Returns whether an object belongs to the roles of an operator.
 pub(crate) fn is_role(kind: &str) -> bool {
@@ -72,9 +72,9 @@ struct Shared {
     kubeconfig: PathBuf,
     token: PathBuf,
     /// The account, and when its token is renewed.
-    current: Mutex<Option<(AccountName, Instant)>>,
-    /// Number of installations so far.
-    installations: AtomicUsize,
+    current: Mutex<Option<(AccountName, Timestamp)>>,
+    /// When the roles of the account were installed.
+    installed: Mutex<Option<Timestamp>>,
     changed: Notify,
 }
 
@@ -96,7 +96,7 @@ impl AccountCredentials {
             kubeconfig: folder.join("operator.kubeconfig"),
             token: folder.join("operator.token"),
             current: Mutex::new(None),
-            installations: AtomicUsize::new(0),
+            installed: Mutex::new(None),
             changed: Notify::new(),
         }))
     }
@@ -106,16 +106,17 @@ impl AccountCredentials {
         &self.0.kubeconfig
     }
 
-    /// The account, if there is one, and the number of the installation.
-    pub(crate) fn current(&self) -> Option<(usize, AccountName)> {
+    /// The account, if there is one, and when its roles were installed.
+    pub(crate) fn current(&self) -> Option<(Timestamp, AccountName)> {
         let account = self.0.current.lock().as_ref().map(|(account, _)| account.clone())?;
-        Some((self.0.installations.load(Ordering::Relaxed), account))
+        let installed = *self.0.installed.lock();
+        Some((installed?, account))
     }
 
     /// Writes a kubeconfig with a new token of an account.
     pub(crate) async fn assume(&self, account: &AccountName) -> anyhow::Result<()> {
         self.renew(account).await?;
-        self.0.installations.fetch_add(1, Ordering::Relaxed);
+        *self.0.installed.lock() = Some(windlass_clock::now());
         let credentials = Credentials::TokenFile(self.0.token.clone());
         let new = NewKubeconfig {
             config: &self.0.config,
@@ -132,7 +133,8 @@ impl AccountCredentials {
         write(&self.0.token, &issued.token)?;
         let lifetime = Duration::try_from(issued.expires.duration_since(windlass_clock::now())).unwrap_or_default();
         // Clients read the file again within a minute.
-        *self.0.current.lock() = Some((account.clone(), Instant::now() + (lifetime / 2).max(AGAIN)));
+        let due = windlass_clock::now().checked_add((lifetime / 2).max(AGAIN)).unwrap_or(Timestamp::MAX);
+        *self.0.current.lock() = Some((account.clone(), due));
         self.0.changed.notify_one();
         Ok(())
     }
@@ -145,9 +147,13 @@ impl AccountCredentials {
                 self.0.changed.notified().await;
                 continue;
             };
-            tokio::select! {
-                () = tokio::time::sleep_until(due) => {}
-                () = self.0.changed.notified() => continue,
+            let left = Duration::try_from(due.duration_since(windlass_clock::now())).unwrap_or_default();
+            if !left.is_zero() {
+                tokio::select! {
+                    () = tokio::time::sleep(left.min(CHECK_EVERY)) => {}
+                    () = self.0.changed.notified() => {}
+                }
+                continue;
             }
             if let Err(error) = self.renew(&account).await {
                 self.0.reporter.complain(&error.context("failed to renew the operator's token")).await;

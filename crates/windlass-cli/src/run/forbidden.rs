@@ -13,6 +13,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use jiff::Timestamp;
 use serde_json::Value;
 use windlass_plane::audit::{AuditOptions, LogOptions, Policy};
 
@@ -86,11 +87,13 @@ pub(crate) struct LogReader {
 impl LogReader {
     /// Returns the lines that were written since the last call.
     fn lines(&mut self) -> io::Result<Vec<String>> {
+        // First, because the old file is complete once there is a new one.
+        let is_rotated = self.is_rotated()?;
         let mut bytes = std::mem::take(&mut self.rest);
         if let Some(file) = &mut self.file {
             file.read_to_end(&mut bytes)?;
         }
-        if self.is_rotated()? {
+        if is_rotated {
             let mut file = fs::File::open(&self.path)?;
             file.read_to_end(&mut bytes)?;
             self.file = Some(file);
@@ -122,11 +125,13 @@ impl LogReader {
                 tracing::debug!(%error, "cannot read the audit log");
                 Vec::new()
             });
-            let Some((installation, account)) = credentials.current() else { continue };
-            if known.replace(installation) != Some(installation) {
+            let Some((installed, account)) = credentials.current() else { continue };
+            if known.replace(installed) != Some(installed) {
                 explained.clear();
             }
             let events = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            // The roles of earlier requests have been replaced.
+            let events = events.filter(|event| is_since(event, installed));
             let missing: Vec<_> = events.filter_map(|event| MissingRule::of(&event, &account.user())).collect();
             for missing in missing {
                 if explained.insert(missing.clone()) {
@@ -136,6 +141,13 @@ impl LogReader {
             }
         }
     }
+}
+
+/// Returns whether the request of an event was received at or after a time.
+fn is_since(event: &Value, time: Timestamp) -> bool {
+    let received = event["requestReceivedTimestamp"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
+    // The time of an event has no nanoseconds.
+    received.is_none_or(|received| received.as_microsecond() >= time.as_microsecond())
 }
 
 /// A permission that the operator lacks.
@@ -178,8 +190,8 @@ impl MissingRule {
         let Self { verb, group, resource, path, .. } = self;
         let advice = match path.is_empty() {
             true => format!(
-                "if the operator needs it, add .permission(Permission::new({group:?}, {resource:?}, [{verb:?}])) to \
-                 Operator in src/operator.rs"
+                "if the operator needs it, add .permission(Permission::new({group:?}, {resource:?}, [{verb:?}])) to the \
+                 controller that sends it"
             ),
             false => format!("bind a ClusterRole with the nonResourceURL {path} to the service account"),
         };
@@ -249,6 +261,18 @@ mod tests {
         // An exceeded quota, and another account.
         assert_eq!(MissingRule::of(&event("allow", "create", pods.clone()), USER), None);
         assert_eq!(MissingRule::of(&event("forbid", "create", pods), "system:serviceaccount:a:b"), None);
+    }
+
+    #[test]
+    fn requests_from_before_the_roles_were_installed_do_not_count() {
+        let installed: Timestamp = "2026-01-02T03:04:05.123456789Z".parse().unwrap();
+        for (received, counts) in [
+            ("2026-01-02T03:04:05.123455Z", false),
+            ("2026-01-02T03:04:05.123456Z", true),
+            ("2026-01-02T03:04:06.000000Z", true),
+        ] {
+            assert_eq!(is_since(&json!({ "requestReceivedTimestamp": received }), installed), counts, "{received}");
+        }
     }
 
     #[test]

@@ -96,26 +96,30 @@ pub(crate) fn run(args: AddArgs) -> anyhow::Result<()> {
 async fn add(args: &AddArgs, identity: &Identity) -> anyhow::Result<()> {
     let mut signals = Signals::catch().context("failed to install signal handlers")?;
     let target = target(args)?;
-    let (config, _) = target.configuration().await?;
-    let cluster = target.connect().await?;
-    cluster.announce();
     let roles =
         RolesToBind { cluster_roles: &args.cluster_roles, roles: &args.roles, namespace: args.namespace.as_deref() };
-    roles.check(&cluster.client).await?;
+    let connecting = async {
+        let (config, _) = target.configuration().await?;
+        let cluster = target.connect().await?;
+        cluster.announce();
+        roles.check(&cluster.client).await?;
+        Ok((config, cluster))
+    };
+    let (config, cluster) = signals.interrupt(connecting).await?;
     let issued = match identity {
         Identity::User { name, groups } => {
             let options = CertificateOptions { user: name, groups, lifetime: args.expires };
             if args.dry_run {
-                certificate::check(&cluster.client, &options).await?;
+                signals.interrupt(certificate::check(&cluster.client, &options)).await?;
                 cluster::tell(&format!("certificate of {}: would be issued", identity.describe()), true);
                 None
             } else {
                 Some(certificate::issue(&cluster.client, &options, &mut signals).await?)
             }
         }
-        Identity::ServiceAccount(account) => token(args, &cluster, account).await?,
+        Identity::ServiceAccount(account) => signals.interrupt(token(args, &cluster, account)).await?,
     };
-    apply(args, &cluster, &roles.manifests(identity)).await?;
+    signals.interrupt(apply(args, &cluster, &roles.manifests(identity))).await?;
     let Some(credentials) = issued else { return Ok(()) };
     let new = NewKubeconfig {
         config: &config,

@@ -29,6 +29,8 @@ use crate::{
 /// How often the command runs under learned roles before giving up.
 const ATTEMPTS: usize = 3;
 
+const NOT_VERIFIED: &str = "interrupted: the roles are not verified";
+
 /// What to prove.
 pub(super) struct Proof<'a> {
     pub(super) args: &'a LearnArgs,
@@ -62,9 +64,7 @@ impl Proof<'_> {
             };
             eprintln!("forbidden under these roles, and now learned (run {attempt} of {ATTEMPTS}):");
             forbidden.iter().for_each(|Recorded { method, uri, .. }| eprintln!("  {method} {uri}"));
-            let more = Needs::of(&forbidden, &self.owner.namespace);
-            needs.resources.extend(more.resources);
-            needs.paths.extend(more.paths);
+            needs.learn(Needs::of(&forbidden, &self.owner.namespace));
         }
         let requests: Vec<String> =
             forbidden.iter().map(|Recorded { method, uri, .. }| format!("{method} {uri}")).collect();
@@ -83,8 +83,16 @@ impl Proof<'_> {
         let records = Records::default();
         let apply = if self.runs_again { &args.apply[..] } else { &[] };
         let upstream = Upstream::Restricted { account: &account, roles };
-        let session = RecordingSession::open(upstream, apply, args.user_agent.clone(), &records).await?;
-        let denied = reviews::denied(session.server(), &account, self.seen).await?;
+        let reviewing = async {
+            let session = RecordingSession::open(upstream, apply, args.user_agent.clone(), &records).await?;
+            let denied = reviews::denied(session.server(), &account, self.seen).await?;
+            Ok((session, denied))
+        };
+        let reviewed = signals.interrupt(reviewing).await;
+        if reviewed.as_ref().is_err_and(|error| error.is::<Interrupted>()) {
+            eprintln!("{NOT_VERIFIED}");
+        }
+        let (session, denied) = reviewed?;
         if !denied.is_empty() {
             let message = format!("the learned roles do not allow what was recorded:\n  {}", denied.join("\n  "));
             let hint = "this is an error of windlass: report it with the recorded requests";
@@ -99,12 +107,15 @@ impl Proof<'_> {
         let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_path())).collect();
         let ended = child::run(program, arguments, &variables, args.time, signals).await?;
         session.close().await;
-        let before = |one: &Recorded| self.refused.iter().any(|old| (&old.method, &old.uri) == (&one.method, &one.uri));
+        // Forbidden for another reason than roles, which the first run did not need. Names may be different every time.
+        let unnamed = |one: &Recorded| Needs::of([one], &self.owner.namespace).without_names();
+        let refused: Vec<Needs> = self.refused.iter().map(unnamed).collect();
+        let before = |one: &Recorded| refused.contains(&unnamed(one));
         let all = records.all();
         let forbidden: BTreeSet<Recorded> = all.into_iter().filter(|one| one.is_refused() && !before(one)).collect();
         Ok(match ended {
             Ended::Interrupted => {
-                eprintln!("interrupted: the roles are not verified");
+                eprintln!("{NOT_VERIFIED}");
                 return Err(Interrupted.into());
             }
             _ if !forbidden.is_empty() => Attempt::Forbidden(forbidden),
