@@ -84,15 +84,13 @@ async fn ask(server: &str) -> anyhow::Result<(StatusCode, Bytes)> {
     };
     tokio::pin!(connection);
     tokio::pin!(asking);
-    loop {
-        tokio::select! {
-            biased;
-            answer = &mut asking => return answer,
-            ended = &mut connection => match ended {
-                // The answer may still be read.
-                Ok(()) => return asking.await,
-                Err(error) => return Err(error.into()),
-            },
-        }
+    tokio::select! {
+        biased;
+        answer = &mut asking => answer,
+        ended = &mut connection => match ended {
+            // The answer may still be read.
+            Ok(()) => asking.await,
+            Err(error) => Err(error.into()),
+        },
     }
 }

@@ -34,6 +34,23 @@ async fn the_embedded_store_conforms() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_embedded_store_conforms_without_fsync_and_keeps_what_is_written() {
+    let directory = directory();
+    let path = directory.path().join("store");
+    let unsynced = || -> Arc<dyn Store> {
+        let store = EmbeddedStore::open_file_without_fsync(&path, EmbeddedOptions::default());
+        Arc::new(store.expect("the store must open"))
+    };
+    let store = unsynced();
+    check_all(&store, "/conformance").await;
+    let checkpoint = leave_a_history(&store, "/kept/").await;
+    let second = EmbeddedStore::open_file_without_fsync(&path, EmbeddedOptions::default());
+    assert!(matches!(second, Err(Error::Locked { .. })), "{second:?}");
+    drop(store);
+    the_history_is_still_there(&unsynced(), "/kept/", &checkpoint).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_embedded_store_conforms_with_hardly_any_memory() {
     let directory = directory();
     check_all(&open(&directory.path().join("store"), SMALL), "/conformance").await;
