@@ -1,6 +1,7 @@
 //! The path of a request: authentication, authorization, the verb's handler, and the response in the accepted form.
 
 mod scope;
+mod time_limit;
 
 use std::{
     pin::{Pin, pin},
@@ -16,7 +17,10 @@ use tracing::warn;
 use windlass_builtins::resource::Resource;
 use windlass_store::Revision;
 
-use self::scope::check_scope;
+use self::{
+    scope::{check_scope, has_tables},
+    time_limit::{TimeLimit, hold_seat},
+};
 use crate::{
     aggregation::{self, Entry, Forwarded, Listing, RemoteDocuments},
     audit::RequestAudit,
@@ -421,38 +425,6 @@ pub(crate) fn timeout(query: &Query<'_>) -> Result<Duration> {
     Ok(asked.map_or(TIMEOUT, |nanoseconds| Duration::from_nanos(nanoseconds).min(TIMEOUT)))
 }
 
-/// Keeps the seat of a request while its response, a stream, is encoded: that may be long after its handler is done.
-fn hold_seat(parts: &Parts, response: &mut Response<Body>, seat: Seat, deadline: Instant) {
-    let Body::Stream(chunks) = std::mem::replace(response.body_mut(), Body::empty()) else { return };
-    // Over HTTP/2, the stream is reset when the client reads on.
-    let connection = parts.extensions.get::<Peer>().filter(|_| parts.version != Version::HTTP_2);
-    let connection = connection.map(|peer| peer.connection.clone());
-    let close = move || {
-        if let Some(connection) = connection {
-            connection.close();
-        }
-    };
-    *response.body_mut() = Body::Timed(TimedChunks::new(chunks, seat, deadline, close));
-}
-
-/// The time limit of a request.
-#[derive(Clone, Copy)]
-struct TimeLimit {
-    timeout: Duration,
-    deadline: Instant,
-}
-
-impl TimeLimit {
-    fn new(timeout: Duration) -> Self {
-        Self { timeout, deadline: Instant::now() + timeout }
-    }
-
-    /// Returns how long the request may wait for a seat.
-    fn patience(&self) -> Duration {
-        self.timeout / 4
-    }
-}
-
 /// What becomes known about a request while it is answered.
 #[derive(Default)]
 struct Facts {
@@ -519,15 +491,5 @@ fn failure(parts: &Parts, error: &ApiError, audit: Option<&Arc<RequestAudit>>) -
 fn log_failure(error: &ApiError, method: &Method, uri: &Uri) {
     if error.code.is_server_error() {
         warn!(%method, path = uri.path(), code = error.code.as_u16(), cause = error.cause.as_deref(), "{error}");
-    }
-}
-
-/// Returns whether a resource can be represented as a Table: if it is stored, or is the status or the scale of one.
-fn has_tables(endpoint: &Endpoint, subresource: &str) -> bool {
-    let resource = &*endpoint.resource;
-    match subresource {
-        "" => endpoint.custom().is_some() || resource.verbs.iter().any(|verb| **verb == *"list"),
-        "status" => (&*resource.group, &*resource.plural) != ("resource.k8s.io", "resourceclaims"),
-        other => other == "scale",
     }
 }

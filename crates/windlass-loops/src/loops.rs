@@ -187,12 +187,13 @@ pub fn operator(
     })
 }
 
-/// A controller with the settings that all loops share.
+/// A controller with the settings that all loops share. Like those of kube-controller-manager, they decide themselves
+/// what to do with objects that are being deleted.
 fn controller<K: Object<DynamicType: Default>>(
     name: &str,
     reconciler: impl windlass::controller::Reconciler<K>,
 ) -> Controller<K> {
-    Controller::new(name, reconciler).field_manager(FIELD_MANAGER).reporter(name)
+    Controller::new(name, reconciler).field_manager(FIELD_MANAGER).reporter(name).reconcile_terminating()
 }
 
 /// Returns whether a namespace is active.

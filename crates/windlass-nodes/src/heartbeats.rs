@@ -62,7 +62,8 @@ pub(super) fn add(
     let leases = Arc::<Mutex<HashMap<String, Renewed>>>::default();
     let (removed, expired) = (simulation.clone(), leases.clone());
     let heartbeats = Heartbeats { clients: clients.clone(), fleet: fleet.clone(), simulation, lifecycle, leases };
-    let controller = Controller::new("node", heartbeats).field_manager(FIELD_MANAGER).concurrency(8);
+    let controller =
+        Controller::new("node", heartbeats).field_manager(FIELD_MANAGER).reconcile_terminating().concurrency(8);
     let controller = controller.on_deleted(move |key, _ctx| {
         removed.remove(&key);
         expired.lock().remove(key.name());

@@ -39,7 +39,9 @@ pub(super) fn add(operator: Operator, fleet: &Fleet, clients: &NodeClients, runt
     let shared = Arc::new(Shared { fleet: fleet.clone(), addresses: Mutex::default() });
     let (shared_state, pod_runtime) = (shared.clone(), runtime.clone());
     let kubelets = Kubelets { clients: clients.clone(), shared, runtime, began: Once::new() };
+    // Kubelets end the containers of pods that are being deleted.
     let controller = Controller::new("kubelet", kubelets)
+        .reconcile_terminating()
         .field_manager("kubelet")
         .concurrency(CONCURRENCY)
         .source(wake)

@@ -15,6 +15,7 @@ use kube::Client;
 use crate::{
     access::Denials,
     cache::{Caches, Informer},
+    controller::{Attempt, Cause},
     events::Recorder,
     key::ObjectKey,
     lease::{Leadership, Shard},
@@ -29,9 +30,11 @@ mod builder;
 mod error;
 mod event;
 mod finalizers;
+mod first_apply;
 mod intent;
 mod kind;
 mod live;
+mod ownership;
 mod set;
 mod status;
 mod typed;
@@ -108,6 +111,7 @@ pub struct Context {
     writes: InFlightWrites,
     /// The object that is being reconciled; `None` outside of reconciles.
     primary: Option<ObjectKey>,
+    attempt: Attempt,
 }
 
 impl Context {
@@ -124,7 +128,13 @@ impl Context {
     }
 
     pub(crate) fn new(handles: SharedHandles, watched_kinds: WatchedKinds) -> Self {
-        Self { handles: Arc::new(handles), watched_kinds, writes: InFlightWrites::default(), primary: None }
+        Self {
+            handles: Arc::new(handles),
+            watched_kinds,
+            writes: InFlightWrites::default(),
+            primary: None,
+            attempt: Attempt::default(),
+        }
     }
 
     /// Returns a context for the work on one key. It rejects writes with [`ContextError::KeyLost`] as soon as the key
@@ -132,6 +142,23 @@ impl Context {
     #[must_use]
     pub fn for_key(&self, key: &ObjectKey) -> Self {
         Self { primary: Some(key.clone()), ..self.clone() }
+    }
+
+    /// Returns a context for an attempt to reconcile a key.
+    pub(crate) fn for_attempt(&self, key: &ObjectKey, attempt: &Attempt) -> Self {
+        Self { primary: Some(key.clone()), attempt: attempt.clone(), ..self.clone() }
+    }
+
+    /// Returns the number of consecutive failures of the object before this reconcile: 0 at first, and after each
+    /// success. A restart of the process forgets them.
+    pub fn attempts(&self) -> u32 {
+        self.attempt.failures
+    }
+
+    /// Returns why this reconcile runs. Only for logs, metrics and debugging: events may be merged, and are lost when the
+    /// process restarts, so a reconcile must look at the state. At most eight watched objects are listed.
+    pub fn causes(&self) -> Vec<Cause> {
+        self.attempt.causes.list()
     }
 
     pub(crate) fn handles(&self) -> &SharedHandles {

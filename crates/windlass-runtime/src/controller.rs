@@ -42,6 +42,9 @@
 //!   affect other reconciles. A [terminal](crate::Error::terminal) error is not retried until something changes.
 //! - **Missing CRDs are waited for.** A kind that is not served yet, or no longer, is watched as soon as it is served;
 //!   see [`Controller::absent_grace`].
+//! - **Objects that are being deleted are left alone.** The reconciler is not called for an object with a deletion
+//!   timestamp, unless the controller [asks for it](Controller::reconcile_terminating); the cleanup of a
+//!   [finalizer](Controller::finalizer) is.
 //! - **It works only while it may**: while this process leads, and, with sharding, on its own keys.
 
 use std::{future::Future, marker::PhantomData, sync::Arc, time::Duration};
@@ -50,6 +53,8 @@ use kube::Client;
 
 use crate::{Result, context::Context, key::ObjectKey, object::Object, queue::RateLimit, scope::Scope};
 
+mod causes;
+mod error_hook;
 pub mod filter;
 mod finalizing;
 mod handler;
@@ -63,23 +68,29 @@ pub mod sync;
 mod watch;
 mod worker;
 
+use error_hook::AnyErrorHook;
 use filter::AnyFilter;
 use finalizing::Finalizer;
 use permissions::DeclaredPermissions;
 use reconciler::{AnyReconciler, OnDeleted};
 use run::Prepared;
 use source::AnySource;
-use watch::AnyWatch;
+pub(crate) use watch::AnyWatch;
 
+pub use causes::Cause;
+pub(crate) use causes::Causes;
 pub use reconciler::Reconciler;
 pub use run::ControllerError;
+pub(crate) use run::ControllerView;
 pub use source::{Every, Source, Trigger};
 pub use watch::Watch;
+pub(crate) use worker::Attempt;
 
 /// What to do after a successful reconcile.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Action {
     requeue_after: Option<Duration>,
+    jitter: f64,
 }
 
 impl Action {
@@ -91,10 +102,34 @@ impl Action {
     /// Reconcile again after a delay, or earlier if something changes. A delay of zero counts as one millisecond. To
     /// retry soon because something is not ready yet, return an error instead: errors are retried with backoff.
     pub fn requeue_after(delay: Duration) -> Self {
-        Self { requeue_after: Some(delay.max(Duration::from_millis(1))) }
+        Self { requeue_after: Some(delay.max(Duration::from_millis(1))), jitter: 0.0 }
     }
 
-    /// Returns the delay, if there is one.
+    /// Stretches the delay at random by up to this part of it (0.1 for 10 %), so that objects which are reconciled
+    /// together are not requeued together.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass_runtime::controller::Action;
+    ///
+    /// let hourly = Action::requeue_after(Duration::from_secs(3600)).jitter(0.1);
+    /// ```
+    #[must_use]
+    pub fn jitter(mut self, part: f64) -> Self {
+        self.jitter = if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 };
+        self
+    }
+
+    /// Returns the delay with its jitter; `random` is from 0 to 1.
+    pub(crate) fn spread_delay(&self, random: f64) -> Option<Duration> {
+        let longer = |delay: Duration| {
+            let more = Duration::try_from_secs_f64(delay.as_secs_f64() * self.jitter * random);
+            delay.saturating_add(more.unwrap_or_default())
+        };
+        self.requeue_after.map(longer)
+    }
+
+    /// Returns the delay, if there is one, without jitter.
     pub fn delay(&self) -> Option<Duration> {
         self.requeue_after
     }
@@ -114,7 +149,9 @@ pub(crate) struct AnyController {
     sources: Vec<Box<dyn AnySource>>,
     reconciler: Arc<dyn AnyReconciler>,
     finalizer: Option<Finalizer>,
+    reconcile_terminating: bool,
     on_deleted: Option<OnDeleted>,
+    on_error: Option<Arc<dyn AnyErrorHook>>,
     concurrency: usize,
     timeout: Option<Duration>,
     rate_limit: RateLimit,
@@ -208,6 +245,50 @@ impl<K: Object> Controller<K> {
     #[must_use]
     pub fn finalizer(mut self, name: &str, cleanup: impl Reconciler<K>) -> Self {
         self.any.finalizer = Some(Finalizer { name: name.into(), cleanup: reconciler::any_reconciler(cleanup) });
+        self
+    }
+
+    /// Adds a finalizer whose cleanup is the method [`cleanup`](Reconciler::cleanup) of the reconciler; see
+    /// [`finalizer`](Self::finalizer). For reconcilers that share something with their cleanup:
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass_runtime::{Result, context::Context, controller::{Action, Controller, Reconciler}};
+    ///
+    /// struct Mirror {
+    ///     target: String,
+    /// }
+    ///
+    /// impl Reconciler<ConfigMap> for Mirror {
+    ///     async fn reconcile(&self, config: Arc<ConfigMap>, _ctx: Context) -> Result<Action> {
+    ///         println!("mirroring {:?} to {}", config.metadata.name, self.target);
+    ///         Ok(Action::done())
+    ///     }
+    ///
+    ///     async fn cleanup(&self, config: Arc<ConfigMap>, _ctx: Context) -> Result<Action> {
+    ///         println!("deleting {:?} from {}", config.metadata.name, self.target);
+    ///         Ok(Action::done())
+    ///     }
+    /// }
+    ///
+    /// let controller = Controller::new("mirror", Mirror { target: "elsewhere".into() }).cleans_up("example.com/mirror");
+    /// ```
+    #[must_use]
+    pub fn cleans_up(mut self, name: &str) -> Self {
+        let cleanup = Arc::new(reconciler::CleanupOf(self.any.reconciler.clone()));
+        self.any.finalizer = Some(Finalizer { name: name.into(), cleanup });
+        self
+    }
+
+    /// Calls the reconciler also for objects that are being deleted, that is, with a deletion timestamp. (With a
+    /// [finalizer](Self::finalizer), the cleanup is called instead while the object has it.)
+    ///
+    /// By default, it is not called for them. Their children are being garbage-collected, and a reconciler that applies
+    /// them again would keep a foreground deletion from ending.
+    #[must_use]
+    pub fn reconcile_terminating(mut self) -> Self {
+        self.any.reconcile_terminating = true;
         self
     }
 
@@ -307,7 +388,9 @@ impl AnyController {
             sources: Vec::new(),
             reconciler,
             finalizer: None,
+            reconcile_terminating: false,
             on_deleted: None,
+            on_error: None,
             concurrency: 1,
             timeout: Some(Duration::from_secs(600)),
             rate_limit: RateLimit::default(),

@@ -236,6 +236,7 @@ impl Operator {
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
         let namespaces: Vec<String> = namespaces.into_iter().map(Into::into).collect();
         self.controllers.iter_mut().for_each(|controller| controller.restrict_to(&namespaces));
+        self.webhooks.restrict_to(&namespaces);
         if !namespaces.is_empty() {
             self.restricted_to = namespaces;
         }

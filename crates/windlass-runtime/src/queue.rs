@@ -59,6 +59,8 @@ pub use rate_limit::{Bucket, RateLimit};
 use state::{State, Taken, When};
 pub use work::Work;
 
+use crate::controller::Causes;
+
 /// Priority of a key; higher is sooner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(pub i32);
@@ -132,13 +134,19 @@ impl<T: Clone + Eq + Hash + Send + 'static> Queue<T> {
     /// Adds a key that is ready at once. If it already waits with the same or a higher priority, it keeps its place;
     /// otherwise it moves behind the others of the higher priority. Does nothing when the queue is closed.
     pub fn add(&self, key: T, priority: Priority) {
-        self.shared.change(|state, now| state.add(now, key, priority, When::Now));
+        self.add_caused(key, priority, Causes::default());
+    }
+
+    /// Like [`add`](Self::add), with a reason for the worker.
+    pub(crate) fn add_caused(&self, key: T, priority: Priority, causes: Causes) {
+        self.shared.change(|state, now| state.add_caused(now, key, priority, When::Now, causes));
     }
 
     /// Adds a key after a delay. If it already waits, the shorter delay and the higher priority apply. Does nothing
     /// when the queue is closed.
     pub fn add_after(&self, key: T, delay: Duration, priority: Priority) {
-        self.shared.change(|state, now| state.add(now, key, priority, When::after(now, delay)));
+        let at = |now| When::after(now, delay);
+        self.shared.change(|state, now| state.add_caused(now, key, priority, at(now), Causes::default()));
     }
 
     /// Returns the next key; `None` when the queue is closed and no more keys will be ready.

@@ -12,14 +12,13 @@
 //! | 403 | retry with backoff; the log names the missing permissions |
 //! | 404: the CRD does not exist (any more) | [`Change::Absent`] (after a list: if it happens twice in a row); polled every 2 s |
 //! | a streaming list is rejected | an ordinary list, from then on |
-//! | an object fails to deserialize | it is skipped, logged by name, and counted |
+//! | an object fails to deserialize | [`Change::Unreadable`], or as part of [`Change::Replace`]; it is logged by name, and counted |
 //!
 //! Delays begin at 0.8 s and double up to 30 s, each stretched at random by up to the same amount again. They are reset
 //! by two minutes without a failure. Each watch has its own.
 //!
-//! A skipped object is missing from a [`Change::Replace`]. If a change of it cannot be deserialized, its last readable
-//! state remains until the next one. Its deletion is reported by name, as [`Change::Gone`]. A panic while deserializing
-//! counts as a failure to deserialize.
+//! An object that fails to deserialize still exists: it must not be taken for deleted. Its deletion is reported by name,
+//! as [`Change::Gone`]. A panic while deserializing counts as a failure to deserialize.
 //!
 //! kube's default client retries 429, 503 and 504 up to fifteen times before they are seen here. That is harmless: a
 //! list without response for a minute is retried.
@@ -34,9 +33,10 @@
 //! tokio::spawn(watch::run::<ConfigMap>(client, options, sender));
 //! while let Some(change) = changes.recv().await {
 //!     match change {
-//!         Change::Replace { objects, revision } => println!("{} objects at {revision}", objects.len()),
+//!         Change::Replace { objects, revision, .. } => println!("{} objects at {revision}", objects.len()),
 //!         Change::Apply(object) => println!("{:?} is there", object.metadata.name),
 //!         Change::Delete(object) => println!("deleted {:?}", object.metadata.name),
+//!         Change::Unreadable(object) => println!("{} is there, and unreadable: {}", object.key, object.problem),
 //!         Change::Gone { key, .. } => println!("deleted {key}"),
 //!         Change::Bookmark(revision) => println!("nothing up to {revision}"),
 //!         Change::Absent => println!("not served"),
@@ -60,7 +60,7 @@ use kube::{Client, core::ApiResource};
 use tokio::sync::mpsc::{self, Sender};
 use tracing::Instrument;
 
-pub(crate) use self::decode::Parse;
+pub(crate) use self::decode::{Decoder, Parse};
 pub use self::metrics::WatchMetrics;
 use crate::{
     any_object::{AnyObject, typed},
@@ -76,13 +76,17 @@ use crate::{
 pub enum Change<K: ?Sized, O = Arc<K>> {
     /// The whole state; objects that are not in it are deleted. Sent first, and again after missed changes.
     Replace {
-        /// All objects within the scope, each once, usually in the order of the server.
+        /// All readable objects within the scope, each once, usually in the order of the server.
         objects: Vec<O>,
+        /// The objects that failed to deserialize. An object may be in both if its newest state is unreadable.
+        unreadable: Vec<UnreadableObject>,
         /// Revision of the state. Smaller than before only if the server was restored from a backup.
         revision: u64,
     },
     /// An object was added or modified.
     Apply(Arc<K>),
+    /// An object was added or modified, and its state failed to deserialize.
+    Unreadable(UnreadableObject),
     /// An object was deleted, or left the scope. Its last state, with the revision of its deletion.
     Delete(Arc<K>),
     /// An object was deleted, or left the scope, and its last state failed to deserialize.
@@ -99,6 +103,19 @@ pub enum Change<K: ?Sized, O = Arc<K>> {
     Absent,
 }
 
+/// An object that exists, and whose state failed to deserialize.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadableObject {
+    /// The object.
+    pub key: ObjectKey,
+    /// Its UID.
+    pub uid: String,
+    /// Revision of the state.
+    pub revision: u64,
+    /// What is wrong, without the content, which may be secret.
+    pub problem: String,
+}
+
 impl<K: ?Sized, O> Change<K, O> {
     /// Converts the objects of whole states.
     pub(crate) fn map<P>(self, keep: impl FnMut(O) -> P) -> Change<K, P> {
@@ -108,9 +125,10 @@ impl<K: ?Sized, O> Change<K, O> {
     /// Converts objects, alone and in whole states.
     fn with<L: ?Sized, P>(self, object: impl FnOnce(Arc<K>) -> Arc<L>, keep: impl FnMut(O) -> P) -> Change<L, P> {
         match self {
-            Self::Replace { objects, revision } => {
-                Change::Replace { objects: objects.into_iter().map(keep).collect(), revision }
+            Self::Replace { objects, unreadable, revision } => {
+                Change::Replace { objects: objects.into_iter().map(keep).collect(), unreadable, revision }
             }
+            Self::Unreadable(object) => Change::Unreadable(object),
             Self::Apply(applied) => Change::Apply(object(applied)),
             Self::Delete(deleted) => Change::Delete(object(deleted)),
             Self::Gone { key, revision } => Change::Gone { key, revision },
@@ -139,8 +157,9 @@ pub(crate) trait ObjectStorer: Send + Sync + 'static {
     /// The stored form.
     type Stored: Send + Sync + 'static;
 
-    /// Converts an object; `before` is the number of objects before it in the list.
-    fn keep(&self, object: Arc<dyn AnyObject>, before: usize) -> Self::Stored;
+    /// Converts an object; `before` is the number of objects before it in the list, `text` the JSON that it was parsed
+    /// from, if that is at hand.
+    fn keep(&self, object: Arc<dyn AnyObject>, before: usize, text: Option<&[u8]>) -> Self::Stored;
 
     /// Returns the key of a stored object.
     fn key(kept: &Self::Stored) -> ObjectKey;
@@ -152,7 +171,7 @@ struct StoreUnchanged;
 impl ObjectStorer for StoreUnchanged {
     type Stored = Arc<dyn AnyObject>;
 
-    fn keep(&self, object: Arc<dyn AnyObject>, _: usize) -> Arc<dyn AnyObject> {
+    fn keep(&self, object: Arc<dyn AnyObject>, _: usize, _: Option<&[u8]>) -> Arc<dyn AnyObject> {
         object
     }
 

@@ -1,4 +1,4 @@
-//! Whether a path addresses a resource in the scope that it has.
+//! Whether a path addresses a resource in the scope that it has, and which resources can be shown as Tables.
 
 use http::Method;
 
@@ -41,4 +41,14 @@ pub(super) fn check_scope(endpoint: &Endpoint, target: &ResourceRequest<'_>, met
         return Err(ApiError::method_not_allowed());
     }
     Ok(())
+}
+
+/// Returns whether a resource can be represented as a Table: if it is stored, or is the status or the scale of one.
+pub(super) fn has_tables(endpoint: &Endpoint, subresource: &str) -> bool {
+    let resource = &*endpoint.resource;
+    match subresource {
+        "" => endpoint.custom().is_some() || resource.verbs.iter().any(|verb| **verb == *"list"),
+        "status" => (&*resource.group, &*resource.plural) != ("resource.k8s.io", "resourceclaims"),
+        other => other == "scale",
+    }
 }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use futures_util::FutureExt;
+use hashbrown::HashSet;
 use kube::core::{ApiResource, Selector, SelectorExt};
 use parking_lot::{RwLock, RwLockReadGuard};
 use tokio::{
@@ -33,7 +34,7 @@ use crate::{
     key::ObjectKey,
     object::{Object, resource_of},
     scope::Scope,
-    watch::{Change, Form, ObjectStorer, Parse},
+    watch::{Change, Decoder, Form, ObjectStorer, Parse, UnreadableObject},
 };
 
 /// Maximum number of changes that are applied under one lock: many, as they are quick, but few enough that readers need
@@ -89,6 +90,10 @@ impl WatchTarget {
 pub(super) struct Progress {
     pub(super) revision: u64,
     pub(super) synced: bool,
+    /// Whether the resource is known not to be served.
+    pub(super) absent: bool,
+    /// How often the unreadable objects have changed.
+    pub(super) unreadable_changes: u64,
     pub(super) ended: bool,
 }
 
@@ -98,7 +103,8 @@ impl AnyInformer {
         settings: Settings<dyn AnyObject>,
         metrics: Option<InformerMetrics>,
     ) -> Self {
-        let packer = Packer::new(settings.packing, target.parse);
+        let decoder = Decoder::new(target.parse, &target.resource, settings.keep_managed_fields);
+        let packer = Packer::new(settings.packing, decoder);
         Self {
             parsed_scope: ParsedScope::new(&target.scope),
             dispatch: Arc::new(Dispatch::new(&target.resource.kind)),
@@ -268,6 +274,30 @@ impl AnyInformer {
         self.store().is_absent()
     }
 
+    /// Resolves when the informer has synced, or the resource is known not to be served.
+    pub(crate) async fn known(&self) {
+        self.wait(|progress| progress.synced || progress.absent).await;
+    }
+
+    /// Resolves when the resource is served, after it was not.
+    pub(crate) async fn served_again(&self) {
+        self.wait(|progress| progress.absent).await;
+        self.wait(|progress| progress.synced).await;
+    }
+
+    /// Returns what is wrong with the newest state of an object, if it failed to deserialize.
+    pub(crate) fn unreadable(&self, key: &ObjectKey) -> Option<UnreadableObject> {
+        self.store().unreadable().get(key).cloned()
+    }
+
+    /// Resolves when the unreadable objects have changed more often than `changes`, and returns them.
+    pub(crate) async fn unreadable_after(&self, changes: &mut u64) -> HashSet<ObjectKey> {
+        self.wait(|progress| progress.unreadable_changes > *changes).await;
+        let store = self.store();
+        *changes = store.unreadable_changes();
+        store.unreadable().keys().cloned().collect()
+    }
+
     pub(super) async fn wait(&self, holds: impl Fn(&Progress) -> bool) {
         let mut progress = self.progress.subscribe();
         if progress.wait_for(holds).await.is_err() {
@@ -346,9 +376,14 @@ impl AnyInformer {
     }
 
     fn apply(&self, changes: impl Iterator<Item = StoredChange>) {
-        let prepared = |mut change| {
-            if let Change::Apply(object) | Change::Delete(object) = &mut change {
-                self.prepare(object);
+        let prepared = |mut change: StoredChange| {
+            match &mut change {
+                Change::Apply(object) | Change::Delete(object) => self.prepare(object),
+                // The first ones of a list, which turned out to be long.
+                Change::Replace { objects, .. } if self.packer.packs(objects.len()) => {
+                    objects.iter().for_each(|object| object.pack(&self.packer));
+                }
+                _ => {}
             }
             change
         };
@@ -362,9 +397,19 @@ impl AnyInformer {
     }
 
     /// Prepares an object of a list for storage; `before` is the number of objects before it in the list.
-    pub(super) fn keep(&self, mut object: Arc<dyn AnyObject>, before: usize) -> Arc<Cell<dyn AnyObject>> {
+    pub(super) fn keep(
+        &self,
+        mut object: Arc<dyn AnyObject>,
+        before: usize,
+        text: Option<&[u8]>,
+    ) -> Arc<Cell<dyn AnyObject>> {
         self.prepare(&mut object);
-        if self.packer.packs(before) { Cell::packed(object, &self.packer) } else { Cell::new(object) }
+        // A transform makes another object than that of the text.
+        match text.filter(|_| self.settings.transform.is_none()) {
+            Some(text) if self.packer.packs_texts(before) => Cell::of_text(object, text, &self.packer),
+            _ if self.packer.packs(before) => Cell::packed(object, &self.packer),
+            _ => Cell::new(object),
+        }
     }
 
     /// Applies the transform of the settings.
@@ -399,17 +444,17 @@ impl AnyInformer {
             };
             change(&mut store, &mut counted);
         });
-        let progress = (store.revision(), store.is_synced());
+        let progress = (store.revision(), store.is_synced(), store.is_absent(), store.unreadable_changes());
         if progress.1 && !was_synced {
             self.dispatch.queue_synced();
         }
         if let Some(metrics) = &self.metrics {
-            metrics.set(store.len(), store.revision());
+            metrics.set(store.len(), store.revision(), store.unreadable().len());
         }
         // Under the lock, so that it never goes back.
         self.progress.send_if_modified(|present| {
             let before = *present;
-            (present.revision, present.synced) = progress;
+            (present.revision, present.synced, present.absent, present.unreadable_changes) = progress;
             before != *present
         });
         drop(store);
@@ -421,8 +466,8 @@ impl AnyInformer {
 impl ObjectStorer for Arc<AnyInformer> {
     type Stored = Arc<Cell<dyn AnyObject>>;
 
-    fn keep(&self, object: Arc<dyn AnyObject>, before: usize) -> Arc<Cell<dyn AnyObject>> {
-        AnyInformer::keep(self, object, before)
+    fn keep(&self, object: Arc<dyn AnyObject>, before: usize, text: Option<&[u8]>) -> Arc<Cell<dyn AnyObject>> {
+        AnyInformer::keep(self, object, before, text)
     }
 
     fn key(kept: &Arc<Cell<dyn AnyObject>>) -> ObjectKey {

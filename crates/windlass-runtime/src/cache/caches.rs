@@ -29,11 +29,14 @@ use crate::{
     metrics::Metrics,
     object::{Object, is_final, resource_of},
     scope::Scope,
-    watch::{self as reflector, Form, WatchMetrics, WatchOptions},
+    watch::{self as reflector, Form, UnreadableObject, WatchMetrics, WatchOptions},
 };
 
 /// Capacity of the channel from the watch to the store: large enough that neither waits for each change.
 const CHANGES: usize = 128;
+
+/// Maximum number of unreadable objects in the status of an informer.
+const SHOWN_UNREADABLE: usize = 100;
 
 /// All informers of a process. A cheap handle: clones share them.
 ///
@@ -77,6 +80,8 @@ pub struct InformerStatus {
     pub objects: usize,
     /// Revision up to which the watch has delivered everything.
     pub revision: u64,
+    /// Objects whose newest state failed to deserialize, at most 100 of them, sorted by key.
+    pub unreadable: Vec<UnreadableObject>,
     /// Number of panics of its handlers.
     pub handler_panics: u64,
 }
@@ -411,6 +416,7 @@ impl AnyInformer {
             failed: store.is_failed(),
             objects: store.len(),
             revision: store.revision(),
+            unreadable: store.some_unreadable(SHOWN_UNREADABLE),
             handler_panics: self.panics(),
         }
     }

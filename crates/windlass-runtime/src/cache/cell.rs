@@ -92,6 +92,12 @@ impl<K: AnyObject + ?Sized> Cell<K> {
         Arc::new(Self { held: Mutex::new(held), read: AtomicBool::new(true) })
     }
 
+    /// Creates a cell that keeps the text that the object was parsed from, if possible.
+    pub(super) fn of_text(object: Arc<K>, text: &[u8], packer: &Packer<K>) -> Arc<Self> {
+        let held = packer.pack_text(&*object, text).map_or(Held::Parsed(object), Held::Packed);
+        Arc::new(Self { held: Mutex::new(held), read: AtomicBool::new(true) })
+    }
+
     /// Returns the object, which stays parsed from now on.
     pub(super) fn read(&self) -> Arc<K> {
         let mut held = self.held.lock();

@@ -56,7 +56,7 @@ impl<K: Object> Informer<K> {
     /// let (sender, changes) = tokio::sync::mpsc::channel(1);
     /// let (informer, feed) = Informer::<ConfigMap>::fed(&(), Settings::default(), changes);
     /// tokio::spawn(feed);
-    /// sender.send(Change::Replace { objects: vec![Arc::default()], revision: 1 }).await.unwrap();
+    /// sender.send(Change::Replace { objects: vec![Arc::default()], unreadable: Vec::new(), revision: 1 }).await.unwrap();
     /// informer.synced().await;
     /// assert_eq!(informer.len(), 1);
     /// # }
@@ -72,7 +72,7 @@ impl<K: Object> Informer<K> {
         let feeding = any.clone().feed(kept);
         let keeping = async move {
             while let Some(change) = changes.recv().await {
-                if sender.send(change.into_any().map(|object| any.keep(object, 0))).await.is_err() {
+                if sender.send(change.into_any().map(|object| any.keep(object, 0, None))).await.is_err() {
                     return;
                 }
             }

@@ -31,6 +31,7 @@ struct Labels {
 pub(super) struct CacheMetrics {
     revision: Family<Labels, Gauge>,
     objects: Family<Labels, Gauge>,
+    unreadable: Family<Labels, Gauge>,
     added: Family<Labels, Counter>,
     updated: Family<Labels, Counter>,
     deleted: Family<Labels, Counter>,
@@ -42,6 +43,7 @@ pub(super) struct InformerMetrics {
     labels: Labels,
     revision: Gauge,
     objects: Gauge,
+    unreadable: Gauge,
     added: Counter,
     updated: Counter,
     deleted: Counter,
@@ -61,6 +63,11 @@ impl CacheMetrics {
                 "informer_objects",
                 "Number of objects in the informer's cache",
                 families.objects.clone(),
+            );
+            registry.register(
+                "informer_unreadable_objects",
+                "Number of objects whose newest state failed to deserialize",
+                families.unreadable.clone(),
             );
             for (name, family) in
                 [("added", &families.added), ("updated", &families.updated), ("deleted", &families.deleted)]
@@ -87,6 +94,7 @@ impl InformerMetrics {
         Self {
             revision: families.revision.get_or_create_owned(&labels),
             objects: families.objects.get_or_create_owned(&labels),
+            unreadable: families.unreadable.get_or_create_owned(&labels),
             added: families.added.get_or_create_owned(&labels),
             updated: families.updated.get_or_create_owned(&labels),
             deleted: families.deleted.get_or_create_owned(&labels),
@@ -101,6 +109,7 @@ impl InformerMetrics {
         if !self.removed.swap(true, Ordering::Relaxed) {
             self.families.revision.remove(&self.labels);
             self.families.objects.remove(&self.labels);
+            self.families.unreadable.remove(&self.labels);
             self.families.added.remove(&self.labels);
             self.families.updated.remove(&self.labels);
             self.families.deleted.remove(&self.labels);
@@ -115,7 +124,8 @@ impl InformerMetrics {
         };
     }
 
-    pub(super) fn set(&self, objects: usize, revision: u64) {
+    pub(super) fn set(&self, objects: usize, revision: u64, unreadable: usize) {
+        self.unreadable.set(i64::try_from(unreadable).unwrap_or(i64::MAX));
         self.objects.set(i64::try_from(objects).unwrap_or(i64::MAX));
         self.revision.set(i64::try_from(revision).unwrap_or(i64::MAX));
     }

@@ -4,8 +4,8 @@ use std::{cell::RefCell, sync::Arc};
 
 use kube::core::ObjectMeta;
 
-use super::table::key_of;
-use crate::{any_object::AnyObject, object::revision_in, watch::Parse};
+use super::{managed_fields, table::key_of};
+use crate::{any_object::AnyObject, object::revision_in, watch::Decoder};
 
 /// Maximum size of a scratch buffer that is kept.
 const SCRATCH: usize = 1 << 20;
@@ -15,11 +15,11 @@ thread_local! {
     static SPARE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An object as JSON, preceded by what the store needs without parsing: the lengths of namespace, name, UID and
+/// An object as JSON, as it was received or as its type serializes it, preceded by what the store needs without parsing: the lengths of namespace, name, UID and
 /// resource version, and these values. In one allocation.
 pub(super) struct Packed<K: ?Sized> {
     text: Box<[u8]>,
-    parse: Parse<K>,
+    decoder: Arc<Decoder<K>>,
 }
 
 /// What the store needs of an object, parsed or not.
@@ -46,8 +46,23 @@ impl<'a> Brief<'a> {
 }
 
 impl<K: AnyObject + ?Sized> Packed<K> {
-    /// Returns `None` if the object is not from a server or cannot be serialized. `parse` must deserialize it.
-    pub(super) fn new(object: &K, parse: Parse<K>) -> Option<Self> {
+    /// Returns `None` if the object is not from a server or cannot be serialized. `decoder` must deserialize it.
+    pub(super) fn new(object: &K, decoder: &Arc<Decoder<K>>) -> Option<Self> {
+        Self::with(object, decoder, |bytes| object.write_json(bytes).ok())
+    }
+
+    /// Keeps the text that `decoder` has parsed the object from. Returns `None` if the object is not from a server.
+    pub(super) fn of_text(object: &K, text: &[u8], decoder: &Arc<Decoder<K>>) -> Option<Self> {
+        Self::with(object, decoder, |bytes| {
+            match decoder.keeps_managed_fields() {
+                true => bytes.extend_from_slice(text),
+                false => managed_fields::append_without(text, bytes),
+            }
+            Some(())
+        })
+    }
+
+    fn with(object: &K, decoder: &Arc<Decoder<K>>, append: impl FnOnce(&mut Vec<u8>) -> Option<()>) -> Option<Self> {
         let brief = Brief::of(object.metadata());
         let fields = [brief.key.0, brief.key.1, brief.uid?, brief.version?];
         // An absent field cannot be distinguished from an empty one.
@@ -62,8 +77,8 @@ impl<K: AnyObject + ?Sized> Packed<K> {
         for field in fields {
             bytes.extend(field.as_bytes());
         }
-        object.write_json(&mut bytes).ok()?;
-        let packed = Self { text: bytes.as_slice().into(), parse };
+        append(&mut bytes)?;
+        let packed = Self { text: bytes.as_slice().into(), decoder: decoder.clone() };
         if bytes.capacity() <= SCRATCH {
             SPARE.replace(bytes);
         }
@@ -87,13 +102,17 @@ impl<K: AnyObject + ?Sized> Packed<K> {
         self.parts().0
     }
 
-    /// Returns the object. A type whose JSON cannot be parsed again is found by the [packer](super::packing::Packer)
-    /// beforehand.
+    /// Returns the length of the text.
+    pub(super) fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Returns the object. The [packer](super::packing::Packer) keeps no text that cannot be parsed again.
     pub(super) fn parse(&self) -> Arc<K> {
-        self.try_parse().expect("a packed type deserializes what it serializes")
+        self.try_parse().expect("a packed text was parsed before")
     }
 
     pub(super) fn try_parse(&self) -> Option<Arc<K>> {
-        self.parse.read(self.parts().1).ok()
+        self.decoder.read(self.parts().1).ok()
     }
 }

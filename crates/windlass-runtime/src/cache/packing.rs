@@ -12,15 +12,15 @@ use std::{
 use tokio::time::Instant;
 
 use super::{any_informer::AnyInformer, packed::Packed};
-use crate::{any_object::AnyObject, watch::Parse};
+use crate::{any_object::AnyObject, watch::Decoder};
 
 /// Number of slots that are swept at once. Only the watch waits for it, for less than a millisecond.
-const STEP: usize = 64;
+const STEP: usize = 16;
 /// Pause between two steps.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Number of first packed objects that are checked by parsing them again, and the interval of checks of later ones.
-const CHECKED_FIRST: usize = 32;
-const CHECKED_LATER: usize = 256;
+/// Number of first received texts that are compared with what the type would serialize, and the interval of later ones.
+const COMPARED_FIRST: usize = 32;
+const COMPARED_LATER: usize = 256;
 
 /// When an informer keeps objects as compact JSON, which takes about half of the memory of parsed ones. Part of
 /// [`Settings::packing`](super::Settings::packing).
@@ -30,8 +30,9 @@ const CHECKED_LATER: usize = 256;
 /// elsewhere. Reads and handlers never see the difference. A read of every object, such as
 /// [`list`](super::Informer::list) or [`select`](super::Informer::select), parses every object.
 ///
-/// Deserializing the type must restore every field that it serializes. Informers check some of the objects that they
-/// pack; if one differs, this is logged, and no more objects are packed.
+/// Objects of a list are kept as the text that they were parsed from. Others are serialized, and the text is verified:
+/// if the type does not restore an object from what it serializes, this is logged, and no more objects are serialized.
+/// So an object is never changed by packing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packing {
     /// Number of objects up to which nothing is packed; 1,000 by default.
@@ -48,34 +49,64 @@ impl Default for Packing {
 
 /// Packs the objects of one informer.
 pub(super) struct Packer<K: ?Sized> {
-    parse: Parse<K>,
+    decoder: Arc<Decoder<K>>,
     packing: Option<Packing>,
-    packed: AtomicUsize,
+    /// Number of received texts that were kept.
+    texts: AtomicUsize,
+    /// Received texts are much longer than serialized ones, because the type has only some of the fields.
+    wordy: AtomicBool,
     /// The type does not restore all fields that it serializes.
     unfit: AtomicBool,
 }
 
 impl<K: AnyObject + ?Sized> Packer<K> {
-    /// `parse` deserializes packed objects.
-    pub(super) fn new(packing: Option<Packing>, parse: Parse<K>) -> Arc<Self> {
-        Arc::new(Self { parse, packing, packed: AtomicUsize::new(0), unfit: AtomicBool::new(false) })
+    /// `decoder` deserializes packed objects, as it has deserialized those of lists.
+    pub(super) fn new(packing: Option<Packing>, decoder: Decoder<K>) -> Arc<Self> {
+        Arc::new(Self {
+            decoder: Arc::new(decoder),
+            packing,
+            texts: AtomicUsize::new(0),
+            wordy: AtomicBool::new(false),
+            unfit: AtomicBool::new(false),
+        })
     }
 
     /// Returns whether this many objects are enough to pack them.
     pub(super) fn packs(&self, objects: usize) -> bool {
-        self.packing.is_some_and(|packing| objects > packing.above) && !self.unfit.load(Ordering::Relaxed)
+        self.packs_texts(objects) && !self.unfit.load(Ordering::Relaxed)
     }
 
+    /// Returns whether this many objects are enough to keep the text of more.
+    pub(super) fn packs_texts(&self, objects: usize) -> bool {
+        self.packing.is_some_and(|packing| objects > packing.above)
+    }
+
+    /// Packs the text that an object was parsed from: parsing it again restores the object.
+    pub(super) fn pack_text(&self, object: &K, text: &[u8]) -> Option<Packed<K>> {
+        if self.wordy.load(Ordering::Relaxed) && !self.unfit.load(Ordering::Relaxed) {
+            return self.pack(object);
+        }
+        let packed = Packed::of_text(object, text, &self.decoder)?;
+        let before = self.texts.fetch_add(1, Ordering::Relaxed);
+        if (before < COMPARED_FIRST || before.is_multiple_of(COMPARED_LATER))
+            && let Some(serialized) = Packed::new(object, &self.decoder)
+            && packed.len() > serialized.len() + serialized.len() / 2
+        {
+            self.wordy.store(true, Ordering::Relaxed);
+        }
+        Some(packed)
+    }
+
+    /// Packs what the type serializes, if that restores the object.
     pub(super) fn pack(&self, object: &K) -> Option<Packed<K>> {
         if self.unfit.load(Ordering::Relaxed) {
             return None;
         }
-        let packed = Packed::new(object, self.parse)?;
-        let before = self.packed.fetch_add(1, Ordering::Relaxed);
-        if (before < CHECKED_FIRST || before.is_multiple_of(CHECKED_LATER)) && !is_whole(&packed, object) {
+        let packed = Packed::new(object, &self.decoder)?;
+        if !is_whole(&packed, object) {
             self.unfit.store(true, Ordering::Relaxed);
             tracing::warn!(
-                r#type = self.parse.name,
+                r#type = self.decoder.type_name(),
                 "a type loses fields when it is serialized and deserialized; not packing its objects, which takes more memory"
             );
             return None;

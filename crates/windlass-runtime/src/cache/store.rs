@@ -23,7 +23,12 @@ use super::{
     table::{Table, key_of, parts},
     tombstones::Tombstones,
 };
-use crate::{any_object::AnyObject, key::ObjectKey, object::revision, watch::Change};
+use crate::{
+    any_object::AnyObject,
+    key::ObjectKey,
+    object::revision,
+    watch::{Change, UnreadableObject},
+};
 
 /// See the module.
 pub(super) struct Store<K: ?Sized> {
@@ -39,6 +44,10 @@ pub(super) struct Store<K: ?Sized> {
     /// Objects that an own write ahead of the watch has deleted or moved out of scope, with its revision.
     left: HashMap<ObjectKey, u64>,
     tombstones: Tombstones,
+    /// Objects whose newest state failed to deserialize. An earlier state may be stored.
+    unreadable: HashMap<ObjectKey, UnreadableObject>,
+    /// How often these have changed.
+    unreadable_changes: u64,
     packer: Arc<Packer<K>>,
 }
 
@@ -72,6 +81,8 @@ impl<K: ?Sized> Store<K> {
             ahead: BTreeMap::new(),
             left: HashMap::new(),
             tombstones: Tombstones::default(),
+            unreadable: HashMap::new(),
+            unreadable_changes: 0,
             packer,
         }
     }
@@ -115,6 +126,24 @@ impl<K: AnyObject + ?Sized> Store<K> {
         self.absent
     }
 
+    /// Returns the objects whose newest state failed to deserialize.
+    pub(super) fn unreadable(&self) -> &HashMap<ObjectKey, UnreadableObject> {
+        &self.unreadable
+    }
+
+    /// Returns how often these have changed.
+    pub(super) fn unreadable_changes(&self) -> u64 {
+        self.unreadable_changes
+    }
+
+    /// Returns at most this many of these, sorted.
+    pub(super) fn some_unreadable(&self, most: usize) -> Vec<UnreadableObject> {
+        let mut objects: Vec<_> = self.unreadable.values().cloned().collect();
+        objects.sort_by(|a, b| a.key.cmp(&b.key));
+        objects.truncate(most);
+        objects
+    }
+
     pub(super) fn index_named(&self, name: &str) -> Option<usize> {
         self.indices.iter().position(|index| index.name() == name)
     }
@@ -154,17 +183,33 @@ impl<K: AnyObject + ?Sized> Store<K> {
 impl<K: AnyObject + ?Sized> Store<K> {
     pub(super) fn apply(&mut self, change: Change<K, Arc<Cell<K>>>, emit: Emit<'_, K>) {
         match change {
-            Change::Replace { objects, revision } => self.replace(objects, revision, emit),
+            Change::Replace { objects, unreadable, revision } => {
+                let before = std::mem::take(&mut self.unreadable);
+                let unreadable = unreadable.into_iter().filter(|object| self.is_news(object));
+                self.unreadable = unreadable.map(|object| (object.key.clone(), object)).collect();
+                self.unreadable_changes += u64::from(!(before.is_empty() && self.unreadable.is_empty()));
+                self.replace(objects, revision, emit);
+            }
+            Change::Unreadable(object) => {
+                self.pass(object.revision, Some(parts(&object.key)), emit);
+                if self.is_news(&object) {
+                    self.unreadable_changes += 1;
+                    self.unreadable.insert(object.key.clone(), object);
+                }
+            }
             Change::Apply(object) => {
+                self.is_readable(key_of(object.metadata()));
                 let partial = self.pass(revision_of(&*object), Some(key_of(object.metadata())), emit);
                 self.arrived(object, partial, emit);
             }
             Change::Delete(object) => {
+                self.is_readable(key_of(object.metadata()));
                 self.pass(revision_of(&*object), Some(key_of(object.metadata())), emit);
                 self.departed(object, emit);
             }
             Change::Gone { key, revision } => {
                 let key = parts(&key);
+                self.is_readable(key);
                 self.pass(revision, Some(key), emit);
                 if self.objects.get(key).is_some_and(|stored| revision == 0 || stored.revision() <= revision)
                     && let Some(object) = self.take(key)
@@ -176,6 +221,19 @@ impl<K: AnyObject + ?Sized> Store<K> {
                 self.pass(revision, None, emit);
             }
             Change::Absent => self.vanish(emit),
+        }
+    }
+
+    /// Returns whether an unreadable state is newer than the stored one, which may be an own write.
+    fn is_news(&self, object: &UnreadableObject) -> bool {
+        let stored = self.objects.get(parts(&object.key));
+        stored.is_none_or(|stored| stored.revision() < object.revision || object.revision == 0)
+    }
+
+    /// An object can be read again, or is deleted.
+    fn is_readable(&mut self, (namespace, name): (&str, &str)) {
+        if !self.unreadable.is_empty() && self.unreadable.remove(&ObjectKey::namespaced(namespace, name)).is_some() {
+            self.unreadable_changes += 1;
         }
     }
 
@@ -260,7 +318,9 @@ impl<K: AnyObject + ?Sized> Store<K> {
                 Self::changed(former, object, initial, emit);
             }
         }
-        let gone = |object: &&Arc<Cell<K>>| object.revision() <= horizon;
+        let is_unreadable =
+            |object: &Cell<K>| !self.unreadable.is_empty() && self.unreadable.contains_key(&object.key());
+        let gone = |object: &&Arc<Cell<K>>| object.revision() <= horizon && !is_unreadable(object);
         let gone: Vec<_> = self.objects.unmarked(&seen).filter(gone).cloned().collect();
         for object in gone {
             self.take(parts(&object.key()));
@@ -292,6 +352,8 @@ impl<K: AnyObject + ?Sized> Store<K> {
         self.ahead.clear();
         self.left.clear();
         self.tombstones.clear();
+        self.unreadable_changes += u64::from(!self.unreadable.is_empty());
+        self.unreadable.clear();
         self.synced = false;
         self.absent = true;
     }
@@ -338,11 +400,13 @@ impl<K: AnyObject + ?Sized> Store<K> {
             return;
         }
         let same = stored.is_some_and(|stored| stored.has_uid(Some(uid)));
+        let was_stored = stored.is_some();
+        self.is_readable(key_of(object.metadata()));
         if fit == ScopeMatch::Within || (fit == ScopeMatch::Unknown && same) {
             self.left.remove(&key);
             self.put(Cell::new(object), !self.synced, emit);
             self.ahead.insert(revision, PendingWrite { key, partial });
-        } else if fit == ScopeMatch::Outside || stored.is_some() {
+        } else if fit == ScopeMatch::Outside || was_stored {
             if let Some(object) = self.take(key_of(object.metadata())) {
                 emit(Event::Deleted { object });
             }
@@ -357,6 +421,7 @@ impl<K: AnyObject + ?Sized> Store<K> {
             return;
         }
         let place = parts(key);
+        self.is_readable(place);
         if self.objects.get(place).is_some_and(|stored| stored.has_uid(Some(uid)))
             && let Some(object) = self.take(place)
         {

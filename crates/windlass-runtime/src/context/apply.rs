@@ -39,7 +39,8 @@ impl<K: Object> Kind<'_, K> {
     /// does not exist. Takes over fields from other managers.
     ///
     /// If the kind is cached, nothing is sent while the last apply of this process was the same and none of its fields
-    /// has changed. The first apply of an object after the start of the process is always sent.
+    /// has changed. For the first apply of an object after the start of the process, the managed fields of the API
+    /// server tell whether anything would change.
     pub async fn apply(&self, object: K) -> Result<Arc<K>, ContextError> {
         self.any().apply(Box::new(object)).await.map(typed)
     }
@@ -174,10 +175,16 @@ impl AnyKind<'_> {
     ) -> Result<Arc<dyn AnyObject>, ContextError> {
         let entries = self.cached_in();
         let cached = entries.iter().find_map(|entry| Some((entry, entry.informer.get(key)?)));
-        if let Some((entry, live)) = cached
-            && entry.in_place(key, half, intent, &*live)
-        {
-            return Ok(live);
+        if let Some((entry, live)) = cached {
+            if entry.in_place(key, half, intent, &*live) {
+                return Ok(live);
+            }
+            if guard != Precondition::Absent && self.is_in_place_at_first(entry, key, half, intent, &live).await {
+                for entry in &entries {
+                    entry.remember(key, half, intent, &live);
+                }
+                return Ok(live);
+            }
         }
         let verb = if half == ApplyTarget::Status { Verb::SetStatus } else { Verb::Apply };
         let request = self.request(verb, key)?;
@@ -205,6 +212,11 @@ impl Entry {
         self.last_applied.lock().in_place(key, half, intent, uid, revision(meta), || self.shown(intent, live))
     }
 
+    /// Returns whether this process has applied the object.
+    pub(super) fn has_applied(&self, key: &ObjectKey, half: ApplyTarget) -> bool {
+        self.last_applied.lock().contains(key, half)
+    }
+
     fn remember(&self, key: &ObjectKey, half: ApplyTarget, intent: &Intent, answer: &Arc<dyn AnyObject>) {
         let answered = revision(answer.metadata());
         // With a transform, the cached state may have fewer fields than the response.
@@ -218,6 +230,9 @@ impl Entry {
         };
         let uid = applied.uid.clone();
         self.last_applied.lock().remember(key, half, applied);
+        if half == ApplyTarget::Object {
+            self.managed_fields.forget(key);
+        }
         // An object that is not (or no longer) cached cannot be in place, and its deletion has been delivered or never
         // will be. This is checked afterwards, so that a later deletion is delivered later.
         let shown = self.informer.get(key).and_then(|cached| cached.metadata().uid.clone());

@@ -17,6 +17,22 @@ pub enum ContextError {
         /// The kind.
         kind: String,
     },
+    /// The kind is not served by the API server, so it is unknown which objects exist.
+    #[error("{kind} is not served by the API server (hint: install its CRD; it is watched as soon as it is served)")]
+    NotServed {
+        /// The kind.
+        kind: String,
+    },
+    /// The object exists, and its newest state failed to deserialize.
+    #[error("failed to read {kind} {key}: {problem} (hint: is it from a newer version of this program?)")]
+    Unreadable {
+        /// Kind of the object.
+        kind: String,
+        /// The object.
+        key: ObjectKey,
+        /// What is wrong, without the content.
+        problem: String,
+    },
     /// The kind has several informers, one per scope.
     #[error(
         "{kind} is watched in several scopes, each with its own informer (hint: ctx.index(..), ctx.get(..) and ctx.list() \
@@ -194,6 +210,11 @@ impl std::fmt::Display for Verb {
 }
 
 impl ContextError {
+    /// Returns whether the kind is not served by the API server, because its CRD is not installed.
+    pub fn is_not_served(&self) -> bool {
+        matches!(self, Self::NotServed { .. })
+    }
+
     /// Returns the response of the API server, if that is the cause.
     pub fn status(&self) -> Option<&Status> {
         match self {
@@ -235,6 +256,16 @@ impl ContextError {
     /// Returns whether a write may have happened nevertheless: there was no response, or an inconclusive one.
     pub(super) fn is_unsure(&self) -> bool {
         matches!(self, Self::Failed { .. }) || self.status().is_some_and(|status| status.code >= 500)
+    }
+
+    /// Returns whether the same read would fail again: the API server has rejected it, or the response is unreadable.
+    pub(super) fn is_final(&self) -> bool {
+        let rejected = |status: &Status| (400..500).contains(&status.code) && !matches!(status.code, 408 | 429);
+        match self {
+            Self::Failed { .. } => false,
+            Self::Conflict { source, .. } | Self::Rejected { source, .. } => rejected(source),
+            _ => true,
+        }
     }
 
     /// Returns whether the object belongs to another owner or controller.

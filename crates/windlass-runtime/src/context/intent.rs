@@ -200,6 +200,11 @@ impl LastApplied {
         unchanged
     }
 
+    /// Returns whether an apply of the object is remembered.
+    pub(super) fn contains(&self, key: &ObjectKey, half: ApplyTarget) -> bool {
+        self.applied.contains_key(&(key.clone(), half))
+    }
+
     pub(super) fn remember(&mut self, key: &ObjectKey, half: ApplyTarget, applied: Applied) {
         self.applied.insert((key.clone(), half), applied);
     }

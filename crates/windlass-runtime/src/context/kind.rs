@@ -14,6 +14,7 @@ use crate::{
     key::ObjectKey,
     object::Object,
     objects::owner::controller_of,
+    watch::UnreadableObject,
 };
 
 /// Reads and writes of one kind, from [`Context::kind`] or, for kinds known at run time, [`Context::kind_with`]. All
@@ -39,7 +40,11 @@ impl Context {
 impl<K: Object> Kind<'_, K> {
     /// Returns an object from the cache.
     pub fn get(&self, key: &ObjectKey) -> Result<Option<Arc<K>>, ContextError> {
-        Ok(self.entries()?.iter().find_map(|entry| entry.informer::<K>().get(key)))
+        let entries = self.entries()?;
+        match entries.iter().find_map(|entry| entry.informer::<K>().get(key)) {
+            Some(object) => Ok(Some(object)),
+            None => self.check_missing(&entries, Some(key)).map(|()| None),
+        }
     }
 
     /// Returns all cached objects, in no particular order.
@@ -78,6 +83,9 @@ impl<K: Object> Kind<'_, K> {
     {
         let failed = |source| ContextError::Index { kind: K::kind(&self.dynamic).into_owned(), source };
         let entries = self.entries()?;
+        if entries.iter().any(|entry| entry.informer.is_absent()) {
+            return Err(ContextError::NotServed { kind: K::kind(&self.dynamic).into_owned() });
+        }
         if let [entry] = &*entries {
             return entry.informer::<K>().index(name, values).map_err(failed);
         }
@@ -108,15 +116,35 @@ impl<K: Object> Kind<'_, K> {
         Ok(entries)
     }
 
+    /// Returns an error if nothing was found because it is unknown what exists.
+    fn check_missing(&self, entries: &[Arc<Entry>], key: Option<&ObjectKey>) -> Result<(), ContextError> {
+        let kind = || K::kind(&self.dynamic).into_owned();
+        if entries.iter().any(|entry| entry.informer.is_absent()) {
+            return Err(ContextError::NotServed { kind: kind() });
+        }
+        let unreadable = |key: &ObjectKey| entries.iter().find_map(|entry| entry.informer.unreadable(key));
+        match key.and_then(|key| Some((key, unreadable(key)?))) {
+            Some((key, UnreadableObject { problem, .. })) => {
+                Err(ContextError::Unreadable { kind: kind(), key: key.clone(), problem })
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Returns the union of several caches, with each object once.
     fn union(&self, read: &dyn Fn(&Informer<K>) -> Vec<Arc<K>>) -> Result<Vec<Arc<K>>, ContextError> {
         let entries = self.entries()?;
-        if let [entry] = &*entries {
-            return Ok(read(&entry.informer()));
+        let objects = if let [entry] = &*entries {
+            read(&entry.informer())
+        } else {
+            let mut seen = hashbrown::HashSet::new();
+            let objects = entries.iter().flat_map(|entry| read(&entry.informer()));
+            objects.filter(|object| seen.insert(ObjectKey::of(object.as_ref()))).collect()
+        };
+        if objects.is_empty() {
+            self.check_missing(&entries, None)?;
         }
-        let mut seen = hashbrown::HashSet::new();
-        let objects = entries.iter().flat_map(|entry| read(&entry.informer()));
-        Ok(objects.filter(|object| seen.insert(ObjectKey::of(object.as_ref()))).collect())
+        Ok(objects)
     }
 }
 

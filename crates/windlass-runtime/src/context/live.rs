@@ -10,18 +10,21 @@ use kube::{
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use super::{
     Context, ContextError, Kind,
     any_kind::AnyKind,
     error::{Target, Verb, is_not_found},
-    write::built,
+    write::{Built, built},
 };
 use crate::{any_object::AnyObject, key::ObjectKey, object::Object};
 
 /// First and maximum delay between attempts to look up the outcome of a write.
 const FIRST_DELAY: Duration = Duration::from_millis(20);
 const LAST_DELAY: Duration = Duration::from_secs(5);
+/// Time after which the outcome of a write is no longer looked up: the next reconcile waits for it.
+const LOOK_UP_LIMIT: Duration = Duration::from_secs(60);
 
 /// Reads from the API server instead of a cache: always current, for any kind, with one request per read.
 pub struct LiveReader<'a> {
@@ -87,9 +90,20 @@ impl AnyKind<'_> {
 
     /// Looks up the outcome of a write without response, as soon as the API server responds, and notifies the caches.
     /// For an object with a generated name, only the `prefix` is known.
+    ///
+    /// Gives up if the API server does not respond for a minute, or if its response will not change: then the next
+    /// reconcile may read a state from before the write.
     pub(super) async fn look_up(&self, key: &ObjectKey, prefix: Option<&str>) {
+        let began = Instant::now();
         let mut delay = FIRST_DELAY;
         while let Err(error) = self.try_look_up(key, prefix).await {
+            let error = crate::Error::from(error);
+            let is_final = error.downcast_ref().is_some_and(ContextError::is_final);
+            if is_final || began.elapsed() >= LOOK_UP_LIMIT {
+                let kind = self.kind_info.kind();
+                tracing::warn!(%error, %kind, %key, "the outcome of a write without response is unknown; not looking it up any more");
+                return;
+            }
             tracing::debug!(%error, ?delay, "the outcome of a write is still unknown");
             tokio::time::sleep(delay).await;
             delay = (delay * 2).min(LAST_DELAY);
@@ -138,9 +152,22 @@ impl AnyKind<'_> {
         namespace: Option<&str>,
         params: &ListParams,
     ) -> Result<(Target, String), ContextError> {
+        self.list_text(namespace, Request::new(self.kind_info.url_path(namespace)).list(params)).await
+    }
+
+    /// Like `live_list_text`, with only the metadata of the objects.
+    pub(super) async fn live_metadata_list_text(
+        &self,
+        namespace: Option<&str>,
+        params: &ListParams,
+    ) -> Result<(Target, String), ContextError> {
+        self.list_text(namespace, Request::new(self.kind_info.url_path(namespace)).list_metadata(params)).await
+    }
+
+    async fn list_text(&self, namespace: Option<&str>, request: Built) -> Result<(Target, String), ContextError> {
         let key = ObjectKey::namespaced(namespace.unwrap_or_default(), "");
         let target = self.target(Verb::List, &key);
-        let mut request = built(&target, Request::new(self.kind_info.url_path(namespace)).list(params))?;
+        let mut request = built(&target, request)?;
         request.extensions_mut().insert(self.context.origin(&target));
         match self.context.handles.client.request_text(request).await {
             Ok(text) => Ok((target, text)),
@@ -169,11 +196,7 @@ impl AnyKind<'_> {
     }
 
     /// Sends a request for one object; returns `None` if it does not exist.
-    async fn fetch(
-        &self,
-        key: &ObjectKey,
-        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    ) -> Result<Option<String>, ContextError> {
+    pub(super) async fn fetch(&self, key: &ObjectKey, request: Built) -> Result<Option<String>, ContextError> {
         let target = self.target(Verb::Get, key);
         let mut request = built(&target, request)?;
         request.extensions_mut().insert(self.context.origin(&target));

@@ -11,6 +11,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::{
     any_kind::{KindInfo, kind_info},
+    first_apply::ManagedFields,
     intent::LastApplied,
 };
 use crate::{
@@ -42,6 +43,8 @@ pub(super) struct Entry {
     pub(super) informer: Arc<AnyInformer>,
     /// The last apply to each object of this kind. Removed with the object.
     pub(super) last_applied: Arc<Mutex<LastApplied>>,
+    /// Managed fields of objects that were not applied yet.
+    pub(super) managed_fields: ManagedFields,
     _forgetting: Subscription,
 }
 
@@ -94,7 +97,19 @@ impl Entry {
             }
         }));
         let resource = kind_info.resource();
-        Self { kind_info, resource, scope: scope.clone(), informer, last_applied, _forgetting: forgetting }
+        Self {
+            kind_info,
+            resource,
+            scope: scope.clone(),
+            informer,
+            last_applied,
+            managed_fields: ManagedFields::default(),
+            _forgetting: forgetting,
+        }
+    }
+
+    pub(super) fn scope(&self) -> &Scope {
+        &self.scope
     }
 
     fn is_same(&self, other: &Self) -> bool {

@@ -6,7 +6,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
     core::{ObjectMeta, Request},
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 
 use super::{
     ContextError, Kind,
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// A request, if it could be built.
-type Built = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
+pub(super) type Built = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
 /// Response of the API server to a write.
 type Answer = Result<Arc<dyn AnyObject>, ContextError>;
 
@@ -158,20 +158,32 @@ impl AnyKind<'_> {
             }
             Err(error) => return Err(error),
         };
-        // A Status means that the object is deleted; an object means that its deletion may have begun.
         #[derive(Deserialize)]
         struct Head {
-            kind: Option<String>,
-            metadata: Option<serde_json::Value>,
+            #[serde(default)]
+            metadata: Deleted,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Deleted {
+            uid: Option<String>,
+            deletion_timestamp: Option<IgnoredAny>,
         }
         let head: Head = serde_json::from_str(&answer).map_err(|error| target.clone().shape(error))?;
-        let is_object = head.metadata.as_ref().is_some_and(|metadata| metadata.get("uid").is_some());
-        if head.kind.as_deref() == Some("Status") && !is_object {
-            self.is_gone(key, uid);
-        } else {
-            self.register_text(target, &answer)?;
+        match head.metadata {
+            // The deletion has begun; this may be the last state or not.
+            Deleted { uid: Some(_), deletion_timestamp: Some(_) } => self.register_text(target, &answer).map(drop),
+            // Some kinds, such as ServiceAccount, respond with the object as it was before.
+            Deleted { uid: Some(deleted), .. } => {
+                self.is_gone(key, &deleted);
+                Ok(())
+            }
+            // A Status.
+            Deleted { uid: None, .. } => {
+                self.is_gone(key, uid);
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     /// Sends a write and registers its response, even if the caller is dropped.

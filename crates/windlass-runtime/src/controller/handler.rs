@@ -1,9 +1,12 @@
 //! Handling of one key: look up the object, manage its finalizer, reconcile.
 
-use std::{sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::FutureExt;
+use k8s_openapi::api::core::v1::ObjectReference;
 
 use crate::{
-    Result,
+    Error, Result,
     access::Origin,
     any_object::AnyObject,
     cache::AnyInformer,
@@ -13,11 +16,14 @@ use crate::{
     },
     controller::{
         Action,
+        error_hook::{self, AnyErrorHook},
         finalizing::{Finalizer, Step},
         reconciler::{AnyReconciler, OnDeleted},
-        worker::Handle,
+        worker::{Attempt, Handle},
     },
+    events::EventType,
     key::ObjectKey,
+    watch::UnreadableObject,
 };
 
 /// Interval at which missing objects are checked while their kind is not served. It is long, as there may be many.
@@ -30,15 +36,18 @@ pub(crate) struct Handler {
     pub(crate) kind_info: Arc<dyn KindInfo>,
     pub(crate) reconciler: Arc<dyn AnyReconciler>,
     pub(crate) finalizer: Option<Finalizer>,
+    /// Whether the reconciler is called for objects that are being deleted.
+    pub(crate) reconcile_terminating: bool,
     pub(crate) on_deleted: Option<OnDeleted>,
+    pub(crate) on_error: Option<Arc<dyn AnyErrorHook>>,
     pub(crate) context: Context,
 }
 
 impl Handle for Handler {
-    async fn handle(&self, key: &ObjectKey) -> Result<Action> {
+    async fn handle(&self, key: &ObjectKey, attempt: &Attempt) -> Result<Action> {
         // Writes of an attempt that was dropped or got no response may still be in flight.
         self.context.writes().settled(key).await;
-        let context = self.context.for_key(key);
+        let context = self.context.for_attempt(key, attempt);
         let outcome = self.attempt(key, context).await;
         // Other denials have been reported by the context.
         if let Err(error) = &outcome
@@ -50,12 +59,34 @@ impl Handle for Handler {
         }
         outcome
     }
+
+    fn minds_errors(&self) -> bool {
+        self.on_error.is_some()
+    }
+
+    async fn failed(&self, key: &ObjectKey, attempt: &Attempt, error: Arc<Error>) {
+        let (Some(hook), Some(object)) = (&self.on_error, self.get(key)) else { return };
+        let call = AssertUnwindSafe(hook.call(object, error, self.context.for_attempt(key, attempt))).catch_unwind();
+        match tokio::time::timeout(error_hook::LIMIT, call).await {
+            Ok(Ok(Ok(()))) => {}
+            Ok(Ok(Err(error))) => tracing::error!(%error, "the error hook failed"),
+            Ok(Err(panic)) => {
+                tracing::error!(panic = crate::panic::message(panic.as_ref()), "the error hook panicked");
+            }
+            Err(_) => tracing::error!(limit = ?error_hook::LIMIT, "the error hook timed out and was dropped"),
+        }
+    }
 }
 
 impl Handler {
     async fn attempt(&self, key: &ObjectKey, context: Context) -> Result<Action> {
+        if let Some(object) = self.primary.iter().find_map(|informer| informer.unreadable(key)) {
+            self.leave_unreadable(object, &context);
+            return Ok(Action::done());
+        }
         match (self.get(key), &self.finalizer) {
             (Some(object), Some(finalizer)) => self.keep(finalizer, object, context).await,
+            (Some(object), None) if self.leaves(&*object) => Ok(Action::done()),
             (Some(object), None) => self.reconciler.reconcile(object, context).await,
             // It is unknown whether the object exists: it may return when the kind is served again.
             (None, _) if self.on_deleted.is_some() && !self.primary.iter().all(|informer| informer.is_synced()) => {
@@ -70,16 +101,39 @@ impl Handler {
         }
     }
 
+    /// Reports an object that exists but cannot be read. It is neither reconciled in an old state nor cleaned up.
+    fn leave_unreadable(&self, object: UnreadableObject, context: &Context) {
+        let UnreadableObject { key, uid, revision, problem } = object;
+        let resource = self.kind_info.resource();
+        let about = ObjectReference {
+            api_version: Some(resource.api_version),
+            kind: Some(resource.kind),
+            namespace: key.namespace().map(str::to_owned),
+            name: Some(key.name().to_owned()),
+            uid: Some(uid),
+            resource_version: Some(revision.to_string()),
+            ..ObjectReference::default()
+        };
+        let note = format!("the object cannot be read, so it is not reconciled: {problem}");
+        context.recorder().record(&about, EventType::Warning, "Unreadable", "Reconcile", &note);
+        tracing::warn!(%problem, "the object failed to deserialize; not reconciling it");
+    }
+
     fn get(&self, key: &ObjectKey) -> Option<Arc<dyn AnyObject>> {
         self.primary.iter().find_map(|informer| informer.get(key))
+    }
+
+    /// Returns whether the object is left to the garbage collector.
+    fn leaves(&self, object: &dyn AnyObject) -> bool {
+        object.metadata().deletion_timestamp.is_some() && !self.reconcile_terminating
     }
 
     /// Reconciles an object that has, or should have, the controller's finalizer.
     async fn keep(&self, finalizer: &Finalizer, object: Arc<dyn AnyObject>, context: Context) -> Result<Action> {
         let kind = AnyKind::new(&context, self.kind_info.clone());
         match Step::of(object.metadata(), &finalizer.name) {
-            Step::Leave => Ok(Action::done()),
-            Step::Reconcile => self.reconciler.reconcile(object, context.clone()).await,
+            Step::Leave if self.leaves(&*object) => Ok(Action::done()),
+            Step::Leave | Step::Reconcile => self.reconciler.reconcile(object, context.clone()).await,
             Step::Add => match kind.add_finalizer(object, &finalizer.name).await {
                 Ok(object) => self.reconciler.reconcile(object, context.clone()).await,
                 // The object is deleted or about to be. The controller has not started with it, and need not.

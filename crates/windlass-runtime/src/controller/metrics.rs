@@ -8,7 +8,10 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::metrics::Metrics;
+use crate::{
+    controller::causes::{CAUSES, Causes},
+    metrics::Metrics,
+};
 
 /// Upper bounds of `controller_runtime_reconcile_time_seconds`, in seconds.
 const BOUNDS: [f64; 40] = [
@@ -27,8 +30,15 @@ struct OfResult {
     result: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfCause {
+    controller: String,
+    cause: &'static str,
+}
+
 #[derive(Clone)]
 struct Families {
+    causes: Family<OfCause, Counter>,
     total: Family<OfResult, Counter>,
     errors: Family<OfController, Counter>,
     terminal: Family<OfController, Counter>,
@@ -42,6 +52,7 @@ struct Families {
 impl Families {
     fn new() -> Self {
         Self {
+            causes: Family::default(),
             total: Family::default(),
             errors: Family::default(),
             terminal: Family::default(),
@@ -68,6 +79,8 @@ impl Families {
         counter("reconcile_panics", "Reconciles that panicked", self.panics);
         counter("reconcile_timeouts", "Reconciles that timed out", self.timeouts);
         registry.register("controller_runtime_reconcile", "Reconciles, by result", self.total);
+        let help = "Reconciles, by cause; one with several causes is counted for each";
+        registry.register("windlass_reconcile_causes", help, self.causes);
         registry.register("controller_runtime_reconcile_time_seconds", "Duration of reconciles", self.time);
         registry.register(
             "controller_runtime_max_concurrent_reconciles",
@@ -90,6 +103,7 @@ pub(crate) struct Counters {
     pub(crate) timeouts: Counter,
     pub(crate) active: Gauge,
     time: Arc<Histogram>,
+    causes: Arc<[(&'static str, Counter)]>,
 }
 
 impl Counters {
@@ -98,6 +112,10 @@ impl Counters {
         let of = OfController { controller: controller.to_owned() };
         let result =
             |result| families.total.get_or_create_owned(&OfResult { controller: controller.to_owned(), result });
+        let cause = |cause| {
+            let of = OfCause { controller: controller.to_owned(), cause };
+            (cause, families.causes.get_or_create_owned(&of))
+        };
         families.workers.get_or_create_owned(&of).set(i64::try_from(workers).unwrap_or(i64::MAX));
         // Never counted, as a requeue always has a delay. Present for dashboards that sum it up.
         result("requeue");
@@ -112,7 +130,16 @@ impl Counters {
             timeouts: families.timeouts.get_or_create_owned(&of),
             active: families.active.get_or_create_owned(&of),
             time: Arc::new(families.time.get_or_create_owned(&of)),
+            causes: CAUSES.map(cause).into(),
         }
+    }
+
+    pub(crate) fn caused(&self, causes: &Causes) {
+        causes.names(|name| {
+            if let Some((_, counter)) = self.causes.iter().find(|(cause, _)| *cause == name) {
+                counter.inc();
+            }
+        });
     }
 
     pub(crate) fn took(&self, time: Duration) {

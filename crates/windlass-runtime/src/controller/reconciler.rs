@@ -44,6 +44,14 @@ pub trait Reconciler<K: Object>: Send + Sync + 'static {
     /// Reconciles an object. Its state is as new as the cache, and never older than this controller's own last write to
     /// it.
     fn reconcile(&self, object: Arc<K>, ctx: Context) -> impl Future<Output = Result<Action>> + Send;
+
+    /// Cleans up after an object that is being deleted, for controllers with
+    /// [`cleans_up`](super::Controller::cleans_up). The object exists until this returns [`Action::done`], which is what
+    /// it does by default.
+    fn cleanup(&self, object: Arc<K>, ctx: Context) -> impl Future<Output = Result<Action>> + Send {
+        let _ = (object, ctx);
+        std::future::ready(Ok(Action::done()))
+    }
 }
 
 impl<K, F, Answer> Reconciler<K> for F
@@ -61,6 +69,22 @@ where
 pub(crate) trait AnyReconciler: Send + Sync {
     /// The object must be of the reconciler's kind.
     fn reconcile(&self, object: Arc<dyn AnyObject>, ctx: Context) -> BoxFuture<'_, Result<Action>>;
+
+    /// See [`Reconciler::cleanup`].
+    fn cleanup(&self, object: Arc<dyn AnyObject>, ctx: Context) -> BoxFuture<'_, Result<Action>>;
+}
+
+/// A reconciler whose method is the cleanup of another.
+pub(crate) struct CleanupOf(pub(crate) Arc<dyn AnyReconciler>);
+
+impl AnyReconciler for CleanupOf {
+    fn reconcile(&self, object: Arc<dyn AnyObject>, ctx: Context) -> BoxFuture<'_, Result<Action>> {
+        self.0.cleanup(object, ctx)
+    }
+
+    fn cleanup(&self, object: Arc<dyn AnyObject>, ctx: Context) -> BoxFuture<'_, Result<Action>> {
+        self.0.cleanup(object, ctx)
+    }
 }
 
 /// Erases the type of a reconciler.
@@ -76,6 +100,10 @@ struct TypedReconciler<K, R> {
 impl<K: Object, R: Reconciler<K>> AnyReconciler for TypedReconciler<K, R> {
     fn reconcile(&self, object: Arc<dyn AnyObject>, ctx: Context) -> BoxFuture<'_, Result<Action>> {
         Box::pin(self.reconciler.reconcile(typed(object), ctx))
+    }
+
+    fn cleanup(&self, object: Arc<dyn AnyObject>, ctx: Context) -> BoxFuture<'_, Result<Action>> {
+        Box::pin(self.reconciler.cleanup(typed(object), ctx))
     }
 }
 

@@ -3,6 +3,8 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use futures_util::future::{BoxFuture, join_all};
+use hashbrown::HashSet;
+use kube::core::ApiResource;
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
@@ -10,11 +12,11 @@ use crate::{
     cache::AnyInformer,
     context::{Context, SharedHandles, WatchedKinds, any_kind::KindInfo},
     controller::{
-        AnyController, Controller,
+        AnyController, Causes, Controller,
         handler::Handler,
         metrics::Counters,
         owners::OwnerKind,
-        source::{Connection, PendingSubscription, Resync, SourceContext},
+        source::{Connection, PendingSubscription, Resync, SourceContext, Streams},
         watch::AnyWatch,
         worker::{Handle, Workers},
     },
@@ -46,6 +48,15 @@ pub enum ControllerError {
         /// The panic message.
         message: String,
     },
+}
+
+/// The state of a controller, for `/debug/state`.
+pub(crate) struct ControllerView {
+    pub(crate) name: Arc<str>,
+    pub(crate) resource: ApiResource,
+    pub(crate) workers: usize,
+    pub(crate) queue: Queue<ObjectKey>,
+    pub(crate) streams: Arc<Streams>,
 }
 
 /// A controller whose informers run.
@@ -109,6 +120,13 @@ impl AnyController {
         }
     }
 
+    /// Returns a view of the state of the controller, which must be prepared.
+    pub(crate) fn view(&self) -> Option<ControllerView> {
+        let SourceContext { queue, streams, .. } = self.prepared.as_ref()?.source_context.clone();
+        let resource = self.primary.kind_info.resource();
+        Some(ControllerView { name: self.name.clone(), resource, workers: self.concurrency, queue, streams })
+    }
+
     /// See [`Controller::run`].
     pub(crate) fn run(
         mut self,
@@ -141,14 +159,19 @@ impl AnyController {
             let (queue, primary) = (queue.clone(), primary.clone());
             move || {
                 for key in primary.iter().flat_map(|informer| informer.keys()) {
-                    queue.add(key, Priority::LOW);
+                    queue.add_caused(key, Priority::LOW, Causes::resync());
                 }
             }
         };
         let owner = OwnerKind::of(&*self.primary.kind_info);
         let context = Context::new(self.handles(shared), watched_kinds);
-        let source_context =
-            SourceContext { queue, context, owner: Arc::new(owner), resync: Arc::new(Resync::new(queue_all)) };
+        let source_context = SourceContext {
+            queue,
+            context,
+            owner: Arc::new(owner),
+            resync: Arc::new(Resync::new(queue_all)),
+            streams: Arc::default(),
+        };
         let subscribe =
             |informer: &Arc<AnyInformer>| pending_subscription(informer.clone(), &self.primary, &source_context);
         let first = primary.iter().map(subscribe).collect();
@@ -195,6 +218,13 @@ impl AnyController {
         }
         let shard = prepared.source_context.context.handles().shard.clone();
         source_tasks.spawn(follow_shard(shard, prepared.source_context.resync.clone()).in_current_span());
+        for other in &prepared.others {
+            source_tasks
+                .spawn(follow_served(other.informer(), prepared.source_context.resync.clone()).in_current_span());
+        }
+        for informer in prepared.primary.iter().cloned() {
+            source_tasks.spawn(follow_unreadable(informer, prepared.source_context.queue.clone()).in_current_span());
+        }
         let controller = self.name.clone();
         tokio::select! {
             ended = self.works(prepared, handles, shutdown) => ended,
@@ -222,7 +252,9 @@ impl AnyController {
                 kind_info,
                 reconciler: self.reconciler,
                 finalizer: self.finalizer,
+                reconcile_terminating: self.reconcile_terminating,
                 on_deleted: self.on_deleted,
+                on_error: self.on_error,
                 context: source_context.context.clone(),
             },
             timeout: self.timeout,
@@ -255,7 +287,7 @@ fn pending_subscription(
         let Some(object) = change.newest() else { return };
         owner.saw(object.metadata());
         if filter.as_ref().is_none_or(|filter| filter.lets_pass(change)) {
-            queue.add(ObjectKey::of_meta(object.metadata()), change.priority());
+            queue.add_caused(ObjectKey::of_meta(object.metadata()), change.priority(), Causes::object(change));
         }
     })
 }
@@ -353,6 +385,27 @@ async fn follow_shard(mut shard: Shard, resync: Arc<Resync>) {
     loop {
         shard.changed().await;
         resync.request();
+    }
+}
+
+/// Requests a resync when a watched kind is served that was not: reconciles have failed to read it.
+async fn follow_served(informer: Arc<AnyInformer>, resync: Arc<Resync>) {
+    loop {
+        informer.served_again().await;
+        resync.request();
+    }
+}
+
+/// Queues objects that cannot be read, so that they are reported, and those that were unreadable: they may have been
+/// deleted, which no other event tells of an object that was never readable.
+async fn follow_unreadable(informer: Arc<AnyInformer>, queue: Queue<ObjectKey>) {
+    let (mut changes, mut before) = (0, HashSet::new());
+    loop {
+        let now = informer.unreadable_after(&mut changes).await;
+        for key in before.symmetric_difference(&now) {
+            queue.add(ObjectKey::clone(key), Priority::LOW);
+        }
+        before = now;
     }
 }
 

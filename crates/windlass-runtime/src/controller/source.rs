@@ -3,23 +3,27 @@
 use std::{
     collections::BTreeSet,
     fmt,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use futures_util::{Stream, StreamExt, future::BoxFuture};
 use kube::core::ApiResource;
 use parking_lot::Mutex;
-use tokio::time::MissedTickBehavior;
+use tokio::time::Instant;
 
 use crate::{
     any_object::{AnyChange, ChangeHandler},
     cache::{AnyInformer, Caches, Subscription},
     context::{Context, WatchedKinds},
-    controller::owners::OwnerKind,
+    controller::{Causes, owners::OwnerKind},
     key::ObjectKey,
     manifests::Permission,
     queue::{Priority, Queue},
+    random,
 };
 
 /// A source of keys to reconcile: a [`Watch`](super::Watch), a [`Trigger`], a timer ([`Every`]), or a
@@ -38,7 +42,7 @@ impl Source {
     }
 
     /// Creates a source from a stream of keys. The stream is polled while the controller runs. A key that arrives again
-    /// while it is still queued is queued only once.
+    /// while it is still queued is queued only once. The end of the stream is logged, and shown in `/debug/state`.
     ///
     /// Each process has its own stream. With sharding, the stream of each replica must deliver all keys: a replica
     /// skips those of others.
@@ -46,11 +50,13 @@ impl Source {
         Self::new(TaskSource(Box::new(move |source_context: SourceContext| {
             Box::pin(async move {
                 let mut keys = std::pin::pin!(keys);
+                let _running = source_context.streams.start();
                 while let Some(key) = keys.next().await {
-                    source_context.queue.add(key, Priority::NORMAL);
+                    source_context.request(key);
                     // A stream that is always ready must not block the thread.
                     tokio::task::coop::consume_budget().await;
                 }
+                tracing::warn!("a stream of keys has ended; no more keys will come from it");
             })
         })))
     }
@@ -105,7 +111,7 @@ impl Trigger {
             return;
         }
         for listener in triggered.listeners() {
-            listener.queue.add(key.clone(), Priority::NORMAL);
+            listener.request(key.clone());
         }
     }
 
@@ -154,7 +160,7 @@ impl AnySource for Trigger {
         triggered.listened = true;
         triggered.listeners.push(Arc::downgrade(&listener));
         for key in std::mem::take(&mut triggered.early) {
-            source_context.queue.add(key, Priority::NORMAL);
+            source_context.request(key);
         }
         let resync = std::mem::take(&mut triggered.early_resync);
         drop(triggered);
@@ -169,6 +175,9 @@ impl AnySource for Trigger {
     }
 }
 
+/// A period longer than any process runs, but short enough to be added to any clock.
+const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+
 /// A timer that requests reconciles periodically.
 ///
 /// ```
@@ -181,6 +190,7 @@ impl AnySource for Trigger {
 #[derive(Clone, Debug)]
 pub struct Every {
     period: Duration,
+    jitter: f64,
     keys: Option<Vec<ObjectKey>>,
 }
 
@@ -188,7 +198,22 @@ impl Every {
     /// Requests all objects of the controller's kind once per period, with low priority. The first time is one period
     /// after the controller has started. A period of zero counts as one millisecond.
     pub fn new(period: Duration) -> Self {
-        Self { period: period.max(Duration::from_millis(1)), keys: None }
+        Self { period: period.max(Duration::from_millis(1)), jitter: 0.0, keys: None }
+    }
+
+    /// Changes each period at random by up to this part of it (0.1 for 10 %) in either direction, so that replicas and
+    /// operators that have started together do not work together.
+    #[must_use]
+    pub fn jitter(mut self, part: f64) -> Self {
+        self.jitter = if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 };
+        self
+    }
+
+    /// Returns the time until the next request; `random` is from 0 to 1.
+    fn next(&self, random: f64) -> Duration {
+        let factor = 1.0 + self.jitter * (2.0 * random - 1.0);
+        let spread = Duration::try_from_secs_f64(self.period.as_secs_f64() * factor);
+        spread.unwrap_or(self.period).clamp(Duration::from_millis(1), FOREVER)
     }
 
     /// Requests only these objects, whether they exist or not, with normal priority.
@@ -203,14 +228,15 @@ impl From<Every> for Source {
     fn from(every: Every) -> Self {
         Self::new(TaskSource(Box::new(move |source_context: SourceContext| {
             Box::pin(async move {
-                let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + every.period, every.period);
-                // A process that was suspended has nothing to make up for: one tick is enough.
-                ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                let mut due = Instant::now();
                 loop {
-                    ticks.tick().await;
+                    let next = every.next(random::fraction());
+                    // A process that was suspended has nothing to make up for: one request is enough.
+                    due = (due + next).max(Instant::now());
+                    tokio::time::sleep_until(due).await;
                     match &every.keys {
                         Some(keys) => {
-                            keys.iter().for_each(|key| source_context.queue.add(key.clone(), Priority::NORMAL))
+                            keys.iter().for_each(|key| source_context.request(key.clone()));
                         }
                         None => source_context.resync.request(),
                     }
@@ -237,6 +263,43 @@ pub(crate) struct SourceContext {
     pub(crate) context: Context,
     pub(crate) owner: Arc<OwnerKind>,
     pub(crate) resync: Arc<Resync>,
+    pub(crate) streams: Arc<Streams>,
+}
+
+impl SourceContext {
+    /// Queues a key that a source has requested.
+    fn request(&self, key: ObjectKey) {
+        self.queue.add_caused(key, Priority::NORMAL, Causes::source());
+    }
+}
+
+/// The streams of a controller, for `/debug/state`.
+#[derive(Default)]
+pub(crate) struct Streams {
+    running: AtomicUsize,
+    ended: AtomicUsize,
+}
+
+/// A running stream, until it is dropped.
+struct RunningStream<'a>(&'a Streams);
+
+impl Streams {
+    fn start(&self) -> RunningStream<'_> {
+        self.running.fetch_add(1, Ordering::Relaxed);
+        RunningStream(self)
+    }
+
+    /// Returns the number of running and ended streams.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.running.load(Ordering::Relaxed), self.ended.load(Ordering::Relaxed))
+    }
+}
+
+impl Drop for RunningStream<'_> {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
+        self.0.ended.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// A type-erased [`Source`]. All sources of a controller first open their informers; then they are connected, with a
@@ -275,6 +338,10 @@ pub(crate) struct PendingSubscription {
 impl PendingSubscription {
     pub(crate) fn new(informer: Arc<AnyInformer>, handler: impl FnMut(&AnyChange<'_>) + Send + Sync + 'static) -> Self {
         Self { informer, handler: Box::new(handler) }
+    }
+
+    pub(crate) fn informer(&self) -> Arc<AnyInformer> {
+        self.informer.clone()
     }
 
     pub(crate) fn resource(&self) -> &ApiResource {
@@ -333,5 +400,20 @@ impl Resync {
         if early {
             (self.queue_all)();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods_are_exact_unless_they_have_jitter() {
+        let seconds = |every: &Every| [0.0, 0.5, 1.0].map(|random| every.next(random).as_secs());
+        assert_eq!(seconds(&Every::new(Duration::from_secs(100))), [100, 100, 100]);
+        assert_eq!(seconds(&Every::new(Duration::from_secs(100)).jitter(0.1)), [90, 100, 110]);
+        assert_eq!(seconds(&Every::new(Duration::from_secs(100)).jitter(f64::NAN)), [100, 100, 100]);
+        assert_eq!(Every::new(Duration::MAX).jitter(1.0).next(0.7), FOREVER);
+        assert_eq!(Every::new(Duration::ZERO).jitter(1.0).next(0.0), Duration::from_millis(1));
     }
 }

@@ -136,10 +136,6 @@ where
     F: for<'a> Fn(&K, &Children<'a>) -> Result<DesiredState> + Send + std::marker::Sync + 'static,
 {
     async fn reconcile(&self, parent: Arc<K>, ctx: Context) -> Result<Action> {
-        // Its children are garbage-collected.
-        if parent.meta().deletion_timestamp.is_some() {
-            return Ok(Action::done());
-        }
         let owner = Owner::of_with(&parent, &self.dynamic)?;
         let children = Children { context: &ctx, namespace: parent.meta().namespace.as_deref(), uid: owner.uid() };
         let wanted = (self.sync)(&parent, &children)?;

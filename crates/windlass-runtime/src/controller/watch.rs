@@ -15,6 +15,7 @@ use crate::{
         any_kind::{KindInfo, ResourceScope, kind_info},
     },
     controller::{
+        Causes,
         filter::{AnyFilter, Filter},
         owners::OwnerSelection,
         source::{AnySource, Connection, PendingSubscription, Source, SourceContext},
@@ -59,6 +60,8 @@ pub(crate) struct AnyWatch {
     given: bool,
     /// Rust type of the objects, for logs.
     type_name: &'static str,
+    /// The kind, for causes of reconciles.
+    kind: Arc<str>,
 }
 
 impl<W: Object<DynamicType: Default>> Watch<W> {
@@ -148,7 +151,8 @@ impl<W: Object> Watch<W> {
 
 impl AnyWatch {
     fn new(kind_info: Arc<dyn KindInfo>, open: Open, given: bool, type_name: &'static str) -> Self {
-        Self { kind_info, scopes: vec![Scope::all()], filter: None, open, given, type_name }
+        let kind = kind_info.kind().into();
+        Self { kind_info, scopes: vec![Scope::all()], filter: None, open, given, type_name, kind }
     }
 
     pub(crate) fn set_scope(&mut self, scope: Scope) {
@@ -276,10 +280,10 @@ fn handle_change(change: &AnyChange<'_>, watch: &AnyWatch, target: &Target, sour
         return;
     }
     let priority = change.priority();
+    let add = |key| source_context.queue.add_caused(key, priority, Causes::watched(&watch.kind, change));
     let old = if change.resync { None } else { change.old };
     match target {
         Target::Owner(which) => {
-            let add = |key| source_context.queue.add(key, priority);
             let (new, old) = (change.new.map(AnyObject::metadata), old.map(AnyObject::metadata));
             if let Some(new) = new {
                 source_context.owner.keys(new, *which, add);
@@ -293,7 +297,7 @@ fn handle_change(change: &AnyChange<'_>, watch: &AnyWatch, target: &Target, sour
         Target::Map(map) => {
             for object in [change.new, old].into_iter().flatten() {
                 match catch_unwind(AssertUnwindSafe(|| map(object, &source_context.context))) {
-                    Ok(keys) => keys.into_iter().for_each(|key| source_context.queue.add(key, priority)),
+                    Ok(keys) => keys.into_iter().for_each(add),
                     Err(_) => {
                         let kind = watch.type_name;
                         tracing::error!(kind, "the map function of a watch panicked; reconciling all objects");

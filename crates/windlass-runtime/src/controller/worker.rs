@@ -10,15 +10,35 @@ use uuid::Uuid;
 use crate::{
     Error, Result,
     context::ContextError,
-    controller::{Action, metrics::Counters},
+    controller::{Action, Causes, metrics::Counters},
     key::ObjectKey,
     lease::Shard,
     queue::{Queue, Work},
+    random,
 };
 
 /// Handles one key.
 pub(crate) trait Handle: Send + Sync + 'static {
-    fn handle(&self, key: &ObjectKey) -> impl Future<Output = Result<Action>> + Send;
+    fn handle(&self, key: &ObjectKey, attempt: &Attempt) -> impl Future<Output = Result<Action>> + Send;
+
+    /// Returns whether [`failed`](Self::failed) does anything.
+    fn minds_errors(&self) -> bool {
+        false
+    }
+
+    /// Called when an attempt has failed, before the key is retried.
+    fn failed(&self, key: &ObjectKey, attempt: &Attempt, error: Arc<Error>) -> impl Future<Output = ()> + Send {
+        let _ = (key, attempt, error);
+        std::future::ready(())
+    }
+}
+
+/// What a handler learns about an attempt.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Attempt {
+    /// Consecutive failures before this attempt.
+    pub(crate) failures: u32,
+    pub(crate) causes: Causes,
 }
 
 /// State that the workers of a controller share.
@@ -68,6 +88,7 @@ impl<H: Handle> Workers<H> {
                 // Not `name`, which is the name of the span in JSON logs.
                 object = key.name(),
                 reconcile_id = %ids.get(count),
+                causes = %work.causes(),
             );
             self.attempt(work).instrument(span).await;
         }
@@ -76,7 +97,9 @@ impl<H: Handle> Workers<H> {
     async fn attempt(&self, work: Work<ObjectKey>) {
         let _active = Active::new(&self.counters);
         let began = Instant::now();
-        let attempt = AssertUnwindSafe(self.handler.handle(work.key())).catch_unwind();
+        self.counters.caused(work.causes());
+        let about = Attempt { failures: work.attempts(), causes: work.causes().clone() };
+        let attempt = AssertUnwindSafe(self.handler.handle(work.key(), &about)).catch_unwind();
         let attempt = async {
             match self.timeout {
                 None => Ok(attempt.await),
@@ -90,44 +113,54 @@ impl<H: Handle> Workers<H> {
         };
         self.counters.took(began.elapsed());
         let Some(outcome) = outcome else { return lost(work) };
-        match outcome {
-            Ok(Ok(Err(error))) if is_key_lost(&error) => lost(work),
-            Ok(Ok(Ok(action))) => self.succeeded(work, action),
-            Ok(Ok(Err(error))) if error.is_terminal() => {
-                self.failed();
-                self.counters.terminal.inc();
-                tracing::error!(%error, "reconcile failed with a terminal error; not retrying until something changes");
-                work.done();
+        let error = match outcome {
+            Ok(Ok(Ok(action))) => return self.succeeded(work, action),
+            Ok(Ok(Err(error))) if is_key_lost(&error) => return lost(work),
+            Ok(Ok(Err(error))) if is_conflict(&error) && !error.is_terminal() => {
+                self.count_failure();
+                // Another write came first. Nothing is wrong: the next attempt sees it.
+                tracing::info!(%error, "conflict; trying again");
+                return retry(work, error.retry_delay());
+            }
+            Ok(Ok(Err(error))) if is_race_with_deletion(&error, work.attempts()) && !error.is_terminal() => {
+                self.count_failure();
+                tracing::info!(%error, "something was deleted at the same time; trying again");
+                return retry(work, error.retry_delay());
             }
             Ok(Ok(Err(error))) => {
-                self.failed();
-                // Another write came first. Nothing is wrong: the next attempt sees it.
-                if is_conflict(&error) {
-                    tracing::info!(%error, "conflict; trying again");
-                } else if is_race_with_deletion(&error, work.attempts()) {
-                    tracing::info!(%error, "something was deleted at the same time; trying again");
+                if error.is_terminal() {
+                    self.counters.terminal.inc();
+                    tracing::error!(%error, "reconcile failed with a terminal error; not retrying until something changes");
                 } else {
                     tracing::error!(%error, failures = work.attempts() + 1, "reconcile failed");
                 }
-                work.retry();
+                error
             }
             Ok(Err(panic)) => {
-                self.failed();
                 self.counters.panics.inc();
-                tracing::error!(panic = crate::panic::message(panic.as_ref()), "reconcile panicked");
-                work.retry();
+                let message = crate::panic::message(panic.as_ref());
+                tracing::error!(panic = message, "reconcile panicked");
+                Error::new(format!("the reconcile panicked: {message}"))
             }
             Err(limit) => {
-                self.failed();
                 self.counters.timeouts.inc();
                 tracing::error!(?limit, "reconcile timed out and was dropped");
-                work.retry();
+                Error::new(format!("the reconcile took longer than {limit:?}"))
+            }
+        };
+        self.count_failure();
+        let (terminal, delay) = (error.is_terminal(), error.retry_delay());
+        if self.handler.minds_errors() {
+            tokio::select! {
+                () = self.handler.failed(work.key(), &about, Arc::new(error)) => {}
+                () = self.shard.lost(work.key()) => return lost(work),
             }
         }
+        if terminal { work.done() } else { retry(work, delay) }
     }
 
     fn succeeded(&self, work: Work<ObjectKey>, action: Action) {
-        match action.delay() {
+        match action.spread_delay(random::fraction()) {
             None => {
                 self.counters.success.inc();
                 work.done();
@@ -139,9 +172,17 @@ impl<H: Handle> Workers<H> {
         }
     }
 
-    fn failed(&self) {
+    fn count_failure(&self) {
         self.counters.errors.inc();
         self.counters.error.inc();
+    }
+}
+
+/// Retries a key after its backoff, or after a delay of its own.
+fn retry(work: Work<ObjectKey>, delay: Option<Duration>) {
+    match delay {
+        Some(delay) => work.retry_after(delay),
+        None => work.retry(),
     }
 }
 

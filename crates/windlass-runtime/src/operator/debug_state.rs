@@ -6,7 +6,7 @@ use kube::core::ApiResource;
 use parking_lot::RwLock;
 use serde_json::{Value, json};
 
-use crate::cache::InformerStatus;
+use crate::{cache::InformerStatus, controller::ControllerView};
 
 /// Named views of the state of a process. A cheap handle: clones share the views.
 #[derive(Clone, Default)]
@@ -48,6 +48,23 @@ pub(super) fn informer(status: &InformerStatus) -> Value {
         "failed": status.failed,
         "objects": status.objects,
         "revision": status.revision,
+        "unreadable": status.unreadable.iter().map(|object| json!({
+            "object": object.key.to_string(),
+            "resourceVersion": object.revision.to_string(),
+            "problem": object.problem,
+        })).collect::<Vec<_>>(),
+    })
+}
+
+/// Returns the state of a controller.
+pub(super) fn controller(controller: &ControllerView) -> Value {
+    let (ControllerView { queue, .. }, (running, ended)) = (controller, controller.streams.counts());
+    json!({
+        "name": &*controller.name,
+        "resource": resource(&controller.resource),
+        "workers": controller.workers,
+        "queue": { "ready": queue.len(), "delayed": queue.delayed(), "held": queue.held() },
+        "streams": { "running": running, "ended": ended },
     })
 }
 

@@ -78,6 +78,7 @@ impl Operator {
         let mut manifests = OperatorManifests::new(&self.name, namespace, image);
         manifests.definitions = self.definitions.clone();
         manifests.permissions = self.controllers.iter().flat_map(|controller| controller.permissions()).collect();
+        manifests.permissions.extend(self.webhooks.permissions());
         manifests.permissions.extend(self.permissions.iter().cloned());
         manifests.watched_namespaces.clone_from(&self.restricted_to);
         manifests.webhooks = self.webhooks.describe();

@@ -110,7 +110,23 @@ impl Process {
         if options.install_crds {
             install(&client, &wanted).await?;
         }
+        let counted = metrics.shared(EventMetrics::register);
+        let events = Recorder::with_metrics(client.clone(), &name, &options.instance, counted).with_style(event_style);
+        let mut webhooks = webhooks;
         if !webhooks.is_empty() {
+            webhooks.restrict_to(&options.namespaces);
+            // Every replica has webhooks, whether it leads or not.
+            webhooks.connect(SharedHandles {
+                client: client.clone(),
+                caches: caches.clone(),
+                events: events.clone(),
+                metrics: metrics.clone(),
+                leadership: Leadership::always(),
+                shard: Shard::whole(),
+                field_manager: format!("{name}/webhooks").into(),
+                controller: None,
+                denials: denials.clone(),
+            });
             let serving = webhooks::serving(options.webhooks, &name, &client, &definitions, &webhooks);
             let server = webhooks.bind(serving, &metrics).await.map_err(OperatorError::Webhooks)?;
             let address = server.address();
@@ -144,10 +160,9 @@ impl Process {
         let leads = leadership.clone();
         state.add("leadership", move || serde_json::json!({ "leads": leads.check().is_ok() }));
 
-        let counted = metrics.shared(EventMetrics::register);
         let handles = SharedHandles {
             caches,
-            events: Recorder::with_metrics(client.clone(), &name, &options.instance, counted).with_style(event_style),
+            events,
             client,
             metrics,
             leadership,
@@ -161,6 +176,8 @@ impl Process {
             controller.restrict_to(&options.namespaces);
             controller.prepare(&process.handles);
         }
+        let controllers: Vec<_> = process.controllers.iter().filter_map(AnyController::view).collect();
+        state.add("controllers", move || controllers.iter().map(debug_state::controller).collect());
         started.set();
         process.run_all(false);
         Ok(process)

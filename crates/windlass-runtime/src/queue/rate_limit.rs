@@ -56,8 +56,17 @@ impl RateLimit {
         self.spread(self.max.as_secs_f64(), random)
     }
 
+    /// Returns a delay that must not be shorter, plus a random part of it; `random` is from 0 to 1.
+    pub(super) fn lengthened(&self, delay: Duration, random: f64) -> Duration {
+        Duration::try_from_secs_f64(delay.as_secs_f64() * (1.0 + self.share() * random)).unwrap_or(delay)
+    }
+
+    fn share(&self) -> f64 {
+        if self.jitter.is_finite() { self.jitter.clamp(0.0, 1.0) } else { 0.0 }
+    }
+
     fn spread(&self, grown: f64, random: f64) -> Duration {
-        let jitter = if self.jitter.is_finite() { self.jitter.clamp(0.0, 1.0) } else { 0.0 };
+        let jitter = self.share();
         Duration::try_from_secs_f64(grown * (1.0 - jitter * random)).unwrap_or(self.max)
     }
 }

@@ -18,7 +18,7 @@ use super::{
     slots::{Slot, Slots},
     stats::Stats,
 };
-use crate::token_bucket::TokenBucket;
+use crate::{controller::Causes, token_bucket::TokenBucket};
 
 /// A delay longer than any process runs, but short enough to be added to any clock.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
@@ -46,6 +46,8 @@ struct Known {
     priority: Priority,
     /// Consecutive failures.
     failures: u32,
+    /// Why it was added since a worker last took it.
+    causes: Causes,
     place: Place,
 }
 
@@ -93,6 +95,8 @@ pub(super) enum Verdict {
     After(Duration),
     /// Failure.
     Retry,
+    /// Failure, with a delay of its own instead of the backoff.
+    RetryAfter(Duration),
 }
 
 /// A key for a worker.
@@ -101,6 +105,7 @@ pub(super) struct Taken<T> {
     pub(super) key: T,
     pub(super) priority: Priority,
     pub(super) failures: u32,
+    pub(super) causes: Causes,
 }
 
 impl<T: Clone + Eq + Hash> State<T> {
@@ -121,7 +126,13 @@ impl<T: Clone + Eq + Hash> State<T> {
     }
 
     /// Adds a key, or makes a present one sooner or more urgent.
+    #[cfg(test)]
     pub(super) fn add(&mut self, now: Instant, key: T, priority: Priority, when: When) {
+        self.add_caused(now, key, priority, when, Causes::default());
+    }
+
+    /// Adds a key, or makes a present one sooner or more urgent, with a reason for the worker.
+    pub(super) fn add_caused(&mut self, now: Instant, key: T, priority: Priority, when: When, causes: Causes) {
         if self.closed {
             return;
         }
@@ -131,11 +142,14 @@ impl<T: Clone + Eq + Hash> State<T> {
         }
         // A new key starts without a holder, and is then placed like one whose worker is done.
         let place = || Place::Held { since: now, again: None };
-        let (slot, new) = self.known.find_or_insert(key, || Known { priority, failures: 0, place: place() });
+        let known = || Known { priority, failures: 0, causes: Causes::default(), place: place() };
+        let (slot, new) = self.known.find_or_insert(key, known);
         if new {
+            self.known.get_mut(slot).causes = causes;
             return self.place(now, slot, Again { priority, since: now, at: when });
         }
         let known = self.known.get_mut(slot);
+        known.causes.add(causes);
         match &mut known.place {
             Place::Ready { .. } => {
                 if priority > known.priority {
@@ -150,6 +164,7 @@ impl<T: Clone + Eq + Hash> State<T> {
                 known.priority = priority;
                 let kept = retry.is_some() && self.limit.keep_backoff;
                 if !kept && when < When::At(until.0) {
+                    known.causes.forget_delayed();
                     self.delayed.remove(&until);
                     if let (Some(Retry { token: true }), Some(tokens)) = (retry, &mut self.tokens) {
                         tokens.give_back();
@@ -175,9 +190,9 @@ impl<T: Clone + Eq + Hash> State<T> {
             self.stats.queued.observe(now.saturating_duration_since(since));
         }
         known.place = Place::Held { since: now, again: None };
-        let (priority, failures) = (known.priority, known.failures);
+        let (priority, failures, causes) = (known.priority, known.failures, std::mem::take(&mut known.causes));
         self.held.insert((now, slot));
-        Some(Taken { slot, key: self.known.key(slot).clone(), priority, failures })
+        Some(Taken { slot, key: self.known.key(slot).clone(), priority, failures, causes })
     }
 
     /// Ends the work on a held key, and queues it again if necessary.
@@ -194,19 +209,31 @@ impl<T: Clone + Eq + Hash> State<T> {
         let wanted = |delay| Again { priority, since: now, at: When::after(now, delay) };
         // A closed queue finishes what was requested before, and nothing that its workers request.
         let verdict = if self.closed { Verdict::Done } else { verdict };
+        // Unless something else comes first.
+        if again.is_none_or(|again| again.at != When::Now) {
+            match verdict {
+                Verdict::Done => {}
+                Verdict::After(_) => known.causes.add(Causes::requeue()),
+                Verdict::Retry | Verdict::RetryAfter(_) => known.causes.add(Causes::retry()),
+            }
+        }
         match verdict {
             Verdict::Done => known.failures = 0,
             Verdict::After(_) => {
                 known.failures = 0;
                 self.stats.retries += 1;
             }
-            Verdict::Retry => {
+            Verdict::Retry | Verdict::RetryAfter(_) => {
                 known.failures = known.failures.saturating_add(1);
                 self.stats.retries += 1;
             }
         }
         let next = match verdict {
             Verdict::Done => again,
+            Verdict::RetryAfter(delay) => {
+                let delay = self.limit.lengthened(delay, self.random.next());
+                Some(again.map_or(wanted(delay), |again| again.or(wanted(delay))))
+            }
             Verdict::After(delay) => Some(again.map_or(wanted(delay), |again| again.or(wanted(delay)))),
             Verdict::Retry => return self.back_off(now, slot, again),
         };

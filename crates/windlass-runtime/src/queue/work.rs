@@ -7,11 +7,13 @@ use super::{
     slots::Slot,
     state::{Taken, Verdict},
 };
+use crate::controller::Causes;
 
 /// A key that a worker has. No other worker gets the same key until this is dropped; if the key was added in the
 /// meantime, it is queued again then.
 ///
-/// A worker ends it with [`done`](Self::done), [`requeue_after`](Self::requeue_after) or [`retry`](Self::retry).
+/// A worker ends it with [`done`](Self::done), [`requeue_after`](Self::requeue_after), [`retry`](Self::retry) or
+/// [`retry_after`](Self::retry_after).
 /// Dropping it is a retry: the worker was stopped or panicked, and its progress is unknown.
 #[must_use = "dropped work is retried"]
 pub struct Work<T: Clone + Eq + Hash> {
@@ -20,13 +22,19 @@ pub struct Work<T: Clone + Eq + Hash> {
     key: T,
     priority: Priority,
     failures: u32,
+    causes: Causes,
     told: bool,
 }
 
 impl<T: Clone + Eq + Hash> Work<T> {
     pub(super) fn new(shared: Arc<Shared<T>>, taken: Taken<T>) -> Self {
-        let Taken { slot, key, priority, failures } = taken;
-        Self { shared, slot, key, priority, failures, told: false }
+        let Taken { slot, key, priority, failures, causes } = taken;
+        Self { shared, slot, key, priority, failures, causes, told: false }
+    }
+
+    /// Returns why the key was added.
+    pub(crate) fn causes(&self) -> &Causes {
+        &self.causes
     }
 
     /// Returns the key.
@@ -58,6 +66,12 @@ impl<T: Clone + Eq + Hash> Work<T> {
     /// Reports a failure. The key is retried after its backoff, which grows with each failure, with the same priority.
     pub fn retry(mut self) {
         self.tell(Verdict::Retry);
+    }
+
+    /// Reports a failure, and retries the key after this delay instead of the backoff, or earlier if it is added. The
+    /// delay is stretched at random by up to the [jitter](super::RateLimit::jitter).
+    pub fn retry_after(mut self, delay: Duration) {
+        self.tell(Verdict::RetryAfter(delay));
     }
 
     fn tell(&mut self, verdict: Verdict) {

@@ -26,6 +26,7 @@ use kube::core::ApiResource;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::de::SliceRead;
 
+use super::UnreadableObject;
 use crate::{any_object::AnyObject, key::ObjectKey, object::Object};
 
 pub(super) use self::{
@@ -35,7 +36,7 @@ pub(super) use self::{
 };
 
 /// Parser for the objects of one resource.
-pub(super) struct Decoder<K: ?Sized> {
+pub(crate) struct Decoder<K: ?Sized> {
     parse: Parse<K>,
     adjust: Adjust,
 }
@@ -58,7 +59,7 @@ type Parser<'a> = serde_json::Deserializer<SliceRead<'a>>;
 
 /// Error for data that no server should send.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum DecodeError {
+pub(crate) enum DecodeError {
     #[error("the response is not a list: {0}")]
     List(Place),
     #[error("the response ends in the middle of a list")]
@@ -71,7 +72,7 @@ pub(super) enum DecodeError {
 
 /// Position and category of a parse error, without the content, which may be secret.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     category: serde_json::error::Category,
     line: usize,
     column: usize,
@@ -79,9 +80,10 @@ pub(super) struct Place {
 
 /// An object that failed to deserialize.
 #[derive(Debug)]
-pub(super) struct Unreadable {
+pub(crate) struct Unreadable {
     pub(super) namespace: String,
     pub(super) name: String,
+    pub(super) uid: String,
     pub(super) revision: String,
     pub(super) place: Place,
 }
@@ -98,13 +100,38 @@ struct Lenient {
 struct LenientMeta {
     name: String,
     namespace: String,
+    uid: String,
     resource_version: String,
 }
 
 impl<K: ?Sized> Decoder<K> {
-    pub(super) fn new(parse: Parse<K>, resource: &ApiResource, keep_managed_fields: bool) -> Self {
+    pub(crate) fn new(parse: Parse<K>, resource: &ApiResource, keep_managed_fields: bool) -> Self {
         let types = Some([resource.api_version.clone(), resource.kind.clone()]);
         Self { parse, adjust: Adjust { types, keep_managed_fields } }
+    }
+
+    /// Parses without changes.
+    #[cfg(test)]
+    pub(crate) fn unchanged(parse: Parse<K>) -> Self {
+        Self { parse, adjust: Adjust { types: None, keep_managed_fields: true } }
+    }
+
+    /// Parses the text of one object.
+    pub(crate) fn read(&self, text: &[u8]) -> serde_json::Result<Arc<K>> {
+        let mut parser = serde_json::Deserializer::from_slice(text);
+        let object = self.parse(&mut parser)?;
+        parser.end()?;
+        Ok(object)
+    }
+
+    /// Returns whether `metadata.managedFields` is parsed.
+    pub(crate) fn keeps_managed_fields(&self) -> bool {
+        self.adjust.keep_managed_fields
+    }
+
+    /// Returns the name of the type.
+    pub(crate) fn type_name(&self) -> &'static str {
+        self.parse.name
     }
 
     fn parse(&self, parser: &mut Parser<'_>) -> serde_json::Result<Arc<K>> {
@@ -153,13 +180,19 @@ fn parse<K: DeserializeOwned>(parser: &mut Parser<'_>, adjust: &Adjust) -> serde
 
 impl Unreadable {
     /// Returns the key of the object, if that much could be read.
-    pub(super) fn key(&self) -> Option<ObjectKey> {
+    fn key(&self) -> Option<ObjectKey> {
         (!self.name.is_empty()).then(|| ObjectKey::namespaced(&self.namespace, &self.name))
     }
 
+    /// Returns the object for the receiver of the changes, if that much could be read.
+    pub(super) fn named(&self) -> Option<UnreadableObject> {
+        let revision = self.revision.parse().unwrap_or(0);
+        Some(UnreadableObject { key: self.key()?, uid: self.uid.clone(), revision, problem: self.place.to_string() })
+    }
+
     fn new(lenient: Lenient, error: &serde_json::Error) -> Self {
-        let LenientMeta { name, namespace, resource_version } = lenient.metadata;
-        Self { namespace, name, revision: resource_version, place: error.into() }
+        let LenientMeta { name, namespace, uid, resource_version } = lenient.metadata;
+        Self { namespace, name, uid, revision: resource_version, place: error.into() }
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::{
-    Change, ObjectStorer, Parse, WatchOptions,
+    Change, ObjectStorer, Parse, UnreadableObject, WatchOptions,
     decode::{Decoder, Event, Lines, ListBody, Progress, Unreadable},
     failure::Failure,
     initial::Initial,
@@ -73,8 +73,9 @@ pub(super) struct Reflector<P: ObjectStorer> {
     decoder: Decoder<dyn AnyObject>,
     machine: StateMachine,
     counts: Counts,
-    /// The objects of the pages so far.
+    /// The objects of the pages so far, and those that are unreadable.
     pages: Vec<P::Stored>,
+    unreadable: Vec<UnreadableObject>,
     pages_began: Instant,
     /// Whether the server sends bookmarks.
     bookmarks: bool,
@@ -105,6 +106,7 @@ impl<P: ObjectStorer> Reflector<P> {
             machine,
             counts,
             pages: Vec::new(),
+            unreadable: Vec::new(),
             pages_began: Instant::now(),
             bookmarks: false,
         }
@@ -118,7 +120,7 @@ impl<P: ObjectStorer> Reflector<P> {
                 Request::List { token, .. } => self.list(&request, token.is_some()).await,
                 Request::StreamedList { .. } => {
                     // Pages of an abandoned list.
-                    self.pages = Vec::new();
+                    (self.pages, self.unreadable) = (Vec::new(), Vec::new());
                     self.watch(&request, Some(Initial::default())).await
                 }
                 Request::Watch { .. } => self.watch(&request, None).await,
@@ -158,21 +160,23 @@ impl<P: ObjectStorer> Reflector<P> {
     async fn list(&mut self, request: &Request, continues: bool) -> Result<(), End> {
         if !continues {
             self.pages.clear();
+            self.unreadable.clear();
             self.pages_began = Instant::now();
         }
         // A page counts only when it was received completely.
-        let before = self.pages.len();
+        let before = (self.pages.len(), self.unreadable.len());
         let meta = match self.page(request).await {
             Ok(meta) => meta,
             Err(failure) => {
-                self.pages.truncate(before);
+                self.pages.truncate(before.0);
+                self.unreadable.truncate(before.1);
                 return Err(End::Failed(failure));
             }
         };
         match self.machine.listed(meta) {
             Listed::More => Ok(()),
             Listed::Complete(revision) => {
-                let objects = std::mem::take(&mut self.pages);
+                let objects = (std::mem::take(&mut self.pages), std::mem::take(&mut self.unreadable));
                 self.replace(objects, &revision, self.pages_began).await
             }
         }
@@ -188,10 +192,13 @@ impl<P: ObjectStorer> Reflector<P> {
                 Some(piece) => list.feed(piece),
                 None => list.end(),
             }
-            let (pages, keeper) = (&mut self.pages, &self.keeper);
-            let mut listed = |object| pages.push(keeper.keep(object, pages.len()));
-            while list.parse(SLICE, &mut listed, |object| skip(&self.counts, &self.options, &object))? == Progress::More
-            {
+            let (pages, keeper, unreadable) = (&mut self.pages, &self.keeper, &mut self.unreadable);
+            let mut listed = |object, text: &[u8]| pages.push(keeper.keep(object, pages.len(), Some(text)));
+            let mut skipped = |object: Unreadable| {
+                warn(&self.counts, &self.options, &object);
+                unreadable.extend(object.named());
+            };
+            while list.parse(SLICE, &mut listed, &mut skipped)? == Progress::More {
                 tokio::task::yield_now().await;
             }
             if list.is_whole() {
@@ -270,11 +277,11 @@ impl<P: ObjectStorer> Reflector<P> {
     fn collect(&self, state: &mut Initial<P::Stored>, event: Event<dyn AnyObject>) -> Result<Option<String>, End> {
         match event {
             Event::Added(object) => {
-                state.added(self.keeper.keep(object, state.len()), P::key);
+                state.added(self.keeper.keep(object, state.len(), None), P::key);
             }
             Event::Modified(object) => {
                 let key = ObjectKey::of_meta(object.metadata());
-                state.modified(key, self.keeper.keep(object, state.len()));
+                state.modified(key, self.keeper.keep(object, state.len(), None));
             }
             Event::Deleted(object) => state.deleted(ObjectKey::of_meta(object.metadata())),
             Event::Bookmark { revision, initial_events_end: true } => return Ok(Some(revision)),
@@ -282,9 +289,11 @@ impl<P: ObjectStorer> Reflector<P> {
             Event::Bookmark { .. } => return Err(Failure::Endless { sure: true }.into()),
             Event::Unknown => {}
             Event::Unreadable { object, deleted } => {
-                skip(&self.counts, &self.options, &object);
-                if deleted {
-                    state.deleted(object.key().ok_or(Failure::UnreadableDeleted)?);
+                warn(&self.counts, &self.options, &object);
+                match (deleted, object.named()) {
+                    (true, named) => state.deleted(named.ok_or(Failure::UnreadableDeleted)?.key),
+                    (false, Some(named)) => state.unreadable(named),
+                    (false, None) => {}
                 }
             }
             Event::Error(status) => return Err(Failure::of_status(status).into()),
@@ -307,10 +316,14 @@ impl<P: ObjectStorer> Reflector<P> {
                 return Ok(true);
             }
             Event::Unreadable { object, deleted } => {
-                skip(&self.counts, &self.options, &object);
-                if deleted {
-                    let key = object.key().ok_or(Failure::UnreadableDeleted)?;
-                    self.tell(Change::Gone { key, revision: number(&object.revision) }).await?;
+                warn(&self.counts, &self.options, &object);
+                match (deleted, object.named()) {
+                    (true, named) => {
+                        let UnreadableObject { key, revision, .. } = named.ok_or(Failure::UnreadableDeleted)?;
+                        self.tell(Change::Gone { key, revision }).await?;
+                    }
+                    (false, Some(named)) => self.tell(Change::Unreadable(named)).await?,
+                    (false, None) => {}
                 }
                 return Ok(self.machine.seen(&object.revision));
             }
@@ -325,12 +338,17 @@ impl<P: ObjectStorer> Reflector<P> {
         Ok(true)
     }
 
-    async fn replace(&self, objects: Vec<P::Stored>, revision: &str, began: Instant) -> Result<(), End> {
+    async fn replace(
+        &self,
+        (objects, unreadable): (Vec<P::Stored>, Vec<UnreadableObject>),
+        revision: &str,
+        began: Instant,
+    ) -> Result<(), End> {
         let revision = number(revision);
         self.counts.listed(began.elapsed(), objects.len());
         self.counts.revision(revision);
         tracing::debug!(objects = objects.len(), revision, took = ?began.elapsed(), "state fetched");
-        self.tell(Change::Replace { objects, revision }).await
+        self.tell(Change::Replace { objects, unreadable, revision }).await
     }
 
     async fn tell(&self, change: Change<dyn AnyObject, P::Stored>) -> Result<(), End> {
@@ -381,11 +399,11 @@ async fn next(body: &mut Body) -> Result<Option<Bytes>, Failure> {
     Ok(None)
 }
 
-fn skip(counts: &Counts, options: &WatchOptions, object: &Unreadable) {
+fn warn(counts: &Counts, options: &WatchOptions, object: &Unreadable) {
     counts.unreadable();
     let Unreadable { namespace, name, place, .. } = object;
     let kind = &options.resource.kind;
-    tracing::warn!(%kind, %namespace, %name, problem = %place, "skipping an object that failed to deserialize");
+    tracing::warn!(%kind, %namespace, %name, problem = %place, "an object failed to deserialize");
 }
 
 fn connection(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Failure {

@@ -18,7 +18,11 @@ use super::{
     request::Operation,
     review::{AdmissionRequest, AdmissionResponse},
 };
-use crate::object::{Object, resource_of};
+use crate::{
+    context::Context,
+    controller::{AnyWatch, Watch},
+    object::{Object, resource_of},
+};
 
 type Default<K> = Box<dyn Fn(K, Arc<Request<K>>) -> BoxFuture<'static, Result<K, Denied>> + Send + Sync>;
 type Validate<K> = Box<dyn Fn(Arc<Request<K>>) -> BoxFuture<'static, Result<Warnings, Denied>> + Send + Sync>;
@@ -52,6 +56,8 @@ pub struct Webhook<K: Object> {
     resource: ApiResource,
     defaulters: Vec<Default<K>>,
     validators: Vec<Validate<K>>,
+    /// The kinds that the handlers read.
+    pub(super) reads: Vec<AnyWatch>,
     settings: Settings,
 }
 
@@ -89,7 +95,13 @@ impl<K: Object> Webhook<K> {
             mutate_path: None,
             validate_path: None,
         };
-        Self { resource: resource_of::<K>(dynamic), defaulters: Vec::new(), validators: Vec::new(), settings }
+        Self {
+            resource: resource_of::<K>(dynamic),
+            defaulters: Vec::new(),
+            validators: Vec::new(),
+            reads: Vec::new(),
+            settings,
+        }
     }
 
     /// Adds a defaulting handler, which sets fields that a client left out. It is called with the new object, on create
@@ -174,6 +186,35 @@ impl<K: Object> Webhook<K> {
             let validator = validator.clone();
             async move { handlers::validate(&*validator, &request).await }
         })
+    }
+
+    /// Declares that the handlers read objects of this kind from a cache, with [`Request::context`]. The operator watches
+    /// them, and the generated role allows it. Requests wait until the cache is filled, within the API server's timeout.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use windlass_runtime::{key::ObjectKey, webhook::{Denied, Request, Warnings, Webhook}};
+    ///
+    /// let webhook = Webhook::<ConfigMap>::new().reads::<Secret>().validate(
+    ///     |request: &Request<ConfigMap>| -> Result<Warnings, Denied> {
+    ///         let key = ObjectKey::namespaced(request.namespace.as_deref().unwrap_or_default(), &request.name);
+    ///         match request.context()?.get::<Secret>(&key)? {
+    ///             Some(_) => Err(Denied::new("there is a Secret of this name")),
+    ///             None => Ok(Warnings::none()),
+    ///         }
+    ///     },
+    /// );
+    /// ```
+    #[must_use]
+    pub fn reads<W: Object<DynamicType: std::default::Default>>(self) -> Self {
+        self.reads_from(Watch::<W>::new())
+    }
+
+    /// Like [`Webhook::reads`], for the objects of a scope, for metadata only, or for a kind that is known at run time.
+    #[must_use]
+    pub fn reads_from<W: Object>(mut self, watch: Watch<W>) -> Self {
+        self.reads.push(watch.into_any());
+        self
     }
 
     /// Validates deletions, too. Such objects then cannot be deleted while the operator is down, unless the failure
@@ -281,18 +322,23 @@ impl<K: Object> Webhook<K> {
     }
 
     /// Deserializes the request. A request for another kind means that a webhook configuration is wrong.
-    fn read(&self, request: &AdmissionRequest, endpoint: Endpoint) -> Result<Arc<Request<K>>, Denied> {
+    fn read(
+        &self,
+        request: &AdmissionRequest,
+        endpoint: Endpoint,
+        context: Option<&Context>,
+    ) -> Result<Arc<Request<K>>, Denied> {
         let ApiResource { group, version, kind, .. } = &self.resource;
         let asked = &request.kind;
         if (group, version, kind) != (&asked.group, &asked.version, &asked.kind) {
             let asked = format!("{} of {}/{}", asked.kind, asked.group, asked.version);
             return Err(Denied::bad_request(format!("this webhook handles {kind} of {group}/{version}, not {asked}")));
         }
-        Request::decode(request, endpoint).map(Arc::new)
+        Request::decode(request, endpoint, context).map(Arc::new)
     }
 
-    async fn mutate(&self, request: &AdmissionRequest) -> Result<Patch, Denied> {
-        let typed = self.read(request, Endpoint::Mutating)?;
+    async fn mutate(&self, request: &AdmissionRequest, context: Option<&Context>) -> Result<Patch, Denied> {
+        let typed = self.read(request, Endpoint::Mutating, context)?;
         let Some(mut object) = typed.object.clone() else { return Ok(Patch::default()) };
         let before = serde_json::to_value(&object)?;
         for defaulter in &self.defaulters {
@@ -302,8 +348,8 @@ impl<K: Object> Webhook<K> {
         Ok(patch::diff(&request.object, &target))
     }
 
-    async fn judge(&self, request: &AdmissionRequest) -> Result<Warnings, Denied> {
-        let typed = self.read(request, Endpoint::Validating)?;
+    async fn judge(&self, request: &AdmissionRequest, context: Option<&Context>) -> Result<Warnings, Denied> {
+        let typed = self.read(request, Endpoint::Validating, context)?;
         let mut warnings = Warnings::none();
         for validator in &self.validators {
             match validator(typed.clone()).await {
@@ -333,16 +379,26 @@ fn label(path: &str) -> String {
 
 /// A type-erased [`Webhook`].
 pub(super) trait Admission: Send + Sync {
-    fn admit<'a>(&'a self, endpoint: Endpoint, request: &'a AdmissionRequest) -> BoxFuture<'a, AdmissionResponse>;
+    fn admit<'a>(
+        &'a self,
+        endpoint: Endpoint,
+        request: &'a AdmissionRequest,
+        context: Option<&'a Context>,
+    ) -> BoxFuture<'a, AdmissionResponse>;
 }
 
 impl<K: Object> Admission for Webhook<K> {
-    fn admit<'a>(&'a self, endpoint: Endpoint, request: &'a AdmissionRequest) -> BoxFuture<'a, AdmissionResponse> {
+    fn admit<'a>(
+        &'a self,
+        endpoint: Endpoint,
+        request: &'a AdmissionRequest,
+        context: Option<&'a Context>,
+    ) -> BoxFuture<'a, AdmissionResponse> {
         async move {
             let uid = &request.uid;
             let answer = match endpoint {
-                Endpoint::Mutating => self.mutate(request).await.map(|patch| (patch, Warnings::none())),
-                _ => self.judge(request).await.map(|warnings| (Patch::default(), warnings)),
+                Endpoint::Mutating => self.mutate(request, context).await.map(|patch| (patch, Warnings::none())),
+                _ => self.judge(request, context).await.map(|warnings| (Patch::default(), warnings)),
             };
             match answer {
                 Ok((patch, warnings)) => AdmissionResponse::allowed(uid, warnings.into_inner()).patched(&patch),

@@ -17,7 +17,13 @@ use super::{
     metrics::WebhookMetrics,
     review::{AdmissionRequest, ConversionRequest, ConversionResponse, ReviewError, ReviewRequest},
 };
-use crate::object::Object;
+use crate::{
+    cache::AnyInformer,
+    context::{Context, SharedHandles, WatchedKinds},
+    controller::AnyWatch,
+    manifests::Permission,
+    object::Object,
+};
 
 /// The webhooks of a process.
 ///
@@ -35,8 +41,27 @@ pub struct Webhooks {
     admissions: BTreeMap<String, (Endpoint, Arc<dyn Admission>)>,
     conversions: Vec<Arc<dyn Convert>>,
     descriptions: Vec<Description>,
+    /// The kinds that handlers read.
+    reads: Vec<AnyWatch>,
+    context: Option<WebhookContext>,
     /// The first path, name or kind that was added twice.
     pub(super) duplicate: Option<String>,
+}
+
+/// The context of handlers, and the informers that it reads.
+struct WebhookContext {
+    context: Context,
+    informers: Vec<Arc<AnyInformer>>,
+}
+
+impl WebhookContext {
+    /// Returns the context when its caches are filled. The caller has a timeout.
+    async fn ready(&self) -> &Context {
+        for informer in &self.informers {
+            informer.known().await;
+        }
+        &self.context
+    }
 }
 
 impl Webhooks {
@@ -49,7 +74,8 @@ impl Webhooks {
     /// [`Webhooks::bind`] fails.
     #[must_use]
     #[expect(clippy::should_implement_trait, reason = "webhooks are added to a set, not to each other")]
-    pub fn add<K: Object>(mut self, webhook: Webhook<K>) -> Self {
+    pub fn add<K: Object>(mut self, mut webhook: Webhook<K>) -> Self {
+        self.reads.append(&mut webhook.reads);
         let webhook = Arc::new(webhook);
         for description in webhook.describe() {
             let route = (description.endpoint, webhook.clone() as Arc<dyn Admission>);
@@ -76,6 +102,32 @@ impl Webhooks {
         self.descriptions.push(description);
         self.conversions.push(Arc::new(conversion));
         self
+    }
+
+    /// Sets the context of [`Request::context`](super::Request::context), for webhooks without an operator. Kinds that
+    /// handlers read must be [added](Context::add_informer) to it.
+    #[must_use]
+    pub fn context(mut self, context: Context) -> Self {
+        self.context = Some(WebhookContext { context, informers: Vec::new() });
+        self
+    }
+
+    /// Watches the kinds that handlers read, and sets their context.
+    pub(crate) fn connect(&mut self, handles: SharedHandles) {
+        let watched_kinds = WatchedKinds::new();
+        let open = |watch: &AnyWatch| watch.open(&handles.caches, &watched_kinds);
+        let informers = self.reads.iter().flat_map(open).collect();
+        self.context = Some(WebhookContext { context: Context::new(handles, watched_kinds), informers });
+    }
+
+    /// Narrows watches of all namespaces to these.
+    pub(crate) fn restrict_to(&mut self, namespaces: &[String]) {
+        self.reads.iter_mut().for_each(|watch| watch.restrict_to(namespaces));
+    }
+
+    /// Returns the permissions for the kinds that handlers read.
+    pub(crate) fn permissions(&self) -> Vec<Permission> {
+        self.reads.iter().flat_map(|watch| watch.permissions("", &["get", "list", "watch"])).collect()
     }
 
     /// Returns the descriptions for webhook configurations and CRDs.
@@ -108,7 +160,13 @@ impl Webhooks {
         metrics: &WebhookMetrics,
     ) -> Result<Vec<u8>, ReviewError> {
         match self.admissions.get(path) {
-            Some((endpoint, admission)) => admit(*endpoint, admission.as_ref(), &body, metrics).await,
+            Some((endpoint, admission)) => {
+                let context = match &self.context {
+                    Some(context) => Some(context.ready().await),
+                    None => None,
+                };
+                admit(*endpoint, admission.as_ref(), context, &body, metrics).await
+            }
             None => self.convert(body, share, metrics).await,
         }
     }
@@ -176,12 +234,13 @@ impl Webhooks {
 async fn admit(
     endpoint: Endpoint,
     admission: &dyn Admission,
+    context: Option<&Context>,
     body: &[u8],
     metrics: &WebhookMetrics,
 ) -> Result<Vec<u8>, ReviewError> {
     let question = ReviewRequest::<AdmissionRequest>::decode(body)?;
     let request = &question.request;
-    let admitting = AssertUnwindSafe(async { admission.admit(endpoint, request).await });
+    let admitting = AssertUnwindSafe(async { admission.admit(endpoint, request, context).await });
     let response = admitting.catch_unwind().await.unwrap_or_else(|panic| {
         metrics.panics.inc();
         let message = crate::panic::message(&*panic);

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Denied, describe::Endpoint, review::AdmissionRequest};
-use crate::object::Object;
+use crate::{context::Context, object::Object};
 
 /// Operation on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -66,9 +66,34 @@ pub struct Request<K> {
     pub dry_run: bool,
     /// `CreateOptions`, `UpdateOptions` or `DeleteOptions`; null if the API server sent none.
     pub options: Value,
+    context: RequestContext,
+}
+
+/// The context of the operator, if there is one.
+#[derive(Clone)]
+struct RequestContext(Option<Context>);
+
+impl std::fmt::Debug for RequestContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "Context" } else { "None" })
+    }
 }
 
 impl<K> Request<K> {
+    /// Returns a context, to read other objects: from the caches of the kinds that the webhook declares with
+    /// [`Webhook::reads`](super::Webhook::reads), and from the API server.
+    ///
+    /// Webhooks run in every replica, so its writes are not restricted to the leader. A webhook should have no side
+    /// effects, and must have none if [`dry_run`](Self::dry_run) is set.
+    ///
+    /// # Errors
+    ///
+    /// If the webhooks are served without an operator, and without [`Webhooks::context`](super::Webhooks::context).
+    pub fn context(&self) -> Result<&Context, Denied> {
+        let missing = "the webhook has no context (hint: serve it with an operator, or call Webhooks::context)";
+        self.context.0.as_ref().ok_or_else(|| Denied::internal(missing))
+    }
+
     /// Returns the object in question: the new one, or the old one on delete.
     ///
     /// `None` only if the API server sent neither.
@@ -94,7 +119,11 @@ impl<K> Request<K> {
 
 impl<K: Object> Request<K> {
     /// Deserializes the objects. Only validation needs the old one.
-    pub(super) fn decode(request: &AdmissionRequest, endpoint: Endpoint) -> Result<Self, Denied> {
+    pub(super) fn decode(
+        request: &AdmissionRequest,
+        endpoint: Endpoint,
+        context: Option<&Context>,
+    ) -> Result<Self, Denied> {
         let old_object = match decode_object("oldObject", &request.old_object) {
             Err(_) if endpoint == Endpoint::Mutating => None,
             decoded => decoded?,
@@ -113,6 +142,7 @@ impl<K: Object> Request<K> {
             old_object,
             dry_run: request.dry_run.unwrap_or(false),
             options: request.options.clone(),
+            context: RequestContext(context.cloned()),
         })
     }
 }

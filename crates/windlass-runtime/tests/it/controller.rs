@@ -26,12 +26,16 @@ use windlass_runtime::{
 use crate::cluster::eventually;
 
 mod attempts;
+mod causes;
 mod definitions;
+mod errors;
 mod finalizers;
 mod kinds;
 mod life;
 mod sources;
 mod sync;
+mod terminating;
+mod unreadable;
 mod watches;
 mod writes;
 

@@ -20,8 +20,9 @@ use kube::{
 use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
 use windlass_runtime::{
     context::Context,
-    controller::{Action, Controller},
+    controller::{Action, Controller, Source},
     events::EventType,
+    key::ObjectKey,
     lease::Timing,
     operator::{LeaseOptions, Listener, Operator, OperatorError, Options, Replicas},
     scope::Scope,
@@ -384,7 +385,9 @@ async fn it_is_ready_when_caches_are_synced() {
     let faults = Faults::around(cluster.client());
     faults.inject(|seen| seen.path.ends_with("/configmaps"), 2, Fault::status(503));
     let controller = Controller::<ConfigMap>::new("ready", async |_: Arc<ConfigMap>, _| Ok(Action::done()))
-        .scope(Scope::namespace(cluster.namespace()));
+        .scope(Scope::namespace(cluster.namespace()))
+        .source(Source::stream(futures_util::stream::iter([ObjectKey::namespaced(cluster.namespace(), "none")])))
+        .concurrency(3);
     let operator = Operator::new("ready-operator").controller(controller);
     let options = Options { debug_state: true, ..Options::default() };
     let running = Running::start(operator, faults.client(), options).await;
@@ -404,6 +407,23 @@ async fn it_is_ready_when_caches_are_synced() {
     assert_eq!(state["leadership"]["leads"], true);
     assert_eq!(state["informers"][0]["resource"], "configmaps");
     assert_eq!(state["informers"][0]["synced"], true);
+    let controller = eventually("the queue is empty", async || {
+        let (_, state) = get(running.metrics, "/debug/state").await?;
+        let mut state: serde_json::Value = serde_json::from_str(&state).unwrap();
+        let controller = state["controllers"][0].take();
+        (controller["queue"]["ready"] == 0 && controller["streams"]["ended"] == 1).then_some(controller)
+    })
+    .await;
+    assert_eq!(
+        controller,
+        serde_json::json!({
+            "name": "ready",
+            "resource": "configmaps",
+            "workers": 3,
+            "queue": { "ready": 0, "delayed": 0, "held": 0 },
+            "streams": { "running": 0, "ended": 1 },
+        })
+    );
     running.stop().await.unwrap();
 }
 

@@ -59,7 +59,7 @@ impl<K: Object> Reflected<K> {
             Change::Gone { key, .. } => {
                 self.objects.remove(key.name());
             }
-            Change::Bookmark(_) => {}
+            Change::Unreadable(_) | Change::Bookmark(_) => {}
             Change::Absent => {
                 self.absents += 1;
                 self.objects.clear();
@@ -135,7 +135,7 @@ async fn a_state_is_followed_by_its_changes() {
         create(&cluster, "b").await;
         let options = WatchOptions { streaming_list, ..options(&cluster) };
         let mut reflected = Reflected::<ConfigMap>::start(cluster.client(), options);
-        let Change::Replace { objects, revision } = reflected.next().await else {
+        let Change::Replace { objects, revision, .. } = reflected.next().await else {
             panic!("the state must be sent first")
         };
         assert_eq!(objects.len(), 2);

@@ -5,6 +5,7 @@
 mod admission;
 pub(crate) mod caller;
 mod cluster;
+mod context;
 mod conversion;
 pub(crate) mod foo;
 mod mounted;

@@ -22,10 +22,6 @@ pub fn controller() -> Controller<Guestbook> {
 }
 
 async fn reconcile(guestbook: Arc<Guestbook>, ctx: Context) -> Result<Action> {
-    if guestbook.metadata.deletion_timestamp.is_some() {
-        // Its objects are being garbage collected and must not be recreated.
-        return Ok(Action::done());
-    }
     let settings = ObjectKey::namespaced(&guestbook.namespace().unwrap_or_default(), &guestbook.spec.config_map_name);
     let mut status = GuestbookStatus::default();
     match ctx.get::<ConfigMap>(&settings)? {

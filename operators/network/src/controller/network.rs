@@ -13,10 +13,8 @@ pub const FINALIZER: &str = "samplecrd.k8s.io/release";
 
 /// Watches Networks and creates them on a backend.
 pub fn controller(backend: impl Backend) -> Controller<Network> {
-    let networks = Arc::new(Networks { backend: Box::new(backend) });
-    let release = networks.clone();
-    Controller::new("network", move |network, ctx| networks.clone().reconcile(network, ctx))
-        .finalizer(FINALIZER, move |network, ctx| release.clone().release(network, ctx))
+    Controller::new("network", Networks { backend: Box::new(backend) })
+        .cleans_up(FINALIZER)
         // A network may overlap with any other in its namespace. The initial list is skipped, because all of it is
         // reconciled anyway.
         .source(Watch::<Network>::new().filter(filter::generation_changed().and(not_initial())).map(neighbours))
@@ -27,8 +25,8 @@ struct Networks {
     backend: Box<dyn Backend>,
 }
 
-impl Networks {
-    async fn reconcile(self: Arc<Self>, network: Arc<Network>, ctx: Context) -> Result<Action> {
+impl Reconciler<Network> for Networks {
+    async fn reconcile(&self, network: Arc<Network>, ctx: Context) -> Result<Action> {
         let key = ObjectKey::of(&*network);
         let problem = match Plan::new(&network.spec) {
             Err(invalid) => Some(("Invalid", invalid.to_string())),
@@ -58,7 +56,7 @@ impl Networks {
         Ok(Action::done())
     }
 
-    async fn release(self: Arc<Self>, network: Arc<Network>, _: Context) -> Result<Action> {
+    async fn cleanup(&self, network: Arc<Network>, _: Context) -> Result<Action> {
         self.backend.release(&ObjectKey::of(&*network)).await?;
         Ok(Action::done())
     }

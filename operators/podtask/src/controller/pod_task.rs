@@ -29,9 +29,6 @@ pub fn controller() -> Controller<PodTask> {
 }
 
 async fn reconcile(task: Arc<PodTask>, ctx: Context) -> Result<Action> {
-    if task.metadata.deletion_timestamp.is_some() {
-        return Ok(Action::done());
-    }
     let mut status = task.status.clone().unwrap_or_default();
     if status.phase.is_over() {
         return expire(&task, &status, &ctx).await;

@@ -171,8 +171,9 @@ impl Applying {
             Change::Gone { key, .. } => {
                 graph.lock().gone_by_name(self.source, key.namespace().unwrap_or_default(), key.name());
             }
-            Change::Replace { objects, .. } => {
+            Change::Replace { objects, unreadable, .. } => {
                 let mut listed = HashSet::with_capacity(objects.len());
+                listed.extend(unreadable.iter().map(|object| Uid::new(&object.uid)));
                 // One at a time, because other watches have changes too.
                 for object in objects {
                     self.observe(&object);
@@ -181,7 +182,8 @@ impl Applying {
                 graph.lock().only(self.source, &listed);
             }
             Change::Absent => graph.lock().unserved(self.source),
-            Change::Bookmark(_) => {}
+            // It exists, and its owners are as last seen.
+            Change::Unreadable(_) | Change::Bookmark(_) => {}
         }
     }
 

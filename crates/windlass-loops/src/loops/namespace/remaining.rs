@@ -68,8 +68,12 @@ async fn gone(client: Client, namespace: String, resource: ApiResource) {
         let mut left = HashSet::new();
         while let Some(change) = changes.recv().await {
             match change {
-                Change::Replace { objects, .. } => {
+                Change::Replace { objects, unreadable, .. } => {
                     left = objects.iter().map(|object| ObjectKey::of(&**object)).collect();
+                    left.extend(unreadable.into_iter().map(|object| object.key));
+                }
+                Change::Unreadable(object) => {
+                    left.insert(object.key);
                 }
                 Change::Apply(object) => {
                     left.insert(ObjectKey::of(&*object));

@@ -124,7 +124,7 @@ async fn follow(ctx: Context, key: Key, resource: ApiResource, trigger: Trigger)
                 Change::Delete(object) => tell(object.metadata.namespace.as_deref()),
                 Change::Gone { key, .. } => tell(key.namespace()),
                 Change::Replace { .. } | Change::Absent => tell(None),
-                Change::Apply(_) | Change::Bookmark(_) => {}
+                Change::Apply(_) | Change::Unreadable(_) | Change::Bookmark(_) => {}
             }
         }
     };

@@ -34,7 +34,7 @@ fn apply(name: &str, revision: u64) -> Change<ConfigMap> {
 
 fn replace(names: &[&str], revision: u64) -> Change<ConfigMap> {
     let objects = names.iter().map(|name| Arc::new(object(name, revision))).collect();
-    Change::Replace { objects, revision }
+    Change::Replace { objects, unreadable: Vec::new(), revision }
 }
 
 /// An informer and its channel.
@@ -270,7 +270,7 @@ async fn fields_that_the_settings_drop_are_dropped_everywhere() {
         object.metadata.managed_fields = Some(Vec::new());
         Arc::new(object)
     };
-    let replace = Change::Replace { objects: vec![full("a"), full("bad")], revision: 5 };
+    let replace = Change::Replace { objects: vec![full("a"), full("bad")], unreadable: Vec::new(), revision: 5 };
     fed.send([replace, Change::Apply(full("b"))]).await;
     assert_eq!(fed.informer.len(), 3);
     for object in fed.informer.list() {

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::ObjectMeta;
 
 use super::*;
-use crate::watch::Parse;
+use crate::watch::{Decoder, Parse};
 
 mod model;
 mod packing;
@@ -58,7 +58,9 @@ fn run(store: &mut Store<ConfigMap>, step: Step) -> Vec<String> {
     let mut events = Vec::new();
     let emit = &mut |event: Event<Cell<ConfigMap>>| events.push(show_event(&event.open()));
     match step {
-        List(revision, objects) => store.apply(Change::Replace { objects, revision }.map(Cell::new), emit),
+        List(revision, objects) => {
+            store.apply(Change::Replace { objects, unreadable: Vec::new(), revision }.map(Cell::new), emit)
+        }
         Apply(object) => store.apply(Change::Apply(object), emit),
         Delete(object) => store.apply(Change::Delete(object), emit),
         Gone(key, revision) => store.apply(Change::Gone { key, revision }, emit),
@@ -73,7 +75,7 @@ fn run(store: &mut Store<ConfigMap>, step: Step) -> Vec<String> {
 
 /// A store that packs nothing.
 fn parsed() -> Store<ConfigMap> {
-    Store::new(Packer::new(None, Parse::typed()))
+    Store::new(Packer::new(None, Decoder::unchanged(Parse::typed())))
 }
 
 /// Runs steps, each with its expected events.

@@ -197,7 +197,10 @@ async fn a_process_that_does_not_lead_queues_only_requested_keys() {
     let queue = controller.prepared.as_ref().unwrap().source_context.queue.clone();
     let shutdown = Shutdown::new();
     let life = tokio::spawn(controller.run(handles, shutdown.clone()));
-    sender.send(watch::Change::Replace { objects: vec![config("a", 1)], revision: 1 }).await.unwrap();
+    sender
+        .send(watch::Change::Replace { objects: vec![config("a", 1)], unreadable: Vec::new(), revision: 1 })
+        .await
+        .unwrap();
     for revision in 2..1000 {
         let passing = config(&format!("passing-{revision}"), revision);
         sender.send(watch::Change::Apply(passing.clone())).await.unwrap();
@@ -226,7 +229,10 @@ async fn a_trigger_lets_go_of_a_controller_that_has_ended() {
     let shutdown = Shutdown::new();
     let handles = handles(Leadership::always());
     let life = tokio::spawn(controller.source(&trigger).into_any().run(handles, shutdown.clone()));
-    sender.send(watch::Change::Replace { objects: vec![config("a", 1)], revision: 1 }).await.unwrap();
+    sender
+        .send(watch::Change::Replace { objects: vec![config("a", 1)], unreadable: Vec::new(), revision: 1 })
+        .await
+        .unwrap();
     until(|| !seen.lock().is_empty()).await;
     trigger.enqueue(key("a"));
     until(|| seen.lock().len() >= 2).await;
@@ -247,8 +253,11 @@ async fn a_map_that_panics_lets_all_objects_be_looked_at() {
     tokio::spawn(source);
     let controller = controller.source(Watch::informer(informer).map(|_, _| panic!("of a test")));
     let shutdown = Shutdown::new();
-    sender.send(watch::Change::Replace { objects: vec![config("a", 1)], revision: 1 }).await.unwrap();
-    others.send(watch::Change::Replace { objects: Vec::new(), revision: 1 }).await.unwrap();
+    sender
+        .send(watch::Change::Replace { objects: vec![config("a", 1)], unreadable: Vec::new(), revision: 1 })
+        .await
+        .unwrap();
+    others.send(watch::Change::Replace { objects: Vec::new(), unreadable: Vec::new(), revision: 1 }).await.unwrap();
     let life = tokio::spawn(controller.into_any().run(handles(Leadership::always()), shutdown.clone()));
     until(|| seen.lock().len() == 1).await;
     others.send(watch::Change::Apply(config("other", 2))).await.unwrap();

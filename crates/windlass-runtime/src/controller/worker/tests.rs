@@ -18,7 +18,7 @@ use crate::{
 type Call = Box<dyn Fn(ObjectKey) -> BoxFuture<'static, Result<Action>> + Send + Sync>;
 
 impl Handle for Call {
-    fn handle(&self, key: &ObjectKey) -> impl Future<Output = Result<Action>> + Send {
+    fn handle(&self, key: &ObjectKey, _: &Attempt) -> impl Future<Output = Result<Action>> + Send {
         self(key.clone())
     }
 }
@@ -192,4 +192,34 @@ fn races_with_deletion_are_no_errors_unless_an_object_stays_missing() {
     let forbidden = serde_json::json!({"status": "Failure", "code": 403, "reason": "Forbidden", "message": "no"});
     assert!(!is_race_with_deletion(&rejected(forbidden), 0));
     assert!(!is_race_with_deletion(&Error::new("not found"), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_can_say_when_it_is_retried() {
+    let times = Arc::new(Mutex::new(Vec::new()));
+    let seen = times.clone();
+    let workers = workers(move |_| {
+        let mut seen = seen.lock();
+        seen.push(Instant::now());
+        let outcome = match seen.len() {
+            1 | 2 => Err(Error::new("busy").retry_after(Duration::from_secs(100))),
+            3 => Err(Error::new("broken")),
+            _ => Ok(Action::done()),
+        };
+        async move { outcome }
+    });
+    workers.queue.add(ObjectKey::cluster("a"), Priority::NORMAL);
+    exhaust(workers, 1).await;
+    let waits: Vec<_> = times.lock().windows(2).map(|pair| (pair[1] - pair[0]).as_millis()).collect();
+    // The third failure in a row.
+    assert_eq!(waits, [100_000, 100_000, 20]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_requeue_with_jitter_is_never_early() {
+    let spread = |random| Action::requeue_after(Duration::from_secs(100)).jitter(0.5).spread_delay(random);
+    assert_eq!([0.0, 0.5, 1.0].map(|random| spread(random).unwrap().as_secs()), [100, 125, 150]);
+    assert_eq!(Action::requeue_after(Duration::from_secs(1)).spread_delay(1.0), Some(Duration::from_secs(1)));
+    assert_eq!(Action::requeue_after(Duration::MAX).jitter(9.0).spread_delay(1.0), Some(Duration::MAX));
+    assert_eq!(Action::done().jitter(f64::NAN).spread_delay(1.0), None);
 }

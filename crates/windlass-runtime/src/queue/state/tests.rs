@@ -94,6 +94,10 @@ impl Model {
                 *failures = 0;
                 Some((delay, false))
             }
+            Verdict::RetryAfter(delay) => {
+                *failures += 1;
+                Some((delay, false))
+            }
             Verdict::Retry => {
                 *failures += 1;
                 Some((milliseconds(5 << (*failures - 1).min(20)).min(Duration::from_secs(1000)), true))
@@ -130,6 +134,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => Just(Verdict::Done),
         2 => Just(Verdict::Retry),
         1 => (0..60u64).prop_map(|delay| Verdict::After(milliseconds(delay))),
+        1 => (0..60u64).prop_map(|delay| Verdict::RetryAfter(milliseconds(delay))),
     ];
     let step = prop_oneof![
         6 => (0..8u8, priority, delay).prop_map(|(key, priority, delay)| Step::Add(key, priority, delay)),

@@ -81,8 +81,8 @@ impl<'a, K: ?Sized> ListBody<'a, K> {
         self.whole
     }
 
-    /// Parses at least `budget` bytes of the input, if there are as many. Passes objects to `listed`, and unreadable
-    /// ones to `skipped`.
+    /// Parses at least `budget` bytes of the input, if there are as many. Passes objects to `listed`, with
+    /// their text, and unreadable ones to `skipped`.
     ///
     /// # Errors
     ///
@@ -90,14 +90,14 @@ impl<'a, K: ?Sized> ListBody<'a, K> {
     pub(crate) fn parse(
         &mut self,
         budget: usize,
-        listed: &mut impl FnMut(Arc<K>),
-        mut skipped: impl FnMut(Unreadable),
+        listed: &mut impl FnMut(Arc<K>, &[u8]),
+        skipped: &mut impl FnMut(Unreadable),
     ) -> Result<Progress, DecodeError> {
         if self.held.len() < self.enough {
             return Ok(Progress::Hungry);
         }
         let stop = self.held.len().saturating_sub(budget);
-        while self.step(listed, &mut skipped)? {
+        while self.step(listed, skipped)? {
             if self.held.len() < stop {
                 return Ok(Progress::More);
             }
@@ -122,7 +122,7 @@ impl<'a, K: ?Sized> ListBody<'a, K> {
     /// Does one step; returns false if it needs more data.
     fn step(
         &mut self,
-        listed: &mut impl FnMut(Arc<K>),
+        listed: &mut impl FnMut(Arc<K>, &[u8]),
         skipped: &mut impl FnMut(Unreadable),
     ) -> Result<bool, DecodeError> {
         let blank = |byte: &u8| byte.is_ascii_whitespace();
@@ -171,14 +171,14 @@ impl<'a, K: ?Sized> ListBody<'a, K> {
 
     fn item(
         &mut self,
-        listed: &mut impl FnMut(Arc<K>),
+        listed: &mut impl FnMut(Arc<K>, &[u8]),
         skipped: &mut impl FnMut(Unreadable),
     ) -> Result<bool, DecodeError> {
         let mut parser = serde_json::Deserializer::from_slice(&self.held);
         let error = match self.decoder.parse(&mut parser) {
             Ok(object) => {
-                listed(object);
                 let length = parser.into_iter::<IgnoredAny>().byte_offset();
+                listed(object, &self.held[..length]);
                 self.held.advance(length);
                 return Ok(true);
             }

@@ -25,10 +25,14 @@ fn list<K: DeserializeOwned>(text: &[u8], piece: usize) -> Result<Listed<K>, Dec
     let (mut objects, mut skipped) = (Vec::new(), Vec::new());
     for piece in text.chunks(piece.max(1)) {
         list.feed(bytes::Bytes::copy_from_slice(piece));
-        while list.parse(1, &mut |object| objects.push(object), |object| skipped.push(object))? == Progress::More {}
+        while list.parse(1, &mut |object, _: &[u8]| objects.push(object), &mut |object| skipped.push(object))?
+            == Progress::More
+        {}
     }
     list.end();
-    while list.parse(1, &mut |object| objects.push(object), |object| skipped.push(object))? == Progress::More {}
+    while list.parse(1, &mut |object, _: &[u8]| objects.push(object), &mut |object| skipped.push(object))?
+        == Progress::More
+    {}
     Ok((objects, list.finish()?, skipped))
 }
 

@@ -1,6 +1,6 @@
 use k8s_openapi::api::{
     apps::v1::{Deployment, DeploymentSpec},
-    core::v1::{Container, PodSpec, PodTemplateSpec, ResourceRequirements},
+    core::v1::{Container, ContainerPort, PodSpec, PodTemplateSpec, ResourceRequirements},
 };
 use k8s_openapi::apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::LabelSelector};
 use serde_json::json;
@@ -152,4 +152,70 @@ async fn nothing_is_owned_across_namespaces_or_unseen() {
     let error = bench.context.apply_owned(&parent, deployment(&bench, "web")).await.unwrap_err();
     assert!(matches!(error, ContextError::NotWatched { .. }), "{error}");
     assert_eq!(bench.writes(), 0);
+}
+
+/// Returns a bench for the same objects after a restart of the operator: its caches are new, and nothing is remembered.
+async fn restarted(bench: Bench) -> Bench {
+    let Bench { cluster, context, .. } = bench;
+    drop(context);
+    let client = cluster.client();
+    let bench = Bench::over(cluster, client).await;
+    bench.wire::<Deployment>().await;
+    bench
+}
+
+#[tokio::test]
+async fn the_first_applies_after_a_restart_are_not_sent_if_nothing_differs() {
+    const CHILDREN: usize = 40;
+    let bench = Bench::start().await;
+    bench.wire::<Deployment>().await;
+    let parent = bench.parent("parent").await;
+    let web = |bench: &Bench| {
+        let mut web = deployment(bench, "web");
+        let container = &mut web.spec.as_mut().unwrap().template.spec.as_mut().unwrap().containers[0];
+        container.resources = None;
+        // Items with keys, of which the server fills in one.
+        container.ports = Some(vec![ContainerPort { container_port: 80, ..ContainerPort::default() }]);
+        web
+    };
+    let apply = async |bench: &Bench| {
+        for number in 0..CHILDREN {
+            let child = bench.config(&format!("child-{number}"), &[("a", "1")]);
+            bench.context.apply_owned(&parent, child).await.unwrap();
+        }
+        bench.context.apply_owned(&parent, web(bench)).await.unwrap();
+    };
+    apply(&bench).await;
+    assert_eq!(bench.writes(), CHILDREN + 1);
+    let bench = restarted(bench).await;
+    apply(&bench).await;
+    assert_eq!(bench.writes(), 0, "everything is as it was");
+    // Not even a second time, when the managed fields are no longer known.
+    apply(&bench).await;
+    assert_eq!(bench.writes(), 0);
+}
+
+#[tokio::test]
+async fn the_first_apply_after_a_restart_removes_fields_that_are_no_longer_set() {
+    let bench = Bench::start().await;
+    let parent = bench.parent("parent").await;
+    bench.context.apply_owned(&parent, bench.config("one", &[("a", "1"), ("old", "1")])).await.unwrap();
+    let bench = restarted(bench).await;
+    let applied = bench.context.apply_owned(&parent, bench.config("one", &[("a", "1")])).await.unwrap();
+    assert_eq!(applied.data.as_ref().unwrap().keys().collect::<Vec<_>>(), ["a"]);
+    assert_eq!(bench.writes(), 1);
+}
+
+#[tokio::test]
+async fn the_first_apply_after_a_restart_takes_ownership_of_fields_that_others_have_set() {
+    let bench = Bench::start().await;
+    let parent = bench.parent("parent").await;
+    bench.context.apply_owned(&parent, bench.config("one", &[("a", "1")])).await.unwrap();
+    bench.meddle::<ConfigMap>("one", json!({"data": {"b": "1"}})).await;
+    let bench = restarted(bench).await;
+    bench.context.apply_owned(&parent, bench.config("one", &[("a", "1"), ("b", "1")])).await.unwrap();
+    assert_eq!(bench.writes(), 1, "the values are in place, but b is not ours");
+    // The other still owns it, so it stays without us.
+    let applied = bench.context.apply_owned(&parent, bench.config("one", &[("a", "1")])).await.unwrap();
+    assert_eq!(applied.data.as_ref().unwrap().keys().collect::<Vec<_>>(), ["a", "b"]);
 }

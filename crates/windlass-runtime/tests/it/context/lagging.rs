@@ -119,3 +119,21 @@ async fn a_write_without_an_answer_is_looked_up() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_read_misses_an_object_whose_deletion_was_answered_with_its_last_state() {
+    let (cluster, faults) = started().await;
+    let bench = deaf(&faults, cluster, async |bench| {
+        bench.wire::<ServiceAccount>().await;
+        let mut account = ServiceAccount::default();
+        account.metadata.name = Some("doomed".into());
+        account.metadata.namespace = Some(bench.namespace().into());
+        bench.context.create(account).await.unwrap();
+    })
+    .await;
+    let (ctx, key) = (&bench.context, bench.key("doomed"));
+    let doomed = ctx.get::<ServiceAccount>(&key).unwrap().unwrap();
+    ctx.delete(&doomed).await.unwrap();
+    assert_eq!(bench.api::<ServiceAccount>().get_opt("doomed").await.unwrap(), None);
+    assert_eq!(ctx.get::<ServiceAccount>(&key).unwrap(), None, "the cache has the state of the response");
+}

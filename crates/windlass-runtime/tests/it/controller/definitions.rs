@@ -9,6 +9,8 @@ use kube::{
 };
 use serde_json::json;
 use windlass_runtime::{
+    Error,
+    context::Context,
     controller::{Action, Watch},
     scope::Scope,
 };
@@ -123,6 +125,43 @@ async fn a_watched_kind_that_is_not_served_does_not_hold_up_the_controller() {
     rack.metadata.owner_references = Some(vec![controlled_by(&owner)]);
     eventually("a rack can be created", async || defined.objects.create(&Default::default(), &rack).await.ok()).await;
     journal.has(2).await;
+    running.stop().await;
+    defined.remove().await;
+}
+
+#[tokio::test]
+async fn reading_a_kind_that_is_not_served_is_an_error_until_it_is_served() {
+    let cluster = TestCluster::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
+    create(&api, config("owner")).await;
+    let defined = Defined::new(&cluster);
+    let journal = Journal::new();
+    let (written, resource) = (journal.clone(), defined.resource.clone());
+    let controller = Controller::<ConfigMap>::new("readers", move |_config: Arc<ConfigMap>, ctx: Context| {
+        let (written, resource) = (written.clone(), resource.clone());
+        async move {
+            let racks = ctx.kind_with::<DynamicObject>(&resource);
+            let key = ObjectKey::namespaced("default", "rack");
+            let read = racks.list().map(|racks| racks.len()).map_err(|error| error.to_string());
+            let one = racks.get(&key).map(|rack| usize::from(rack.is_some())).map_err(|error| error.to_string());
+            assert_eq!(read, one);
+            written.write(read.clone());
+            match read {
+                Ok(_) => Ok(Action::done()),
+                // Only a change can bring it back.
+                Err(error) => Err(Error::terminal(error)),
+            }
+        }
+    })
+    .scope(Scope::namespace(cluster.namespace()).fields("metadata.name=owner"))
+    .source(Watch::<DynamicObject>::with(defined.resource.clone()).owned())
+    .absent_grace(Duration::from_millis(100));
+    let running = Running::start(cluster.client(), controller);
+    journal.has(1).await;
+    let error = journal.read()[0].clone().unwrap_err();
+    assert!(error.contains("is not served") && error.contains(&defined.resource.kind), "{error}");
+    defined.define().await;
+    journal.until("the kind is readable", |seen| seen.last() == Some(&Ok(0))).await;
     running.stop().await;
     defined.remove().await;
 }

@@ -138,3 +138,64 @@ async fn a_cleanup_may_put_its_object_out_of_scope() {
     eventually("the object is deleted", async || api.get_opt("a").await.unwrap().is_none().then_some(())).await;
     running.stop().await;
 }
+
+/// A reconciler that shares something with its cleanup.
+struct Volumes {
+    journal: Journal<&'static str>,
+}
+
+impl windlass_runtime::controller::Reconciler<ConfigMap> for Volumes {
+    async fn reconcile(
+        &self,
+        _: Arc<ConfigMap>,
+        _: windlass_runtime::context::Context,
+    ) -> windlass_runtime::Result<Action> {
+        self.journal.write("reconcile");
+        Ok(Action::done())
+    }
+
+    async fn cleanup(
+        &self,
+        _: Arc<ConfigMap>,
+        _: windlass_runtime::context::Context,
+    ) -> windlass_runtime::Result<Action> {
+        self.journal.write("cleanup");
+        match self.journal.count(|entry| *entry == "cleanup") {
+            1 => Ok(Action::requeue_after(Duration::from_millis(1))),
+            _ => Ok(Action::done()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_cleanup_can_be_a_method_of_the_reconciler() {
+    let cluster = TestCluster::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
+    create(&api, labelled("a")).await;
+    let journal = Journal::new();
+    let controller = Controller::new("volumes", Volumes { journal: journal.clone() })
+        .cleans_up(OURS)
+        .scope(Scope::namespace(cluster.namespace()).labels("test=finalizers"));
+    let running = Running::start(cluster.client(), controller);
+    journal.has(1).await;
+    assert_eq!(api.get("a").await.unwrap().metadata.finalizers, Some(vec![OURS.to_owned()]));
+    api.delete("a", &Default::default()).await.unwrap();
+    eventually("the object is deleted", async || api.get_opt("a").await.unwrap().is_none().then_some(())).await;
+    assert_eq!(journal.count(|entry| *entry == "cleanup"), 2, "not before it is done");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_reconciler_without_a_cleanup_releases_its_objects() {
+    let cluster = TestCluster::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
+    create(&api, labelled("a")).await;
+    let controller = Controller::<ConfigMap>::new("none", async |_: Arc<ConfigMap>, _| Ok(Action::done()))
+        .cleans_up(OURS)
+        .scope(Scope::namespace(cluster.namespace()).labels("test=finalizers"));
+    let running = Running::start(cluster.client(), controller);
+    eventually("it has the finalizer", async || api.get("a").await.unwrap().metadata.finalizers).await;
+    api.delete("a", &Default::default()).await.unwrap();
+    eventually("the object is deleted", async || api.get_opt("a").await.unwrap().is_none().then_some(())).await;
+    running.stop().await;
+}

@@ -278,3 +278,39 @@ async fn an_attempt_waits_for_the_outcome_of_earlier_writes() {
         running.stop().await;
     }
 }
+
+/// The first write gets no response, and its outcome cannot be looked up.
+async fn look_up_fails(fault: Fault) {
+    let cluster = TestCluster::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
+    create(&api, config("one")).await;
+    let faults = Faults::around(cluster.client());
+    faults.inject(|seen| seen.method == http::Method::PATCH, 1, Fault::Cut(0));
+    faults.inject(|seen| seen.method == http::Method::GET && seen.path.ends_with("/configmaps/one"), usize::MAX, fault);
+    let journal = Journal::new();
+    let written = journal.clone();
+    let controller =
+        Controller::<ConfigMap>::new("lost", move |config: Arc<ConfigMap>, ctx: windlass_runtime::context::Context| {
+            let written = written.clone();
+            async move {
+                let answer = ctx.patch(&config, &Patch::Merge(json!({"data": {"written": "yes"}}))).await;
+                written.write(answer.is_ok());
+                answer?;
+                Ok(Action::done())
+            }
+        })
+        .scope(Scope::namespace(cluster.namespace()).fields("metadata.name=one"));
+    let running = Running::start(faults.client(), controller);
+    journal.until("it is reconciled again", |seen| seen.starts_with(&[false, true])).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_lost_response_that_may_not_be_looked_up_does_not_hold_up_the_next_reconcile() {
+    look_up_fails(Fault::status(403)).await;
+}
+
+#[tokio::test]
+async fn a_lost_response_whose_object_is_unreadable_does_not_hold_up_the_next_reconcile() {
+    look_up_fails(Fault::Answer(r#"{"kind": "ConfigMap", "apiVersion": "v1", "metadata": 1}"#.into())).await;
+}

@@ -30,12 +30,17 @@ struct Arguments {
 
 fn operator(name: &str) -> Operator {
     let webhook = Webhook::<Foo>::new()
+        .reads::<ConfigMap>()
         .default_with(|it: &mut Foo, _: &Request<Foo>| {
             it.spec.replicas.get_or_insert(3);
         })
         .validate(|request: &Request<Foo>| -> Result<Warnings, Denied> {
             match request.object.as_ref().and_then(|it| it.spec.replicas) {
                 Some(replicas) if replicas < 0 => Err(Denied::field("spec.replicas", "must not be negative")),
+                Some(13) => match request.context()?.get::<ConfigMap>(&ObjectKey::namespaced("default", "lucky"))? {
+                    Some(_) => Ok(Warnings::none()),
+                    None => Err(Denied::field("spec.replicas", "must not be 13 without luck")),
+                },
                 Some(replicas) if replicas > 100 => Ok(Warnings::new("that is a lot")),
                 _ => Ok(Warnings::none()),
             }
@@ -120,6 +125,10 @@ async fn a_program_serves_the_webhooks_of_its_manifests_to_clients_with_its_bund
     let hooks: Vec<&Manifest> =
         manifests.iter().filter(|manifest| manifest.kind().ends_with("WebhookConfiguration")).collect();
     assert_eq!(hooks.len(), 2);
+    let role = manifests.iter().find(|manifest| manifest.kind() == "ClusterRole").unwrap();
+    let rules = role.object.data["rules"].as_array().unwrap();
+    let reads = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]});
+    assert!(rules.contains(&reads), "the webhook may read what it declares: {rules:?}");
     for manifest in &hooks {
         apply(&cluster, manifest).await;
     }
@@ -160,6 +169,10 @@ async fn a_program_serves_the_webhooks_of_its_manifests_to_clients_with_its_bund
         (&answer["response"]["allowed"], &answer["response"]["warnings"]),
         (&json!(true), &json!(["that is a lot"]))
     );
+    // Its cache is filled by then.
+    let answer = validating.ask(port, &review(json!({"image": "x", "replicas": 13}))).await.unwrap();
+    let cause = &answer["response"]["status"]["details"]["causes"][0]["message"];
+    assert!(cause.as_str().is_some_and(|cause| cause.contains("without luck")), "{answer}");
     let object = json!({"apiVersion": "webhook.windlass.example/v1alpha1", "kind": "Foo",
         "metadata": {"name": "web", "namespace": "default", "uid": "1"}, "spec": {"text": "nginx*2"}});
     let answer = converting.ask(port, &conversion("v1", vec![object])).await.unwrap();
@@ -174,7 +187,7 @@ async fn a_program_serves_the_webhooks_of_its_manifests_to_clients_with_its_bund
     assert_eq!(status, 200, "{text}");
     let (_, metrics) = get(running.metrics, "/metrics").await.unwrap();
     let counted =
-        format!("controller_runtime_webhook_requests_total{{webhook=\"{}\",code=\"200\"}} 2\n", validating.path);
+        format!("controller_runtime_webhook_requests_total{{webhook=\"{}\",code=\"200\"}} 3\n", validating.path);
     assert!(metrics.contains(&counted), "{counted} in {metrics}");
     running.stop().await.unwrap();
     assert!(validating.ask(port, &review(json!({}))).await.is_err(), "the listener is closed");

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::{super::*, state};
-use crate::{cache::Packing, watch::Parse};
+use crate::{
+    cache::Packing,
+    watch::{Decoder, Parse},
+};
 
 type Map = k8s_openapi::api::core::v1::ConfigMap;
 
@@ -124,7 +127,8 @@ struct World {
 
 impl World {
     fn new(packs: bool) -> Self {
-        let packer = Packer::new(packs.then(|| Packing { above: 0, ..Packing::default() }), Parse::typed());
+        let packer =
+            Packer::new(packs.then(|| Packing { above: 0, ..Packing::default() }), Decoder::unchanged(Parse::typed()));
         let server = Server { revision: 1, began: 1, objects: BTreeMap::new(), log: Vec::new() };
         Self {
             packs,
@@ -208,7 +212,7 @@ impl World {
         // The list is requested at the known revision, so it is not older: a bookmark may be past the last change.
         let revision = revision.max(self.store.revision());
         (self.delivered, self.absent) = (at, false);
-        self.apply(Change::Replace { objects: objects.into_values().collect(), revision });
+        self.apply(Change::Replace { objects: objects.into_values().collect(), unreadable: Vec::new(), revision });
     }
 
     fn acknowledge(&mut self, which: usize) {

@@ -12,14 +12,17 @@ use crate::cache::{
     index::{Entries, Values},
     store::tests::Step,
 };
-use crate::{object::Object, watch::Parse};
+use crate::{
+    object::Object,
+    watch::{Decoder, Parse},
+};
 
 type Map = k8s_openapi::api::core::v1::ConfigMap;
 
 const ALL: Range<usize> = 0..usize::MAX;
 
 fn packer<K: Object>() -> Arc<Packer<K>> {
-    Packer::new(Some(Packing { above: 2, idle: Duration::from_secs(60) }), Parse::typed())
+    Packer::new(Some(Packing { above: 2, idle: Duration::from_secs(60) }), Decoder::unchanged(Parse::typed()))
 }
 
 /// A store in which everything is packed.
@@ -203,4 +206,32 @@ fn a_type_that_loses_fields_is_not_packed() {
     assert!(packer.pack(&object).is_none() && !packer.packs(3));
     object.spec.secret = String::new();
     assert!(packer.pack(&object).is_none());
+}
+
+#[test]
+fn every_object_is_verified_not_only_the_first() {
+    let mut object = Forgetful::new("a", ForgetfulSpec { secret: String::new(), numbers: HashMap::new() });
+    object.metadata.uid = Some("1".into());
+    object.metadata.resource_version = Some("1".into());
+    let packer = packer();
+    for _ in 0..40 {
+        assert!(packer.pack(&object).is_some());
+    }
+    object.spec.secret = "kept".into();
+    assert!(packer.pack(&object).is_none(), "the field would be lost");
+}
+
+#[test]
+fn a_received_text_restores_what_a_type_does_not_serialize() {
+    let text = r#"{"apiVersion": "example.com/v1", "kind": "Forgetful", "spec": {"secret": "kept"},
+        "metadata": {"name": "a", "uid": "1", "resourceVersion": "1"}}"#;
+    let object: Forgetful = serde_json::from_str(text).expect("the object must parse");
+    let packer = packer();
+    let cell = Cell::of_text(Arc::new(object), text.as_bytes(), &packer);
+    assert!(cell.is_packed());
+    assert_eq!(cell.read().spec.secret, "kept");
+    // From now on it is parsed, and cannot be packed again.
+    cell.pack(&packer);
+    assert!(!cell.is_packed());
+    assert_eq!(cell.read().spec.secret, "kept");
 }
