@@ -12,7 +12,6 @@ use std::{
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, Uri, Version, request::Parts};
 use http_body_util::BodyExt as _;
-use tokio::time::Instant;
 use tracing::warn;
 use windlass_builtins::resource::Resource;
 use windlass_store::Revision;
@@ -27,17 +26,16 @@ use crate::{
     authentication::impersonation::{self, Impersonated},
     authorization::{self, Action, Attributes},
     blocking,
-    body::{Body, TimedChunks},
+    body::Body,
     call::{Answer, Call, Warnings},
     connections::Peer,
     discovery,
-    flow_control::{self, Digest, Flow, Seat, Target, Width},
+    flow_control::{self, Digest, Flow, Target, Width},
     health,
     metrics::Served,
     negotiate::{self, Offer},
     old_definitions, policies,
     query::{Query, unescape_path},
-    registry::Endpoint,
     represent,
     request_info::{RequestInfo, ResourceRequest},
     server::{BoxError, Inner},
