@@ -24,6 +24,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::drop_in::Entry;
+
+mod assets;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may fail")]
 mod book;
@@ -38,6 +41,7 @@ mod demo;
 mod deploy;
 mod doctor;
 mod down;
+mod drop_in;
 mod duration;
 mod edit;
 mod failure;
@@ -103,6 +107,7 @@ enum Command {
     Status(status::StatusArgs),
     Snapshot(snapshot::SnapshotArgs),
     KubectlEnv(kubectl_env::KubectlEnvArgs),
+    Assets(assets::AssetsArgs),
     User(user::UserArgs),
     Doctor(doctor::DoctorArgs),
     Crd(crd::CrdArgs),
@@ -112,8 +117,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    if let Some(entry) = arguments.next().and_then(|program| Entry::called_as(&program)) {
+        return entry.run(arguments);
+    }
     // Internal: the plane runs processes of pods with this command.
-    let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|first| first == windlass_plane::POD_PROCESS) {
         let error = windlass_plane::exec_pod_process(arguments);
         return failure::report(&anyhow::Error::new(error).context("failed to start a process of a pod"));
@@ -142,6 +150,7 @@ fn main() -> ExitCode {
         Command::Status(args) => status::run(args),
         Command::Snapshot(args) => snapshot::run(args),
         Command::KubectlEnv(args) => kubectl_env::run(args),
+        Command::Assets(args) => assets::run(args),
         Command::User(args) => user::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Crd(args) => crd::run(args),

@@ -1,12 +1,12 @@
 //! `windlass up`: runs the embedded control plane until a signal stops it.
 
-mod admission;
-mod audit;
-mod authentication;
-mod authorization;
+pub(crate) mod admission;
+pub(crate) mod audit;
+pub(crate) mod authentication;
+pub(crate) mod authorization;
 pub(crate) mod background;
-mod limits;
-mod oidc;
+pub(crate) mod limits;
+pub(crate) mod oidc;
 
 use std::{
     env, fs, io,

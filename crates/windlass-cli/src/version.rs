@@ -6,6 +6,8 @@ use crate::output;
 
 /// The Kubernetes release whose API the embedded control plane serves.
 pub(crate) const KUBERNETES: &str = "v1.36";
+/// The same with a patch version, which programs expect.
+pub(crate) const KUBERNETES_RELEASE: &str = "v1.36.4";
 
 /// Print the version of windlass and of the Kubernetes API it serves
 #[derive(Debug, Args)]

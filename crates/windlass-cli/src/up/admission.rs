@@ -66,7 +66,7 @@ const ALWAYS_ON: [&str; 8] = [
 /// Options for admission.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Admission")]
-pub(super) struct AdmissionArgs {
+pub(crate) struct AdmissionArgs {
     /// Admission plugins to enable in addition to the default ones
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     enable_admission_plugins: Vec<String>,
@@ -77,7 +77,7 @@ pub(super) struct AdmissionArgs {
 
 impl AdmissionArgs {
     /// Returns the plugins to disable.
-    pub(super) fn disabled(self) -> anyhow::Result<Vec<String>> {
+    pub(crate) fn disabled(self) -> anyhow::Result<Vec<String>> {
         let Self { enable_admission_plugins: enabled, disable_admission_plugins: disabled } = self;
         for (flag, names) in [("enable-admission-plugins", &enabled), ("disable-admission-plugins", &disabled)] {
             if let Some(unknown) = names.iter().find(|name| !KNOWN.contains(&name.as_str())) {
@@ -108,6 +108,21 @@ impl AdmissionArgs {
         }
         Ok(disabled)
     }
+}
+
+/// Returns whether Kubernetes has a plugin of this name.
+pub(crate) fn is_known(name: &str) -> bool {
+    KNOWN.contains(&name)
+}
+
+/// Returns whether a plugin can be enabled, or always is.
+pub(crate) fn can_enable(name: &str) -> bool {
+    ALWAYS_ON.contains(&name) || can_disable(name)
+}
+
+/// Returns whether a plugin can be disabled.
+pub(crate) fn can_disable(name: &str) -> bool {
+    DISABLEABLE_PLUGINS.contains(&name)
 }
 
 #[cfg(test)]

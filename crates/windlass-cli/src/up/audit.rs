@@ -16,7 +16,7 @@ use crate::failure::ErrorWithHint;
 /// Options for auditing.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Auditing")]
-pub(super) struct AuditArgs {
+pub(crate) struct AuditArgs {
     /// Audit policy: which requests are recorded, and at which level
     #[arg(long, value_name = "FILE")]
     audit_policy_file: Option<PathBuf>,
@@ -115,7 +115,7 @@ impl From<ModeArg> for Mode {
 
 impl AuditArgs {
     /// Reads the policy. Returns `None` if nothing is audited.
-    pub(super) fn options(self) -> anyhow::Result<Option<AuditOptions>> {
+    pub(crate) fn options(self) -> anyhow::Result<Option<AuditOptions>> {
         let (log, webhook) = (self.log()?, self.webhook()?);
         let Some(file) = &self.audit_policy_file else {
             if log.is_some() || webhook.is_some() {

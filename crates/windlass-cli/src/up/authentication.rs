@@ -18,7 +18,7 @@ const TWICE: &str = "anonymous: Forbidden: --anonymous-auth flag cannot be set w
 /// Options for authentication.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Authentication")]
-pub(super) struct AuthenticationArgs {
+pub(crate) struct AuthenticationArgs {
     /// Whether requests without credentials are those of system:anonymous, instead of being rejected [default: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     anonymous_auth: Option<bool>,
@@ -62,7 +62,7 @@ pub(super) struct AuthenticationArgs {
 
 impl AuthenticationArgs {
     /// Reads the files, and checks that nothing is configured both here and with the issuers of tokens.
-    pub(super) fn options(self, jwt: Option<&JwtOptions>) -> anyhow::Result<AuthenticationOptions> {
+    pub(crate) fn options(self, jwt: Option<&JwtOptions>) -> anyhow::Result<AuthenticationOptions> {
         if self.anonymous_auth.is_some() && jwt.is_some_and(|options| options.configuration.anonymous.is_some()) {
             bail!(ErrorWithHint {
                 message: TWICE.to_owned(),

@@ -14,7 +14,7 @@ const HINT: &str = "the modes are Node, RBAC, Webhook, AlwaysAllow and AlwaysDen
 /// Options for authorization.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Authorization")]
-pub(super) struct AuthorizationArgs {
+pub(crate) struct AuthorizationArgs {
     /// Authorizers in the order in which they are asked: Node, RBAC, Webhook, AlwaysAllow, AlwaysDeny [default: Node,RBAC]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     authorization_mode: Option<Vec<String>>,
@@ -49,7 +49,7 @@ impl AuthorizationArgs {
     ///
     /// # Errors
     /// Returns kube-apiserver's errors, with a hint.
-    pub(super) fn options(&self) -> anyhow::Result<AuthorizationOptions> {
+    pub(crate) fn options(&self) -> anyhow::Result<AuthorizationOptions> {
         let options = match &self.authorization_config {
             Some(_) if self.has_other_options() => Err(
                 "--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* \

@@ -7,7 +7,7 @@ use windlass_plane::Limits;
 /// Options for limits.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Limits")]
-pub(super) struct LimitArgs {
+pub(crate) struct LimitArgs {
     /// Open connections; above the limit, idle connections are closed
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_connections)]
     max_connections: usize,
@@ -30,7 +30,7 @@ pub(super) struct LimitArgs {
 }
 
 impl LimitArgs {
-    pub(super) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> Limits {
         Limits {
             max_connections: self.max_connections.max(1),
             max_connections_per_client: self.max_connections_per_client.max(1),
@@ -43,7 +43,7 @@ impl LimitArgs {
 }
 
 /// Raises the soft limit on open files to the hard limit: every connection is one.
-pub(super) fn raise_open_files() {
+pub(crate) fn raise_open_files() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
         return;

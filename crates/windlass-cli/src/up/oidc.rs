@@ -26,7 +26,7 @@ use crate::failure::ErrorWithHint;
 /// Options for tokens of other issuers.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Tokens of other issuers")]
-pub(super) struct OidcArgs {
+pub(crate) struct OidcArgs {
     /// File with an AuthenticationConfiguration: issuers of JSON web tokens; loaded again when it changes
     #[arg(long, value_name = "FILE")]
     authentication_config: Option<PathBuf>,
@@ -92,7 +92,7 @@ fn advised(message: impl Into<String>, hint: &'static str) -> anyhow::Error {
 
 impl OidcArgs {
     /// Returns the issuers of JSON web tokens, if there are any.
-    pub(super) fn jwt(&self) -> anyhow::Result<Option<JwtOptions>> {
+    pub(crate) fn jwt(&self) -> anyhow::Result<Option<JwtOptions>> {
         let options = match (&self.authentication_config, self.has_oidc_flags()) {
             (None, false) => return Ok(None),
             (Some(_), true) => {
@@ -173,7 +173,7 @@ impl OidcArgs {
     }
 
     /// Returns the webhook that authenticates tokens, if there is one.
-    pub(super) fn token_webhook(&self) -> anyhow::Result<Option<WebhookTokenOptions>> {
+    pub(crate) fn token_webhook(&self) -> anyhow::Result<Option<WebhookTokenOptions>> {
         let Some(file) = &self.authentication_token_webhook_config_file else { return Ok(None) };
         let version = match self.authentication_token_webhook_version {
             VersionArg::V1 => TokenReviewVersion::V1,

@@ -7,6 +7,7 @@ mod crd;
 mod demo;
 mod deploy;
 mod doctor;
+mod drop_in;
 mod failures;
 mod generate;
 mod golden;

@@ -1,0 +1,287 @@
+//! From flags to the options of a control plane.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    net::{IpAddr, Ipv4Addr},
+    path::{Path, PathBuf},
+};
+
+use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser};
+use windlass_plane::{
+    AuthorizationOptions, AuthorizerOptions, GivenCredentials, NodeOptions, PlaneOptions, Selection, StoreKind,
+    TokenKey, UnknownLoop,
+};
+
+use super::{
+    flags::{Flags, Kind, find},
+    gates, serving,
+};
+use crate::{
+    drop_in::{handover::Storage, io_errors},
+    up::{
+        admission::{self, AdmissionArgs},
+        audit::AuditArgs,
+        authentication::AuthenticationArgs,
+        authorization::AuthorizationArgs,
+        limits::LimitArgs,
+        oidc::OidcArgs,
+    },
+};
+
+/// The only network of services.
+const SERVICE_NETWORK: &str = "10.0.0.0/24";
+/// Where kube-apiserver keeps its certificates unless it is told.
+const CERT_DIR: &str = "/var/run/kubernetes";
+
+/// Flags that `windlass up` has as well.
+#[derive(Debug, Parser)]
+#[command(name = "kube-apiserver", disable_help_flag = true)]
+struct SharedArgs {
+    #[command(flatten)]
+    audit: AuditArgs,
+    #[command(flatten)]
+    authentication: AuthenticationArgs,
+    #[command(flatten)]
+    oidc: OidcArgs,
+    #[command(flatten)]
+    authorization: AuthorizationArgs,
+    #[command(flatten)]
+    admission: AdmissionArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+}
+
+/// A checked command line.
+#[derive(Debug)]
+pub(super) struct ServerOptions {
+    /// Without a directory, which etcd knows.
+    plane: PlaneOptions,
+    pub(super) given: GivenCredentials,
+    /// URLs of etcd.
+    pub(super) etcd: Vec<String>,
+    /// Flags, or values of flags, that have no effect.
+    pub(super) ignored: Vec<String>,
+}
+
+impl ServerOptions {
+    /// Checks flags and variables, and reads files. Errors are those of kube-apiserver.
+    pub(super) fn of(flags: &Flags, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let mut ignored: Vec<String> = flags.ignored().iter().map(|name| format!("--{name}")).collect();
+        gates::check_feature_gates(flags)?;
+        let network = flags.last("service-cluster-ip-range").unwrap_or(SERVICE_NETWORK);
+        check_networks(network)?;
+        for (name, has_effect) in [
+            ("feature-gates", flags.last("feature-gates").is_none_or(str::is_empty)),
+            ("runtime-config", flags.last("runtime-config").is_none_or(str::is_empty)),
+            ("service-cluster-ip-range", network == SERVICE_NETWORK),
+        ] {
+            if !has_effect {
+                ignored.push(format!("--{name}"));
+            }
+        }
+        let (cert_dir, address) = (Path::new(flags.last("cert-dir").unwrap_or(CERT_DIR)), address(flags));
+        let files = flags.last("tls-cert-file").zip(flags.last("tls-private-key-file"));
+        let serving = serving::certificate(files.map(|(cert, key)| (cert.into(), key.into())), cert_dir, address)?;
+        let token_key = token_key(flags)?;
+
+        let mut problems = Vec::new();
+        let etcd: Vec<String> = flags.list("etcd-servers").map(str::to_owned).collect();
+        if etcd.is_empty() {
+            problems.push("--etcd-servers must be specified".to_owned());
+        }
+        let port = flags.last("secure-port").unwrap_or("6443");
+        let port = port.parse().ok().filter(|port| *port != 0).unwrap_or_else(|| {
+            problems.push(format!(
+                "--secure-port {port} must be between 1 and 65535, inclusive. It cannot be turned off with 0"
+            ));
+            0
+        });
+        let issuers: Vec<&str> = flags.values("service-account-issuer").collect();
+        if issuers.is_empty() {
+            problems.push("service-account-issuer is a required flag".to_owned());
+        }
+        if flags.last("service-account-key-file").is_none() {
+            problems.push(
+                "either `--service-account-key-file` or `--service-account-signing-endpoint` must be set".to_owned(),
+            );
+        }
+        let groups: Vec<String> =
+            windlass_builtins::table().groups.iter().map(|group| group.name.to_string()).collect();
+        let groups: BTreeSet<&str> = groups.iter().map(String::as_str).collect();
+        problems.extend(gates::check_runtime_config(flags, &groups).err());
+        let shared = shared(flags, &mut ignored, &mut problems);
+        let controllers = controllers(variable, &mut problems);
+        let nodes = nodes(variable, &mut problems);
+        if token_key.is_none() || issuers.is_empty() {
+            problems
+                .push("--service-account-signing-key-file and --service-account-issuer are required flags".to_owned());
+        }
+        let mut options = shared.and_then(|shared| shared.options(&mut problems));
+        if let Some(options) = options.as_mut().filter(|_| nodes.count > 0) {
+            authorize_nodes(&mut options.authorization);
+        }
+        match (options, token_key, &problems[..]) {
+            (Some(options), Some(token_key), []) => Ok(Self {
+                plane: PlaneOptions { address, port, controllers, nodes, ..options },
+                given: GivenCredentials { serving, token_key },
+                etcd,
+                ignored,
+            }),
+            (_, _, [one]) => Err(one.clone()),
+            (_, _, several) => Err(format!("[{}]", several.join(", "))),
+        }
+    }
+
+    /// The options with the storage of an etcd.
+    pub(super) fn stored_in(self, storage: Storage) -> (PlaneOptions, GivenCredentials) {
+        let store = if storage.fsync { StoreKind::Embedded } else { StoreKind::EmbeddedWithoutFsync };
+        let plane = PlaneOptions { data_dir: storage.directory, store, quota_bytes: storage.quota_bytes, ..self.plane };
+        (plane, self.given)
+    }
+}
+
+impl SharedArgs {
+    fn options(self, problems: &mut Vec<String>) -> Option<PlaneOptions> {
+        let mut checked = Vec::new();
+        let mut check =
+            |result: Result<(), anyhow::Error>| checked.extend(result.err().map(|error| format!("{error:#}")));
+        let jwt = self.oidc.jwt().map_err(|error| check(Err(error))).ok()?;
+        let authentication = self.authentication.options(jwt.as_ref()).map_err(|error| check(Err(error))).ok();
+        let token_webhook = self.oidc.token_webhook().map_err(|error| check(Err(error))).ok();
+        let authorization = self.authorization.options().map_err(|error| check(Err(error))).ok();
+        let disabled = self.admission.disabled().map_err(|error| check(Err(error))).ok();
+        let audit = self.audit.options().map_err(|error| check(Err(error))).ok();
+        problems.append(&mut checked);
+        Some(PlaneOptions {
+            authentication: authentication?,
+            jwt,
+            token_webhook: token_webhook?,
+            authorization: authorization?,
+            disabled_admission_plugins: disabled?,
+            limits: self.limits.limits(),
+            audit: audit?,
+            // As kube-apiserver: what is not in v1.36 is not served.
+            old_definitions: false,
+            ..PlaneOptions::new("")
+        })
+    }
+}
+
+/// Parses the flags that `windlass up` has as well, with the defaults of kube-apiserver.
+fn shared(flags: &Flags, ignored: &mut Vec<String>, problems: &mut Vec<String>) -> Option<SharedArgs> {
+    let command = SharedArgs::command();
+    let mut line = vec!["kube-apiserver".to_owned()];
+    for argument in command.get_arguments() {
+        let Some(name) = argument.get_long() else { continue };
+        if ["enable-admission-plugins", "disable-admission-plugins"].contains(&name) {
+            continue;
+        }
+        let is_list = find(name).is_some_and(|flag| matches!(flag.kind, Kind::Strings | Kind::TextArray | Kind::Pairs));
+        let values: Vec<&str> = match is_list {
+            true => flags.values(name).collect(),
+            false => flags.last(name).into_iter().collect(),
+        };
+        for value in values {
+            match argument.get_action() {
+                ArgAction::SetTrue if value == "true" => line.push(format!("--{name}")),
+                ArgAction::SetTrue => {}
+                _ => line.push(format!("--{name}={value}")),
+            }
+        }
+    }
+    if flags.last("enable-bootstrap-token-auth").is_none() {
+        line.push("--enable-bootstrap-token-auth=false".to_owned());
+    }
+    if flags.last("authorization-mode").is_none() && flags.last("authorization-config").is_none() {
+        line.push("--authorization-mode=AlwaysAllow".to_owned());
+    }
+    for (name, can) in [
+        ("enable-admission-plugins", admission::can_enable as fn(&str) -> bool),
+        ("disable-admission-plugins", admission::can_disable),
+    ] {
+        for plugin in flags.list(name) {
+            // Unknown plugins are errors of the parser.
+            match can(plugin) || !admission::is_known(plugin) {
+                true => line.push(format!("--{name}={plugin}")),
+                false => ignored.push(format!("--{name}={plugin}")),
+            }
+        }
+    }
+    let parsed = command.try_get_matches_from(line).and_then(|matches| SharedArgs::from_arg_matches(&matches));
+    parsed
+        .map_err(|error| {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            problems.push(first.strip_prefix("error: ").unwrap_or(first).to_owned());
+        })
+        .ok()
+}
+
+/// Adds the authorizer of nodes, which envtest does not ask for: without it, nodes could not even register.
+fn authorize_nodes(authorization: &mut AuthorizationOptions) {
+    let has_nodes = authorization.authorizers.iter().any(|one| matches!(one, AuthorizerOptions::Node));
+    if authorization.file.is_none() && !has_nodes && !authorization.always_allows() {
+        authorization.authorizers.insert(0, AuthorizerOptions::Node);
+    }
+}
+
+fn address(flags: &Flags) -> IpAddr {
+    let address = flags.last("bind-address").and_then(|address| address.trim().parse().ok());
+    address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
+}
+
+fn check_networks(networks: &str) -> Result<(), String> {
+    for (index, network) in networks.split(',').enumerate() {
+        let parsed = network.trim().split_once('/').and_then(|(address, prefix)| {
+            let longest = if address.parse::<IpAddr>().ok()?.is_ipv4() { 32 } else { 128 };
+            prefix.parse::<u8>().ok().filter(|prefix| *prefix <= longest)
+        });
+        if parsed.is_none() {
+            return Err(format!("service-cluster-ip-range[{index}] is not a valid cidr"));
+        }
+    }
+    Ok(())
+}
+
+/// Reads the keys of service account tokens; `None` if no key signs.
+fn token_key(flags: &Flags) -> Result<Option<TokenKey>, String> {
+    let Some(signing) = flags.last("service-account-signing-key-file").filter(|path| !path.is_empty()) else {
+        return Ok(None);
+    };
+    let read = |path: &str| {
+        let path = PathBuf::from(path);
+        fs::read_to_string(&path).map_err(|error| io_errors::open(&path, &error))
+    };
+    let mut text =
+        read(signing).map_err(|error| format!("failed to parse service-account-issuer-key-file: {error}"))?;
+    let others: BTreeSet<&str> = flags.values("service-account-key-file").filter(|path| *path != signing).collect();
+    for path in others {
+        text.push('\n');
+        text.push_str(&read(path).map_err(|error| format!("failed to parse service-account-key-file: {error}"))?);
+    }
+    let key = TokenKey::from_pem(&text);
+    key.map(Some).map_err(|error| format!("failed to parse service-account-issuer-key-file: {signing} {error}"))
+}
+
+/// The control loops of a variable; none without it, as in envtest.
+fn controllers(variable: &dyn Fn(&str) -> Option<String>, problems: &mut Vec<String>) -> Selection {
+    let chosen = variable("WINDLASS_CONTROLLERS").unwrap_or_default();
+    chosen.parse().unwrap_or_else(|UnknownLoop(name)| {
+        problems.push(format!("WINDLASS_CONTROLLERS names an unknown controller {name:?}"));
+        Selection::none()
+    })
+}
+
+/// The nodes of a variable; none without it, as in envtest.
+fn nodes(variable: &dyn Fn(&str) -> Option<String>, problems: &mut Vec<String>) -> NodeOptions {
+    let Some(text) = variable("WINDLASS_NODES").filter(|text| !text.is_empty()) else { return NodeOptions::default() };
+    match text.parse::<u16>() {
+        Ok(count) if count <= 5000 => return NodeOptions { count: count.into(), ..NodeOptions::default() },
+        _ => problems.push(format!("WINDLASS_NODES must be a number from 0 to 5000, not {text:?}")),
+    }
+    NodeOptions::default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+use tempfile::TempDir;
+use windlass_plane::Pki;
+
+use super::{
+    super::flags::{Parsed, parse},
+    *,
+};
+
+/// Files as envtest writes them; `DIR` in command lines is their directory.
+fn files() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    let serving = Pki::self_signed(&["localhost".to_owned()]).unwrap();
+    write("apiserver.crt", &serving.certificate);
+    write("apiserver.key", &serving.key);
+    write("sa-signer.key", TokenKey::generate().to_pem());
+    write("sa-signer.crt", &Pki::self_signed(&["sa".to_owned()]).unwrap().certificate);
+    write("client-cert-auth-ca.crt", &Pki::new_authority().unwrap().certificate);
+    write("tokens.csv", "secret,alice,1,dev\n");
+    folder
+}
+
+fn options_with(line: &str, variables: &[(&str, &str)]) -> Result<ServerOptions, String> {
+    let folder = files();
+    let line = line.replace("DIR", folder.path().to_str().unwrap());
+    let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    let variable =
+        |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+    match parse(&arguments)? {
+        Parsed::Flags(flags) => ServerOptions::of(&flags, &variable),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn options(line: &str) -> Result<ServerOptions, String> {
+    options_with(line, &[])
+}
+
+/// The command line of envtest in controller-runtime 0.18 to 0.24.
+const ENVTEST: &str = "--allow-privileged=true --authorization-mode=RBAC --bind-address=127.0.0.1 --cert-dir=DIR \
+                       --client-ca-file=DIR/client-cert-auth-ca.crt --disable-admission-plugins=ServiceAccount \
+                       --etcd-servers=http://127.0.0.1:1234 --secure-port=4321 \
+                       --service-account-issuer=https://127.0.0.1:4321/ --service-account-key-file=DIR/sa-signer.crt \
+                       --service-account-signing-key-file=DIR/sa-signer.key --service-cluster-ip-range=10.0.0.0/24";
+
+/// The command line of fabric8's kube-api-test, and of jenvtest before it.
+const FABRIC8: &str = "--cert-dir DIR --secure-port 4321 --etcd-servers http://0.0.0.0:1234 --authorization-mode RBAC \
+                       --service-account-issuer https://localhost --service-account-signing-key-file DIR/sa-signer.key \
+                       --service-account-signing-key-file DIR/sa-signer.key --service-account-key-file DIR/sa-signer.key \
+                       --service-account-issuer DIR/apiserver.crt --disable-admission-plugins ServiceAccount \
+                       --client-ca-file DIR/client-cert-auth-ca.crt --service-cluster-ip-range 10.0.0.0/24 --allow-privileged";
+
+/// Everything that is required.
+const LEAST: &str = "--cert-dir=DIR --etcd-servers=http://127.0.0.1:1234 --service-account-issuer=a \
+                     --service-account-key-file=DIR/sa-signer.crt --service-account-signing-key-file=DIR/sa-signer.key";
+
+#[test]
+fn command_lines_of_test_frameworks_are_understood_without_a_warning() {
+    for (line, address, etcd, issuers) in
+        [(ENVTEST, "127.0.0.1", "http://127.0.0.1:1234", 1), (FABRIC8, "0.0.0.0", "http://0.0.0.0:1234", 2)]
+    {
+        let options = options(line).unwrap();
+        assert_eq!(options.ignored, Vec::<String>::new(), "{line}");
+        assert_eq!((options.plane.address.to_string().as_str(), options.plane.port), (address, 4321), "{line}");
+        assert_eq!(options.etcd, [etcd]);
+        assert_eq!(options.plane.disabled_admission_plugins, ["ServiceAccount"]);
+        assert_eq!(options.plane.authentication.service_account_issuers.len(), issuers);
+        assert!(
+            options.plane.authentication.client_ca.is_some_and(|authority| authority.contains("BEGIN CERTIFICATE"))
+        );
+        assert!(!options.plane.authentication.bootstrap_tokens);
+        let authorizers: Vec<_> =
+            options.plane.authorization.authorizers.iter().map(AuthorizerOptions::type_name).collect();
+        assert_eq!(authorizers, ["RBAC"]);
+        assert!(!options.plane.controllers.contains("namespace-controller"));
+        assert_eq!(options.plane.nodes.count, 0);
+    }
+}
+
+#[test]
+fn flags_of_the_server_have_their_meaning() {
+    let more = "--authorization-mode=Node,RBAC --token-auth-file=DIR/tokens.csv --anonymous-auth=false -v=2 \
+                --max-requests-inflight=7 --audit-log-compress=true --audit-log-truncate-enabled=false \
+                --requestheader-client-ca-file=DIR/client-cert-auth-ca.crt --requestheader-allowed-names=a,b \
+                --tls-cert-file=DIR/apiserver.crt --tls-private-key-file=DIR/apiserver.key --profiling=false";
+    let found = options(&format!("{LEAST} {more}")).unwrap();
+    let authorizers: Vec<_> = found.plane.authorization.authorizers.iter().map(AuthorizerOptions::type_name).collect();
+    assert_eq!(authorizers, ["Node", "RBAC"]);
+    assert!(found.plane.authentication.token_file.is_some() && !found.plane.authentication.anonymous.enabled);
+    assert_eq!(found.plane.authentication.request_header.unwrap().allowed_names, ["a", "b"]);
+    assert_eq!((found.plane.limits.max_requests_inflight, found.plane.port), (7, 6443));
+    assert_eq!(found.ignored, Vec::<String>::new());
+    let least = options(LEAST).unwrap();
+    assert!(least.plane.authorization.always_allows(), "the default of kube-apiserver");
+}
+
+#[test]
+fn flags_without_an_effect_are_named() {
+    let more = "--feature-gates=WatchList=true --runtime-config=api/all=true --service-cluster-ip-range=10.96.0.0/12 \
+                --event-ttl=2h --cors-allowed-origins=a --enable-admission-plugins=AlwaysPullImages,NodeRestriction \
+                --disable-admission-plugins=ResourceQuota";
+    let expected = [
+        "--cors-allowed-origins",
+        "--event-ttl",
+        "--feature-gates",
+        "--runtime-config",
+        "--service-cluster-ip-range",
+        "--enable-admission-plugins=AlwaysPullImages",
+        "--disable-admission-plugins=ResourceQuota",
+    ];
+    assert_eq!(options(&format!("{LEAST} {more}")).unwrap().ignored, expected);
+}
+
+#[test]
+fn wrong_values_are_errors_of_kube_apiserver() {
+    let required = "service-account-issuer is a required flag, either `--service-account-key-file` or \
+                    `--service-account-signing-endpoint` must be set, --service-account-signing-key-file and \
+                    --service-account-issuer are required flags]";
+    for (line, expected) in [
+        ("--cert-dir=DIR".to_owned(), format!("[--etcd-servers must be specified, {required}")),
+        (
+            "--cert-dir=DIR --etcd-servers=http://a:1 --secure-port=70000".to_owned(),
+            format!(
+                "[--secure-port 70000 must be between 1 and 65535, inclusive. It cannot be turned off with 0, {required}"
+            ),
+        ),
+        (
+            format!("{LEAST} --service-cluster-ip-range=abc"),
+            "service-cluster-ip-range[0] is not a valid cidr".to_owned(),
+        ),
+        (format!("{LEAST} --feature-gates=Foo=true"), "unrecognized feature gate: Foo".to_owned()),
+        (format!("{LEAST} --runtime-config=foo/v1=true"), "unknown api groups foo/v1".to_owned()),
+        (format!("{LEAST} --authorization-mode=Foo"), "authorization-mode \"Foo\" is not a valid mode".to_owned()),
+        (
+            format!("{LEAST} --enable-admission-plugins=Foo"),
+            "enable-admission-plugins plugin \"Foo\" is unknown".to_owned(),
+        ),
+        (
+            format!("{LEAST} --service-account-signing-key-file=/nowhere"),
+            "failed to parse service-account-issuer-key-file: open /nowhere: no such file or directory".to_owned(),
+        ),
+    ] {
+        assert_eq!(options(&line).unwrap_err(), expected, "{line}");
+    }
+}
+
+#[test]
+fn variables_switch_on_loops_and_nodes() {
+    let found = options_with(ENVTEST, &[("WINDLASS_CONTROLLERS", "*"), ("WINDLASS_NODES", "3")]).unwrap();
+    assert!(found.plane.controllers.contains("namespace-controller"));
+    assert_eq!(found.plane.nodes.count, 3);
+    let authorizers: Vec<_> = found.plane.authorization.authorizers.iter().map(AuthorizerOptions::type_name).collect();
+    assert_eq!(authorizers, ["Node", "RBAC"], "nodes need their authorizer");
+    let wrong = options_with(ENVTEST, &[("WINDLASS_CONTROLLERS", "foo"), ("WINDLASS_NODES", "many")]).unwrap_err();
+    let expected = "[WINDLASS_CONTROLLERS names an unknown controller \"foo\", \
+                    WINDLASS_NODES must be a number from 0 to 5000, not \"many\"]";
+    assert_eq!(wrong, expected);
+}
+
+#[test]
+fn objects_are_stored_where_etcd_says() {
+    for (fsync, store) in [(true, StoreKind::Embedded), (false, StoreKind::EmbeddedWithoutFsync)] {
+        let storage = Storage { directory: "/data/windlass".into(), fsync, quota_bytes: Some(9) };
+        let (plane, _) = options(ENVTEST).unwrap().stored_in(storage);
+        assert_eq!((plane.store, plane.quota_bytes), (store, Some(9)));
+        assert_eq!(plane.data_dir, Path::new("/data/windlass"));
+    }
+}
