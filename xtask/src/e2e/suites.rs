@@ -36,6 +36,7 @@ pub(super) const SUITES: &[Suite] = &[
     Suite { name: "javascript", prepare: javascript },
     Suite { name: "go", prepare: go },
     Suite { name: "go-operator", prepare: go_operator },
+    Suite { name: "envtest", prepare: envtest },
     Suite { name: "controller-runtime", prepare: controller_runtime },
     Suite { name: "kopf", prepare: kopf },
     Suite { name: "sdk", prepare: sdk },
@@ -172,6 +173,16 @@ fn go_operator(_: &Path, _: &Path) -> anyhow::Result<Command> {
         .args(["test", "-count=1", "./operator"])
         .current_dir(scripts().join("go"))
         .env("WINDLASS", cargo::windlass()?);
+    Ok(command)
+}
+
+/// Tests with controller-runtime's envtest, which starts the programs of `windlass assets`; with `--against kubernetes` also
+/// those of Kubernetes, to compare time and memory.
+fn envtest(_: &Path, peers: &Path) -> anyhow::Result<Command> {
+    tool("go", "version")?;
+    let mut command = tool("python3", "--version")?;
+    command.arg(scripts().join("envtest.py")).env("PEERS", peers).env("WINDLASS", cargo::windlass()?);
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
     Ok(command)
 }
 
