@@ -80,7 +80,7 @@ async fn ask(server: &str) -> anyhow::Result<(StatusCode, Bytes)> {
         let status = answer.status();
         let body = Limited::new(answer.into_body(), LONGEST).collect().await;
         let body = body.map_err(|error| anyhow::anyhow!("failed to read the answer of etcd at {server}: {error}"))?;
-        Ok((status, body.to_bytes()))
+        Ok::<_, anyhow::Error>((status, body.to_bytes()))
     };
     tokio::pin!(connection);
     tokio::pin!(asking);
