@@ -49,6 +49,8 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         "windlass-testing",
         &["windlass-clock", "windlass-plane", "windlass-apiserver", "windlass-store", "windlass-runtime", "windlass"],
     ),
+    // Servers for kinds of users, on the engine of the API server.
+    ("windlass-extension", &["windlass-clock", "windlass-tls", "windlass-store", "windlass-apiserver", "windlass"]),
     // Patterns of fields are read as the server reads them.
     ("windlass-scaffold", &["windlass-schema"]),
     (
@@ -77,6 +79,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("pod2-operator", &["windlass"]),
     ("podtask-operator", &["windlass"]),
     ("vpc-operator", &["windlass"]),
+    ("wardle-server", &["windlass-extension"]),
     // Drives servers from the outside, except for decisions about access, which it measures in its own process.
     ("windlass-bench", &["windlass-apiserver", "windlass-store"]),
     ("windlass-bench-sdk", &["windlass", "windlass-bench"]),

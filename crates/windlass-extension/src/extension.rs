@@ -1,0 +1,230 @@
+//! The server: kinds, storage and rules, on the engine of the API server.
+
+use std::{future::Future, io, net::SocketAddr, sync::Arc};
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, Client, CustomResourceExt, Resource,
+    api::{Patch, PatchParams},
+};
+use rustls::ServerConfig;
+use serde::de::DeserializeOwned;
+use tokio::net::TcpListener;
+use windlass_apiserver::{BuildError, Server, ServerBuilder, authentication::AuthenticationError};
+use windlass_store::{MemoryStore, Store};
+
+use crate::{
+    Admission, Kind, Operation,
+    certificates::{CertificateError, ServingCertificate},
+    delegated::{self, AccessReviews, TokenReviews},
+    rule::Rule,
+};
+
+/// The field manager of the definitions.
+const MANAGER: &str = "windlass-extension";
+
+type Configure = Box<dyn FnOnce(ServerBuilder) -> ServerBuilder + Send>;
+
+/// An API server for kinds of your own.
+pub struct Extension {
+    pub(crate) name: String,
+    pub(crate) definitions: Vec<CustomResourceDefinition>,
+    pub(crate) store: Option<Arc<dyn Store>>,
+    configure: Vec<Configure>,
+}
+
+/// Why an extension could not run.
+#[derive(Debug, thiserror::Error)]
+pub enum ExtensionError {
+    /// The main API server does not say how it authenticates.
+    #[error("failed to read ConfigMap kube-system/extension-apiserver-authentication")]
+    Delegation(#[source] Box<kube::Error>),
+    /// The server could not be built.
+    #[error("failed to build the server")]
+    Build(#[source] Box<BuildError>),
+    /// The authorities of clients cannot be used.
+    #[error("failed to configure authentication")]
+    Authentication(#[from] AuthenticationError),
+    /// A kind is not valid.
+    #[error("failed to define {name}")]
+    Define {
+        /// The name of the kind's CustomResourceDefinition.
+        name: String,
+        /// The answer of the server.
+        source: Box<kube::Error>,
+    },
+    /// There is no serving certificate.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// The server could not listen.
+    #[error("failed to listen on {address}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// The server could not serve.
+    #[error("failed to serve")]
+    Serve(#[source] io::Error),
+    /// The store could not be opened.
+    #[error("failed to open {path}")]
+    Store {
+        /// The file.
+        path: String,
+        /// The error of the store.
+        source: windlass_store::Error,
+    },
+    /// There is no connection to the main API server.
+    #[error("failed to connect to the main API server")]
+    Client(#[source] Box<windlass::client::ClientError>),
+    /// The server could not be registered.
+    #[error("failed to apply {what}")]
+    Register {
+        /// The object.
+        what: String,
+        /// The answer of the main API server.
+        source: Box<kube::Error>,
+    },
+}
+
+/// An extension that is set up; [`serve`](RunningExtension::serve) answers requests.
+pub struct RunningExtension {
+    server: Server,
+    tls: Arc<ServerConfig>,
+}
+
+impl Extension {
+    /// An API server without kinds. The name is that of its Service.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), definitions: Vec::new(), store: None, configure: Vec::new() }
+    }
+
+    /// Adds a kind that is derived with `kube::CustomResource`.
+    #[must_use]
+    pub fn kind<K: CustomResourceExt>(self) -> Self {
+        self.definition(K::crd())
+    }
+
+    /// Adds a kind that is described by a plain type.
+    #[must_use]
+    pub fn plain_kind(self, kind: &Kind) -> Self {
+        self.definition(kind.definition())
+    }
+
+    /// Adds a kind in the form of a CustomResourceDefinition.
+    #[must_use]
+    pub fn definition(mut self, definition: CustomResourceDefinition) -> Self {
+        self.definitions.push(definition);
+        self
+    }
+
+    /// Sets where objects are stored. By default they are in memory, and lost when the server stops.
+    #[must_use]
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Adds a rule for objects of a kind. The error is the reason why a create or update is forbidden.
+    #[must_use]
+    pub fn rule<K>(self, check: impl Fn(&K, Operation) -> Result<(), String> + Send + Sync + 'static) -> Self
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.admission(Rule::new(check))
+    }
+
+    /// Adds an admission plugin, which may change objects, and read others.
+    #[must_use]
+    pub fn admission(self, plugin: impl Admission + 'static) -> Self {
+        self.configure(|builder| builder.admission(plugin))
+    }
+
+    /// Changes the options of the engine.
+    #[must_use]
+    pub fn configure(mut self, configure: impl FnOnce(ServerBuilder) -> ServerBuilder + Send + 'static) -> Self {
+        self.configure.push(Box::new(configure));
+        self
+    }
+
+    /// Returns the group versions that the server serves, the preferred version of each group first.
+    pub fn group_versions(&self) -> Vec<(String, String)> {
+        let mut all = Vec::new();
+        for definition in &self.definitions {
+            for version in definition.spec.versions.iter().filter(|version| version.served) {
+                let group_version = (definition.spec.group.clone(), version.name.clone());
+                if !all.contains(&group_version) {
+                    all.push(group_version);
+                }
+            }
+        }
+        all
+    }
+
+    /// Sets up the server: reads from the main API server, which `client` connects to, how it authenticates, and
+    /// defines the kinds.
+    ///
+    /// # Errors
+    /// If the main API server cannot be reached, or a kind is not valid.
+    pub async fn start(
+        self,
+        client: Client,
+        certificate: &ServingCertificate,
+    ) -> Result<RunningExtension, ExtensionError> {
+        let authentication = delegated::authentication(&client).await;
+        let authentication = authentication.map_err(|error| ExtensionError::Delegation(Box::new(error)))?;
+        let (chain, key) = certificate.parse()?;
+        let verifier = authentication.certificate_verifier()?;
+        let invalid = |error: rustls::Error| CertificateError::Invalid(error.to_string());
+        let mut tls = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(invalid)?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(chain, key)
+            .map_err(invalid)?;
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+
+        let groups: Vec<String> = self.group_versions().into_iter().map(|(group, _)| group).collect();
+        let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
+        let mut builder = Server::builder(store)
+            .old_definitions(false)
+            .authentication(authentication)
+            .token_authenticator(TokenReviews::new(client.clone()))
+            .authorizer(AccessReviews::new(client))
+            // The namespaces are those of the main API server.
+            .disable_admission_plugins(["NamespaceLifecycle".to_owned()])
+            .only_groups(groups);
+        for configure in self.configure {
+            builder = configure(builder);
+        }
+        let server = builder.build().await.map_err(|error| ExtensionError::Build(Box::new(error)))?;
+        let definitions: Api<CustomResourceDefinition> = Api::all(server.client());
+        for definition in &self.definitions {
+            let name = definition.metadata.name.clone().unwrap_or_default();
+            let apply = PatchParams::apply(MANAGER).force();
+            let applied = definitions.patch(&name, &apply, &Patch::Apply(definition)).await;
+            applied.map_err(|source| ExtensionError::Define { name, source: Box::new(source) })?;
+        }
+        Ok(RunningExtension { server, tls: Arc::new(tls) })
+    }
+}
+
+impl RunningExtension {
+    /// Answers requests until `shutdown` resolves.
+    ///
+    /// # Errors
+    /// If the listener fails.
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<(), ExtensionError> {
+        self.server.serve(listener, self.tls, shutdown).await.map_err(ExtensionError::Serve)
+    }
+
+    /// A client of this server in the same process, which may do everything.
+    pub fn client(&self) -> Client {
+        self.server.client()
+    }
+}

@@ -1,0 +1,47 @@
+//! Rules for objects of a kind, as functions of the typed object.
+
+use std::marker::PhantomData;
+
+use async_trait::async_trait;
+use kube::Resource;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use windlass_apiserver::status::{ApiError, Result};
+
+use crate::{Admission, Attributes, Operation};
+
+type Check<K> = Box<dyn Fn(&K, Operation) -> std::result::Result<(), String> + Send + Sync>;
+
+/// An admission plugin that calls a function for every created or updated object of a kind.
+pub(crate) struct Rule<K> {
+    check: Check<K>,
+    kind: PhantomData<fn(K)>,
+}
+
+impl<K> Rule<K> {
+    pub(crate) fn new(
+        check: impl Fn(&K, Operation) -> std::result::Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        Self { check: Box::new(check), kind: PhantomData }
+    }
+}
+
+#[async_trait]
+impl<K> Admission for Rule<K>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
+{
+    async fn validate(&self, write: &Attributes<'_>, object: &Value) -> Result<()> {
+        let resource = write.resource;
+        let is_kind = *resource.group == *K::group(&()) && *resource.kind == *K::kind(&());
+        let is_write = matches!(write.operation, Operation::Create | Operation::Update);
+        if !is_kind || !is_write || !write.subresource.is_empty() || *resource.version != *K::version(&()) {
+            return Ok(());
+        }
+        let object: K = serde_json::from_value(object.clone())
+            .map_err(|error| ApiError::bad_request(format!("the object is not a {}: {error}", resource.kind)))?;
+        let name = object.meta().name.as_deref().unwrap_or_default();
+        (self.check)(&object, write.operation)
+            .map_err(|why| ApiError::forbidden(&resource.plural, &resource.group, name, &why))
+    }
+}
