@@ -367,9 +367,9 @@ impl Inner {
         let limited = parts.extensions.get::<Peer>().is_some();
         let (body, _charge) = self.uploads.read(&parts.method, body, user, limited).await?;
         let _seat = match flow {
-            Some(flow) => {
-                Some(self.flow_control.enter(flow, &Digest::of(user, verb, &target), Width::One, limit.patience()).await?)
-            }
+            Some(flow) => Some(
+                self.flow_control.enter(flow, &Digest::of(user, verb, &target), Width::One, limit.patience()).await?,
+            ),
             None => None,
         };
         let long_running = verb == Verb::Watch || target.is_long_running();

@@ -49,7 +49,8 @@ async fn main() {
     let alone = resident() - empty;
 
     let began = Instant::now();
-    sender.send(Change::Replace { objects: first, revision: 1_000_000 }).await.expect("the informer must be fed");
+    let all = Change::Replace { objects: first, unreadable: Vec::new(), revision: 1_000_000 };
+    sender.send(all).await.expect("the informer must be fed");
     informer.synced().await;
     report("objects alone", alone, began);
     report("in an informer", resident() - empty, began);
@@ -72,7 +73,8 @@ async fn main() {
 
     let again = objects(1_000_000);
     let began = Instant::now();
-    sender.send(Change::Replace { objects: again, revision: 1_000_001 }).await.expect("the informer must be fed");
+    let all = Change::Replace { objects: again, unreadable: Vec::new(), revision: 1_000_001 };
+    sender.send(all).await.expect("the informer must be fed");
     informer.caught_up(1_000_001).await;
     report("after a relist", resident() - empty, began);
 }
