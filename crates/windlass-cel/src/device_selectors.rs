@@ -58,7 +58,7 @@ static DECLARED: LazyLock<DeclType> = LazyLock::new(|| {
     let fields = [
         ("driver", simple(Type::String, 63)),
         ("attributes", map(map(simple(Type::Dyn, 64)))),
-        ("capacity", map(map(simple(Type::opaque("kubernetes.Quantity"), 0)))),
+        ("capacity", map(map(simple(Type::object("kubernetes.Quantity"), 0)))),
         ("allowMultipleAllocations", simple(Type::Bool, 1)),
     ];
     let fields = fields.map(|(name, declared)| (name.to_owned(), Arc::new(declared)));
@@ -78,7 +78,7 @@ impl TypeProvider for DeviceType {
         match (object, field) {
             (DEVICE, "driver") => Some(Type::String),
             (DEVICE, "attributes") => Some(by_domain(Type::Dyn)),
-            (DEVICE, "capacity") => Some(by_domain(Type::opaque("kubernetes.Quantity"))),
+            (DEVICE, "capacity") => Some(by_domain(Type::object("kubernetes.Quantity"))),
             (DEVICE, "allowMultipleAllocations") => Some(Type::Bool),
             _ => None,
         }

@@ -58,6 +58,9 @@ pub(crate) fn object(resource: &Resource) -> Value {
         "IPAddress" => json!({"spec": {"parentRef": {"resource": "services", "name": "s"}}}),
         "ServiceCIDR" => json!({"spec": {"cidrs": ["10.9.0.0/16"]}}),
         "RuntimeClass" => json!({"handler": "h"}),
+        "ResourceSlice" => json!({"spec": {
+            "driver": "example.com", "pool": {"name": "p", "resourceSliceCount": 1}, "nodeName": "n",
+        }}),
         "APIService" => json!({"spec": {
             "group": "it.example.com", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1,
         }}),

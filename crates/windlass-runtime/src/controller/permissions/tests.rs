@@ -83,17 +83,21 @@ fn declared_permissions_are_limited_to_the_watched_namespaces() {
         Operator::new("test").controller(controller).namespaces(["a", "b"]),
         expect![[r#"
             *  nodes: get,list
-            * events.k8s.io events: create,patch
             a apps deployments: get,list,patch,update,watch
             a apps deployments/finalizers: update
             a apps deployments/status: get,patch,update
             a batch jobs: create
+            a events.k8s.io events: create,patch
             b apps deployments: get,list,patch,update,watch
             b apps deployments/finalizers: update
             b apps deployments/status: get,patch,update
             b batch jobs: create
+            b events.k8s.io events: create,patch
+            default events.k8s.io events: create,patch
             other  secrets: get
+            other events.k8s.io events: create,patch
             system coordination.k8s.io leases: create,get,update
+            system events.k8s.io events: create,patch
         "#]],
     );
 }
