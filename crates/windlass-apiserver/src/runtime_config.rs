@@ -184,7 +184,7 @@ impl RuntimeConfig {
         }
         let many = MANY.into_iter().filter(|key| stands_for(key)).map(str::to_owned);
         let own = [format!("{group}/{version}"), format!("{group}/{version}/{resource}")];
-        many.chain(own).filter_map(|key| self.enabled.get(&key).copied()).last().unwrap_or(is_stable)
+        many.chain(own).filter_map(|key| self.enabled.get(&key).copied()).next_back().unwrap_or(is_stable)
     }
 }
 

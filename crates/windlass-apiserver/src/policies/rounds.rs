@@ -55,7 +55,7 @@ impl Rounds {
     /// Ends a round.
     pub(super) fn end(&mut self, object: &Value) {
         // Only policies that can run again need to know whether the object changes after this round.
-        let needed = !self.again && !(self.ran.is_empty() && self.due.is_empty());
+        let needed = !self.again && (!self.ran.is_empty() || !self.due.is_empty());
         self.outcome = needed.then(|| object.clone());
     }
 }
