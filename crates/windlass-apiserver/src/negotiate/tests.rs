@@ -201,7 +201,7 @@ fn a_resource_without_tables_rejects_only_them() {
     let transform = |header: &str| accept(&headers(header), false, None, offer).map(|found| found.transform);
     let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
     let error = transform(table).expect_err("there is no table");
-    assert_eq!((error.code.as_u16(), error.reason.as_ref()), (406, "NotAcceptable"));
+    assert_eq!((error.code.as_u16(), error.reason), (406, "NotAcceptable"));
     assert_eq!(transform(&format!("{table},application/json")).expect("plain JSON"), Transform::None);
     let metadata = transform("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io");
     assert_eq!(metadata.expect("metadata"), Transform::PartialObjectMetadata);
