@@ -33,7 +33,8 @@ pub enum SelectorError {
 /// Returns why kube-apiserver rejects it.
 pub fn check(text: &str) -> Result<(), SelectorError> {
     let failed = |issues: crate::source::Errors| SelectorError::Invalid(format!("compilation failed: {issues}"));
-    let parsed = parser::parse(text, parser::Options::KUBERNETES).map_err(failed)?;
+    let options = parser::Options { bindings: true, ..parser::Options::KUBERNETES };
+    let parsed = parser::parse(text, options).map_err(failed)?;
     let checked = checker::check(&parsed, &ENVIRONMENT).map_err(failed)?;
     let result = checked.result_type();
     if !matches!(result, Type::Bool | Type::Dyn) {
