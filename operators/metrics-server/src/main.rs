@@ -1,0 +1,8 @@
+//! Entry point of the server.
+
+use std::process::ExitCode;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    metrics_server::extension().main().await
+}
