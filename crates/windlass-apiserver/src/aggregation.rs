@@ -19,7 +19,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use imbl::OrdMap;
 use serde_json::Value;
 use windlass_builtins::kinds::api_service;
@@ -48,7 +48,7 @@ pub(crate) struct Aggregation {
     objects: Arc<ResourceCache>,
     resolver: Arc<dyn ServiceResolver>,
     /// The certificate by which other servers know this one.
-    identity: Option<Identity>,
+    identity: ArcSwapOption<Identity>,
     routes: ArcSwap<Routes>,
 }
 
@@ -99,9 +99,19 @@ impl Routes {
 
 impl Aggregation {
     pub(crate) fn new(storage: &Storage, resolver: Arc<dyn ServiceResolver>, identity: Option<Identity>) -> Self {
-        let aggregation = Self { objects: storage.cache(PREFIX), resolver, identity, routes: ArcSwap::default() };
+        let aggregation = Self {
+            objects: storage.cache(PREFIX),
+            resolver,
+            identity: ArcSwapOption::from_pointee(identity),
+            routes: ArcSwap::default(),
+        };
         aggregation.refresh(None);
         aggregation
+    }
+
+    /// Replaces the certificate by which other servers know this one, for new connections.
+    pub(crate) fn set_identity(&self, identity: Identity) {
+        self.identity.store(Some(Arc::new(identity)));
     }
 
     /// Replaces the routes whenever an APIService changes, for as long as the server exists.

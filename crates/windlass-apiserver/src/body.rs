@@ -16,6 +16,9 @@ pub use self::timed::TimedChunks;
 /// A stream of chunks, such as a watch.
 pub type Chunks = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
+/// A stream of chunks that may break off, because another server sends them.
+pub type ForwardedChunks = Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Send>>;
+
 /// The body of a response.
 pub enum Body {
     /// Bytes known in advance; `None` once sent, or if empty.
@@ -24,6 +27,8 @@ pub enum Body {
     Stream(Chunks),
     /// A stream that must be read within the time limit of its request, such as a long list.
     Timed(TimedChunks),
+    /// The body of another server's response.
+    Forwarded(ForwardedChunks),
 }
 
 /// Why a body is incomplete.
@@ -32,6 +37,9 @@ pub enum BodyError {
     /// The client did not read the response in time.
     #[error("the response was not read within the time limit of the request")]
     TimedOut,
+    /// The server that the request was forwarded to did not complete its response.
+    #[error("the response of the aggregated API server broke off")]
+    BrokenOff,
 }
 
 impl Body {
@@ -58,6 +66,9 @@ impl http_body::Body for Body {
                 stream.as_mut().poll_next(cx).map(|chunk| chunk.map(|chunk| Ok(Frame::data(chunk))))
             }
             Self::Timed(stream) => stream.poll_next(cx).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data))),
+            Self::Forwarded(stream) => {
+                stream.as_mut().poll_next(cx).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data)))
+            }
         }
     }
 
@@ -68,7 +79,7 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Self::Stream(_) | Self::Timed(_) => SizeHint::default(),
+            Self::Stream(_) | Self::Timed(_) | Self::Forwarded(_) => SizeHint::default(),
         }
     }
 }

@@ -34,6 +34,7 @@ use windlass_store::Revision;
 use self::strategy::CustomStrategy;
 use crate::{
     blocking,
+    computed::ComputedObjects,
     endpoint::{Endpoint, Form},
     storage::{ResourceCache, Storage, StoredObject},
     verb::Verb,
@@ -43,6 +44,8 @@ use crate::{
 /// The verbs of every custom resource, as discovery lists them.
 const VERBS: [Verb; 8] =
     [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Create, Verb::Update, Verb::Watch];
+/// The verbs of a resource whose objects are computed.
+const COMPUTED_VERBS: [Verb; 2] = [Verb::Get, Verb::List];
 /// The verbs of its subresources.
 const SUBRESOURCE_VERBS: [Verb; 3] = [Verb::Get, Verb::Patch, Verb::Update];
 
@@ -72,6 +75,8 @@ pub(crate) struct Custom {
     /// The schemas of all versions, to track fields that were set in another one.
     schemas: Schemas,
     retired: watch::Sender<bool>,
+    /// The source of its objects, if they are not stored.
+    pub(crate) computed: Option<Arc<dyn ComputedObjects>>,
 }
 
 /// The parts of a version that are expensive to compile.
@@ -147,6 +152,21 @@ pub(crate) fn endpoints(
     definition.versions.iter().filter(|version| version.served).map(|version| builder.endpoint(version)).collect()
 }
 
+/// Returns the endpoints of a kind whose objects are computed, one per served version.
+pub(crate) fn computed_endpoints(
+    definition: &Definition,
+    source: &Arc<StoredObject>,
+    table: &'static Table,
+    storage: &Storage,
+    objects: &Arc<dyn ComputedObjects>,
+) -> Vec<Arc<Endpoint>> {
+    let Some(mut builder) = EndpointBuilder::new(definition, source, table, storage, Revision(0)) else {
+        return Vec::new();
+    };
+    builder.computed = Some(objects.clone());
+    definition.versions.iter().filter(|version| version.served).map(|version| builder.endpoint(version)).collect()
+}
+
 /// Returns the endpoint of a CRD's storage version, served or not, for the server's own use.
 pub(crate) fn storage_endpoint(
     definition: &Definition,
@@ -172,6 +192,7 @@ struct EndpointBuilder<'a> {
     served_as_stored_after: u64,
     schemas: Schemas,
     converter: Option<Arc<Converter>>,
+    computed: Option<Arc<dyn ComputedObjects>>,
 }
 
 /// The schemas of all versions of a CRD by name, each compiled when it is first needed.
@@ -208,6 +229,7 @@ impl<'a> EndpointBuilder<'a> {
             served_as_stored_after,
             schemas,
             converter,
+            computed: None,
         })
     }
 
@@ -233,10 +255,17 @@ impl<'a> EndpointBuilder<'a> {
             compiled: OnceLock::new(),
             schemas: self.schemas.clone(),
             retired: watch::Sender::new(false),
+            computed: self.computed.clone(),
         };
-        let resource = match version.storage {
-            true => self.stored_resource.clone(),
-            false => Arc::new(resource(definition, version, self.stored, self.table)),
+        let resource = match (version.storage, &self.computed) {
+            (true, None) => self.stored_resource.clone(),
+            (false, None) => Arc::new(resource(definition, version, self.stored, self.table)),
+            (_, Some(_)) => Arc::new(Resource {
+                verbs: COMPUTED_VERBS.iter().map(|verb| Str::Borrowed(verb.as_str())).collect(),
+                storage_version_hash: Str::Borrowed(""),
+                subresources: Vec::new(),
+                ..resource(definition, version, self.stored, self.table)
+            }),
         };
         Arc::new(Endpoint {
             resource,

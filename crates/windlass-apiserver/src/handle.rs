@@ -28,6 +28,7 @@ use crate::{
     blocking,
     body::Body,
     call::{Answer, Call, Warnings},
+    computed,
     connections::Peer,
     discovery,
     flow_control::{self, Digest, Flow, Target, Width},
@@ -451,6 +452,10 @@ struct ParsedRequest<'a> {
 async fn dispatch(call: &Call<'_>, verb: Verb) -> Result<Answer> {
     // The most frequent request has a small future; the others have large ones, which are boxed so that they are not
     // moved.
+    let computed = call.endpoint.custom().and_then(|custom| custom.computed.as_deref());
+    if let Some(objects) = computed {
+        return Box::pin(computed::answer(call, verb, objects)).await;
+    }
     if verb == Verb::Get && call.subresource.is_none() && !call.is_core("componentstatuses") {
         return verbs::read::get(call).await;
     }

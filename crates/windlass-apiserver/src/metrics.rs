@@ -9,7 +9,10 @@ use std::{
 
 use http::StatusCode;
 use parking_lot::Mutex;
-use windlass_builtins::resource::{Resource, Subresource};
+use windlass_builtins::{
+    kinds::service::allocator::NetworkUsage,
+    resource::{Resource, Subresource},
+};
 use windlass_schema::types::Str;
 use windlass_store::Usage;
 
@@ -155,16 +158,21 @@ fn escape(value: &str) -> String {
 /// Writes the numbers of cluster IPs and node ports.
 fn render_allocations(out: &mut String, server: &Inner) {
     let services = server.services.lock();
-    let (numbers, network) = (services.allocated(), format!("{{cidr=\"{}\"}}", services.network()));
-    for (name, help, labels, number) in [
-        ("clusterip_allocator_allocated_ips", "allocated cluster IPs", &*network, numbers.addresses),
-        ("clusterip_allocator_available_ips", "free cluster IPs", &*network, numbers.free_addresses),
-        ("nodeport_allocator_allocated_ports", "allocated node ports", "", numbers.ports),
-        ("nodeport_allocator_available_ports", "free node ports", "", numbers.free_ports),
+    let numbers = services.allocated();
+    let networks = |count: fn(&NetworkUsage) -> usize| {
+        numbers.networks.iter().map(|usage| (format!("{{cidr=\"{}\"}}", usage.cidr), count(usage))).collect()
+    };
+    for (name, help, series) in [
+        ("clusterip_allocator_allocated_ips", "allocated cluster IPs", networks(|usage| usage.allocated)),
+        ("clusterip_allocator_available_ips", "free cluster IPs", networks(|usage| usage.free)),
+        ("nodeport_allocator_allocated_ports", "allocated node ports", vec![(String::new(), numbers.ports)]),
+        ("nodeport_allocator_available_ports", "free node ports", vec![(String::new(), numbers.free_ports)]),
     ] {
         let _ = writeln!(out, "# HELP kube_apiserver_{name} Number of {help}.");
         let _ = writeln!(out, "# TYPE kube_apiserver_{name} gauge");
-        let _ = writeln!(out, "kube_apiserver_{name}{labels} {number}");
+        for (labels, number) in series {
+            let _ = writeln!(out, "kube_apiserver_{name}{labels} {number}");
+        }
     }
 }
 

@@ -1,10 +1,10 @@
 //! `/openapi/v2` and `/openapi/v3`: built on the first request and kept as bytes until a CustomResourceDefinition
-//! changes.
+//! changes. Descriptions are inflated while a document is built.
 
 use std::{
     collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use bytes::Bytes;
@@ -12,6 +12,7 @@ use http::{HeaderMap, Response, StatusCode, header};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use windlass_builtins::openapi::{
+    Descriptions, Sources,
     custom::{self, CustomSubject, Parts},
     group_version_path, hash, v3_index, v3_text,
 };
@@ -50,12 +51,14 @@ impl OpenApi {
     ) -> Result<Response<Body>> {
         let response = match path {
             "/openapi/v2" if wants_protobuf(headers) => {
-                let make = || custom::v2_protobuf(v2_parts(registry, remote), registry.table);
+                let make = |sources: Sources<'_>| custom::v2_protobuf(v2_parts(registry, remote, sources), sources);
+                let make = || described(registry, make);
                 let body = self.document("/openapi/v2+protobuf", registry.generation ^ remote.fingerprint, make);
                 represent::bytes(StatusCode::OK, V2_PROTOBUF, body)
             }
             "/openapi/v2" => {
-                let make = || custom::v2_text(v2_parts(registry, remote), registry.table);
+                let make = |sources: Sources<'_>| custom::v2_text(v2_parts(registry, remote, sources), sources);
+                let make = || described(registry, make);
                 let body = self.document(path, registry.generation ^ remote.fingerprint, make);
                 represent::bytes(StatusCode::OK, "application/json", body)
             }
@@ -78,9 +81,11 @@ impl OpenApi {
                 let body = if old_definitions::is_version(group, version) {
                     old_definitions::openapi().to_string().into()
                 } else if registry.has_builtin_version(group, version) {
-                    self.document(path, 0, || v3_text(group, version, registry.table).unwrap_or_default())
+                    let make = |sources: Sources<'_>| v3_text(group, version, sources).unwrap_or_default();
+                    self.document(path, 0, || described(registry, make))
                 } else {
-                    self.document(path, fingerprint(registry, group, version), || v3_custom(registry, group, version))
+                    let make = |sources: Sources<'_>| v3_custom(registry, group, version, sources);
+                    self.document(path, fingerprint(registry, group, version), || described(registry, make))
                 };
                 represent::bytes(StatusCode::OK, "application/json", body)
             }
@@ -109,42 +114,72 @@ impl OpenApi {
     }
 }
 
+/// The descriptions of Kubernetes, inflated.
+struct Described(windlass_descriptions::Descriptions);
+
+impl Descriptions for Described {
+    fn schema(&self, name: &str) -> Option<&str> {
+        self.0.schema(name)
+    }
+
+    fn property(&self, schema: &str, property: &str) -> Option<&str> {
+        self.0.property(schema, property)
+    }
+}
+
+/// Builds a document; the descriptions are in memory only meanwhile.
+fn described(registry: &Registry, make: impl FnOnce(Sources<'_>) -> Vec<u8>) -> Vec<u8> {
+    let descriptions = Described(windlass_descriptions::Descriptions::inflate());
+    make(Sources { table: registry.table, descriptions: &descriptions })
+}
+
 /// Returns the document of a group version of custom resources.
-fn v3_custom(registry: &Registry, group: &str, version: &str) -> Vec<u8> {
+fn v3_custom(registry: &Registry, group: &str, version: &str, sources: Sources<'_>) -> Vec<u8> {
     let definitions = definitions(registry.custom_endpoints(group, version).map(|endpoint| &**endpoint));
     let subjects = subjects(&definitions);
-    custom::v3_document(group, version, &subjects, registry.table).to_string().into_bytes()
+    custom::v3_document(group, version, &subjects, sources).to_string().into_bytes()
 }
 
 /// Returns the parts that custom resources and other servers add to the document of version 2.
-fn v2_parts(registry: &Registry, remote: &RemoteDocuments) -> Parts {
+fn v2_parts(registry: &Registry, remote: &RemoteDocuments, sources: Sources<'_>) -> Parts {
     let endpoints = registry.custom_versions().flat_map(|(group, version)| registry.custom_endpoints(group, version));
     let definitions = definitions(endpoints.map(|endpoint| &**endpoint));
     let subjects = subjects(&definitions);
-    let mut parts = custom::v2_parts(&subjects, registry.table);
+    let mut parts = custom::v2_parts(&subjects, sources);
     remote.add_to(&mut parts);
     parts
 }
 
 /// Returns the CRDs of endpoints with their versions. Each is parsed once, though it may have thousands of versions.
-fn definitions<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Vec<(Value, Vec<&'a str>)> {
+fn definitions<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Vec<PublishedDefinition<'a>> {
     let mut places: HashMap<*const StoredObject, usize> = HashMap::new();
-    let mut definitions: Vec<(Value, Vec<&'a str>)> = Vec::new();
+    let mut definitions: Vec<PublishedDefinition<'a>> = Vec::new();
     for endpoint in endpoints {
         let Some(custom) = endpoint.custom() else { continue };
         let place = *places.entry(Arc::as_ptr(custom.source())).or_insert_with(|| {
-            definitions.push((custom.source().to_value(), Vec::new()));
+            let (object, read_only) = (custom.source().to_value(), custom.computed.is_some());
+            definitions.push(PublishedDefinition { object, versions: Vec::new(), read_only });
             definitions.len() - 1
         });
-        definitions[place].1.push(&endpoint.resource.version);
+        definitions[place].versions.push(&endpoint.resource.version);
     }
     definitions
 }
 
+/// A CRD, and the versions of it that are published.
+struct PublishedDefinition<'a> {
+    object: Value,
+    versions: Vec<&'a str>,
+    /// Whether its objects are computed.
+    read_only: bool,
+}
+
 /// Returns the published parts of CRDs.
-fn subjects<'a>(definitions: &'a [(Value, Vec<&str>)]) -> Vec<CustomSubject<'a>> {
-    let of = |(object, versions): &'a (Value, Vec<&str>)| {
-        versions.iter().filter_map(move |version| CustomSubject::of_definition(object, version))
+fn subjects<'a>(definitions: &'a [PublishedDefinition<'_>]) -> Vec<CustomSubject<'a>> {
+    let of = |definition: &'a PublishedDefinition<'_>| {
+        let PublishedDefinition { object, versions, read_only } = definition;
+        let subjects = versions.iter().filter_map(move |version| CustomSubject::of_definition(object, version));
+        subjects.map(move |subject| CustomSubject { read_only: *read_only, ..subject })
     };
     definitions.iter().flat_map(of).collect()
 }
@@ -159,13 +194,14 @@ fn fingerprint(registry: &Registry, group: &str, version: &str) -> u64 {
     hasher.finish()
 }
 
-/// Returns the group versions with the hashes of their documents. Documents of built-in kinds depend on the table
-/// alone, so its bytes are hashed instead; documents of custom resources depend on their CRDs.
+/// Returns the group versions with the hashes of their documents. Documents of built-in kinds depend on the table and
+/// the descriptions alone, so these are hashed instead; documents of custom resources depend on their CRDs.
 fn group_versions(registry: &Registry, only: Option<&[String]>) -> impl Iterator<Item = (String, String)> {
-    let table = hash(windlass_builtins::table::file());
+    static HASH: OnceLock<String> = OnceLock::new();
+    let files = || hash(&[windlass_builtins::table::file(), windlass_descriptions::file()].concat());
+    let table = HASH.get_or_init(files);
     let is_shown = move |name: &str| only.is_none_or(|only| only.iter().any(|group| group == name));
     registry.groups().filter(move |group| is_shown(&group.name)).flat_map(move |group| {
-        let table = table.clone();
         group.versions.iter().map(move |version| {
             let hash = if registry.has_builtin_version(&group.name, version) {
                 table.clone()

@@ -250,6 +250,12 @@ impl Registry {
         resources.into_iter().flat_map(OrdMap::values)
     }
 
+    /// Returns whether the objects of a group version are computed.
+    pub(crate) fn is_computed(&self, group: &str, version: &str) -> bool {
+        let mut customs = self.custom_endpoints(group, version).filter_map(|endpoint| endpoint.custom());
+        customs.any(|custom| custom.computed.is_some())
+    }
+
     /// Returns the versions of a custom resource.
     pub(crate) fn versions_of(&self, group: &str, plural: &str) -> impl Iterator<Item = &Arc<Endpoint>> {
         let versions = self.custom.get(group).into_iter().flat_map(|custom| custom.endpoints.values());

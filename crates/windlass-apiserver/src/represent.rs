@@ -1,6 +1,7 @@
 //! Answers in the accepted form: JSON, YAML or protobuf; complete, as a Table, or metadata only.
 
 mod audited;
+mod computed;
 mod event;
 mod list;
 mod table;
@@ -15,8 +16,8 @@ use windlass_builtins::protobuf;
 use windlass_schema::{json as go_json, yaml};
 use windlass_store::Revision;
 
-pub(crate) use self::event::EventFormat;
 use self::table::Columns;
+pub(crate) use self::{computed::computed, event::EventFormat};
 use crate::{
     body::Body,
     call::{Answer, Call},

@@ -1,16 +1,17 @@
 //! Which versions of the built-in API groups are served, as with kube-apiserver's `--runtime-config`.
 //!
 //! Stable versions are served by default. A few beta versions can be enabled: those whose objects look like those of
-//! the stable version, so that they are another view of the same objects.
+//! the stable version, so that they are another view of the same objects, and those of kinds that have no stable
+//! version yet, which have a table of their own.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Mutex, PoisonError},
 };
 
 use windlass_builtins::resource::{Kind, Resource, Table};
 
-/// The beta versions that can be enabled, with their resources. All of them also have a stable version, `v1`.
+/// The beta versions of resources that also have a stable version, `v1`.
 const BETA: [(&str, &str, &[&str]); 4] = [
     ("admissionregistration.k8s.io", "v1beta1", &["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"]),
     ("networking.k8s.io", "v1beta1", &["ipaddresses", "servicecidrs"]),
@@ -19,25 +20,21 @@ const BETA: [(&str, &str, &[&str]); 4] = [
 ];
 
 /// Versions that kube-apiserver has and this server does not.
-const UNAVAILABLE: [(&str, &str); 18] = [
+const UNAVAILABLE: [(&str, &str); 14] = [
     ("admissionregistration.k8s.io", "v1alpha1"),
     ("authentication.k8s.io", "v1alpha1"),
     ("authentication.k8s.io", "v1beta1"),
     ("certificates.k8s.io", "v1alpha1"),
-    ("certificates.k8s.io", "v1beta1"),
     ("coordination.k8s.io", "v1alpha2"),
-    ("coordination.k8s.io", "v1beta1"),
     ("flowcontrol.apiserver.k8s.io", "v1beta1"),
     ("flowcontrol.apiserver.k8s.io", "v1beta2"),
     ("flowcontrol.apiserver.k8s.io", "v1beta3"),
     ("internal.apiserver.k8s.io", "v1alpha1"),
     ("resource.k8s.io", "v1alpha3"),
     ("resource.k8s.io", "v1beta1"),
-    ("scheduling.k8s.io", "v1alpha2"),
     ("scheduling.k8s.io", "v1beta1"),
     ("storage.k8s.io", "v1alpha1"),
     ("storagemigration.k8s.io", "v1alpha1"),
-    ("storagemigration.k8s.io", "v1beta1"),
 ];
 
 /// Groups that the server itself needs.
@@ -117,9 +114,10 @@ impl RuntimeConfig {
         Ok(Self { enabled: enabled.collect::<Result<_, _>>()? })
     }
 
-    /// Returns the beta versions that can be enabled.
+    /// Returns the beta and alpha versions that can be enabled.
     pub fn available() -> impl Iterator<Item = String> {
-        BETA.iter().map(|(group, version, _)| format!("{group}/{version}"))
+        let versions: BTreeSet<(&str, &str)> = unstable_versions().collect();
+        versions.into_iter().map(|(group, version)| format!("{group}/{version}"))
     }
 
     /// Returns the table of the resources that are served.
@@ -158,6 +156,9 @@ impl RuntimeConfig {
             }
             table.resources.extend(views);
         }
+        table.extend(windlass_builtins::table::unstable(), |resource| {
+            self.serves(&resource.group, &resource.version, &resource.plural)
+        });
         for group in &mut table.groups {
             let resources = &table.resources;
             let has = |version: &str| {
@@ -188,6 +189,13 @@ impl RuntimeConfig {
     }
 }
 
+/// Returns the beta and alpha versions that can be enabled, some of them twice.
+fn unstable_versions() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let own = windlass_builtins::table::unstable().resources.iter();
+    let views = BETA.iter().map(|(group, version, _)| (*group, *version));
+    views.chain(own.map(|resource| (&*resource.group, &*resource.version)))
+}
+
 /// Rejects keys of unknown groups.
 fn check_groups<'a>(keys: impl Iterator<Item = &'a str>) -> Result<(), RuntimeConfigError> {
     let mut unknown = Vec::new();
@@ -197,7 +205,8 @@ fn check_groups<'a>(keys: impl Iterator<Item = &'a str>) -> Result<(), RuntimeCo
             _ => return Err(RuntimeConfigError::Key(key.to_owned())),
         };
         let is_builtin = windlass_builtins::table().groups.iter().any(|have| &*have.name == group);
-        if !is_builtin && !UNAVAILABLE.iter().any(|(have, _)| *have == group) {
+        let mut others = UNAVAILABLE.iter().copied().chain(unstable_versions());
+        if !is_builtin && !others.any(|(have, _)| have == group) {
             unknown.push(format!("{group}/{version}"));
         }
     }
@@ -218,7 +227,7 @@ fn parse_entry(key: &str, value: &str) -> Result<bool, RuntimeConfigError> {
         .groups
         .iter()
         .any(|have| &*have.name == group && have.versions.iter().any(|known| &**known == version));
-    let is_beta = BETA.iter().any(|(have, known, _)| (*have, *known) == (group, version));
+    let is_beta = unstable_versions().any(|known| known == (group, version));
     let is_unavailable = UNAVAILABLE.contains(&(group, version));
     if !is_stable && !is_beta && !is_unavailable {
         return Err(RuntimeConfigError::Version(group_version));
@@ -299,6 +308,13 @@ mod tests {
                 assert_eq!(versions(table(all), group), ["v1", version], "{all}");
             }
         }
+        let own = table("storagemigration.k8s.io/v1beta1,certificates.k8s.io/v1beta1/clustertrustbundles");
+        assert_eq!(versions(own, "storagemigration.k8s.io"), ["v1beta1"]);
+        let beta = own.resources.iter().filter(|resource| &*resource.version == "v1beta1");
+        let beta: Vec<_> = beta.map(|resource| &*resource.plural).collect();
+        assert_eq!(beta, ["clustertrustbundles", "storageversionmigrations"]);
+        assert_eq!(versions(table("api/beta=true"), "scheduling.k8s.io"), ["v1"]);
+        assert_eq!(versions(table("api/alpha=true"), "scheduling.k8s.io"), ["v1", "v1alpha2"]);
         let kept = table("api/beta=true,storage.k8s.io/v1beta1=false");
         assert_eq!(versions(kept, "storage.k8s.io"), ["v1"]);
     }

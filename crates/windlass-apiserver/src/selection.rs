@@ -67,6 +67,18 @@ impl Selection {
         })
     }
 
+    /// Returns whether an object that is not stored is selected.
+    pub(crate) fn matches_value(&self, endpoint: &Endpoint, object: &Value) -> bool {
+        let metadata = &object["metadata"];
+        let own = if self.needs_object { own_fields(endpoint, object) } else { Vec::new() };
+        self.labels.matches(|key| metadata["labels"][key].as_str())
+            && self.fields.matches(|field| match field {
+                "metadata.name" => metadata["name"].as_str(),
+                "metadata.namespace" => Some(metadata["namespace"].as_str().unwrap_or_default()),
+                _ => own.iter().find(|(have, _)| *have == field).map(|(_, value)| value.as_str()),
+            })
+    }
+
     /// Returns whether the object is in the selected namespace.
     pub(crate) fn in_scope(&self, object: &StoredObject) -> bool {
         self.prefix.is_empty() || self.prefix.strip_suffix('/') == Some(&*object.header.namespace)

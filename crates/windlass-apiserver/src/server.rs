@@ -32,6 +32,7 @@ use crate::{
     flow_control::FlowControl,
     limits::Limits,
     metrics::Metrics,
+    node_connections::NodeConnections,
     openapi::OpenApi,
     pod_connections::PodConnections,
     policies::Policies,
@@ -40,7 +41,7 @@ use crate::{
     tokens::{LEGACY_ISSUER, LegacyClaims, TokenKey},
     upload::UploadBudget,
     user::User,
-    webhooks::Webhooks,
+    webhooks::{Identity, Webhooks},
     write::{Allocator, QuotaLocks, Units},
 };
 
@@ -84,6 +85,7 @@ pub(crate) struct Inner {
     pub(crate) flow_control: Arc<FlowControl>,
     pub(crate) openapi: OpenApi,
     pub(crate) pod_connections: Option<Arc<dyn PodConnections>>,
+    pub(crate) node_connections: Option<Arc<dyn NodeConnections>>,
     pub(crate) webhooks: Webhooks,
     pub(crate) aggregation: Aggregation,
     pub(crate) policies: Policies,
@@ -136,6 +138,13 @@ impl Server {
             uid: account_uid.to_owned(),
             sub: format!("system:serviceaccount:{namespace}:{account}"),
         })
+    }
+
+    /// Replaces the client certificate by which other API servers know this one, as [`ServerBuilder::front_proxy`] sets it.
+    /// New connections use it.
+    pub fn set_front_proxy(&self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) {
+        let identity = Identity { certificate: certificate.into(), key: key.into() };
+        self.inner.aggregation.set_identity(identity);
     }
 
     /// Returns a client in this process that acts as the administrator, without a socket.

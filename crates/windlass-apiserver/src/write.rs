@@ -100,6 +100,11 @@ pub(crate) async fn create_object(
     defaults::remove_system_fields(&mut object);
     preconditions::match_namespace(call, &mut object)?;
     preconditions::check_not_terminating(call, &object)?;
+    let shared = call.endpoint.strategy.shared_labels(&object).filter(|_| call.subresource.is_none());
+    let has_shared = shared.is_some();
+    if let Some(labels) = shared {
+        meta::metadata_mut(&mut object).insert("labels".to_owned(), labels.into());
+    }
     if mode == ManagedFieldsMode::Track {
         managed_fields::track_with_webhooks(call, options, None, &mut object).await?;
     }
@@ -108,6 +113,8 @@ pub(crate) async fn create_object(
     if mutate::mutate(call, &subject, &mut object, None).await? {
         defaults::remove_system_fields(&mut object);
         preconditions::match_namespace(call, &mut object)?;
+    } else if has_shared {
+        meta::metadata_mut(&mut object).remove("labels");
     }
     if defaults::needs_generated_name(&object) {
         for _ in 1..NAME_ATTEMPTS {
@@ -128,7 +135,7 @@ async fn create_named(
     options: &WriteOptions,
 ) -> Result<Written> {
     let allocation = defaults::prepare_for_create(call, &mut object, options.dry_run)?;
-    call.run_blocking(|| validate::validate(call.endpoint, call.subresource, &object, None, &call.warnings))?;
+    call.run_blocking(|| validate::validate(call, &object, None))?;
     validate::warn(call.endpoint, &object, None, &call.warnings);
     policies::check_params_permission(call, &object, None).await?;
     create_permission::check(call).await?;
@@ -197,7 +204,7 @@ async fn update_once(
         preconditions::match_namespace(call, &mut object)?;
     }
     let allocation = defaults::prepare_for_update(call, &mut object, &old, options.dry_run)?;
-    call.run_blocking(|| validate::validate(call.endpoint, call.subresource, &object, Some(&old), &call.warnings))?;
+    call.run_blocking(|| validate::validate(call, &object, Some(&old)))?;
     validate::warn(call.endpoint, &object, Some(&old), &call.warnings);
     policies::check_params_permission(call, &object, Some(&old)).await?;
     validating_admission::validate(call, &subject, &object, Some(&old)).await?;

@@ -1,9 +1,6 @@
 //! The connection to another API server, and what that server has said about its API.
 
-use std::{
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwapOption;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -17,7 +14,7 @@ use serde_json::Value;
 use super::{Aggregation, headers, openapi::KeptParts};
 use crate::{
     user::User,
-    webhooks::{Connections, HttpVersions, Service, Tls, error_text, hold_time, service_connections},
+    webhooks::{Connections, HttpVersions, Identity, Service, Tls, error_text, hold_time, service_connections},
 };
 
 /// The largest accepted document.
@@ -29,14 +26,20 @@ pub(crate) struct Link {
     pub(super) service: Option<Service>,
     ca_bundle: String,
     insecure: bool,
-    pooled: OnceLock<Result<Connections, String>>,
-    upgradable: OnceLock<Result<Connections, String>>,
+    pooled: Mutex<Option<Opened>>,
+    upgradable: Mutex<Option<Opened>>,
     /// The resources of the group version, as in aggregated discovery.
     pub(super) resources: ArcSwapOption<Value>,
     /// The address of the OpenAPI document of version 3.
     pub(super) openapi: ArcSwapOption<String>,
     /// The OpenAPI document of version 2.
     pub(super) document: Mutex<KeptParts>,
+}
+
+/// Connections with the certificate that was current when they were opened.
+struct Opened {
+    identity: Option<Arc<Identity>>,
+    connections: Result<Arc<Connections>, String>,
 }
 
 impl PartialEq for Link {
@@ -69,26 +72,38 @@ impl Link {
         format!("{name}.{namespace}.svc:{port}")
     }
 
-    /// Returns the connections, which are opened when they are used.
+    /// Returns the connections, which are opened when they are used. After a change of the certificate there are new ones;
+    /// requests in flight complete on the old ones.
     ///
     /// # Errors
     /// If a certificate cannot be used.
-    pub(super) fn connections(&self, from: &Aggregation, versions: HttpVersions) -> Result<&Connections, String> {
+    pub(super) fn connections(&self, from: &Aggregation, versions: HttpVersions) -> Result<Arc<Connections>, String> {
         let kept = match versions {
             HttpVersions::All => &self.pooled,
             HttpVersions::Upgradable => &self.upgradable,
         };
+        let identity = from.identity.load_full();
+        let mut kept = kept.lock();
+        let is_current = |opened: &&Opened| match (&opened.identity, &identity) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        if let Some(opened) = kept.as_ref().filter(is_current) {
+            return opened.connections.clone();
+        }
         let open = || {
             let service = self.service.clone().ok_or_else(|| "the APIService names no service".to_owned())?;
             let tls = Tls {
                 authorities: STANDARD.decode(&self.ca_bundle).unwrap_or_default(),
                 insecure: self.insecure,
                 server_name: None,
-                identity: from.identity.clone(),
+                identity: identity.as_deref().cloned(),
             };
             service_connections(service, from.resolver.clone(), &tls, versions)
         };
-        kept.get_or_init(open).as_ref().map_err(Clone::clone)
+        let connections = open().map(Arc::new);
+        *kept = Some(Opened { identity: identity.clone(), connections: connections.clone() });
+        connections
     }
 
     /// Gets a document as a user of this server, within a time limit.

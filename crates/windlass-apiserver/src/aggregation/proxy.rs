@@ -7,7 +7,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures_util::{StreamExt as _, future::ready};
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use http::{HeaderMap, Request, Response, StatusCode, header, request::Parts};
 use http_body::Body as _;
 use http_body_util::{BodyDataStream, Full};
@@ -21,7 +21,7 @@ use tokio::io::{AsyncWriteExt as _, copy};
 use super::{Entry, headers, link::Link};
 use crate::{
     audit::RequestAudit,
-    body::Body,
+    body::{Body, BodyError, ForwardedChunks},
     represent,
     server::Inner,
     user::User,
@@ -144,7 +144,7 @@ fn passed_on(server: &Arc<Inner>, response: Response<Incoming>, long_running: bo
     }
     let body = match body.is_end_stream() {
         true => Body::empty(),
-        false => Body::Stream(chunks(server, body, long_running)),
+        false => Body::Forwarded(chunks(server, body, long_running)),
     };
     let mut answer = Response::new(body);
     *answer.status_mut() = parts.status;
@@ -157,11 +157,12 @@ fn without_hop_by_hop(mut headers: HeaderMap) -> HeaderMap {
     headers
 }
 
-/// Returns the pieces of a body, as they arrive. Bodies that may last for any time end when the server stops.
-fn chunks(server: &Arc<Inner>, body: Incoming, long_running: bool) -> crate::body::Chunks {
-    let pieces = BodyDataStream::new(body).scan((), |(), piece| {
-        // The response cannot fail any more. A client notices by the length, or by the incomplete document.
-        ready(piece.inspect_err(|error| tracing::debug!(%error, "a forwarded response ended early")).ok())
+/// Returns the pieces of a body, as they arrive. Bodies that may last for any time end when the server stops. A body that
+/// breaks off must not look complete, so the connection or stream of the client is reset.
+fn chunks(server: &Arc<Inner>, body: Incoming, long_running: bool) -> ForwardedChunks {
+    let pieces = BodyDataStream::new(body).map_err(|error| {
+        tracing::debug!(%error, "a forwarded response broke off");
+        BodyError::BrokenOff
     });
     match long_running {
         true => Box::pin(pieces.take_until(server.stopped())),

@@ -121,13 +121,22 @@ impl Local<'_> {
     }
 }
 
-/// Returns the built-in group versions that have APIServices.
+/// Returns the group versions that have APIServices from the start: built-in ones, and those whose objects are computed.
 fn builtin(registry: &Registry) -> impl Iterator<Item = Local<'_>> {
-    registry.groups().flat_map(|group| {
+    let computed = registry.custom_versions().filter(|(group, version)| registry.is_computed(group, version));
+    let computed = computed.map(|(group, version)| Local { group, version, managed: Managed::OnStart });
+    let builtin = registry.groups().flat_map(|group| {
         let versions = group.versions.iter().filter(|version| registry.has_builtin_version(&group.name, version));
         let registered = versions.filter(|version| priorities::builtin(&group.name, version).is_some());
         registered.map(|version| Local { group: &group.name, version, managed: Managed::OnStart })
-    })
+    });
+    builtin.chain(computed)
+}
+
+/// Returns whether an APIService names another server. Somebody may have registered one for a group version whose objects
+/// this server computes.
+fn is_remote(object: &StoredObject) -> bool {
+    object.to_value()["spec"]["service"].is_object()
 }
 
 /// Returns whether a group version of this server is listed in discovery only while it has an APIService.
@@ -145,6 +154,7 @@ pub(crate) async fn store_builtin(server: &Arc<Inner>) -> Result<()> {
     for local in builtin(&registry) {
         match objects.get(&local.name()) {
             None => missing.push(create(server, local.name(), local.stored(&now, &meta::new_uid()))),
+            Some(object) if registry.is_computed(local.group, local.version) && is_remote(&object) => {}
             Some(object) if [Managed::OnStart, Managed::Always].iter().any(|managed| managed.manages(&object)) => {
                 repairs.extend(local.revised(&object).map(|object| (Method::PUT, local.name(), object)));
             }
@@ -154,7 +164,7 @@ pub(crate) async fn store_builtin(server: &Arc<Inner>) -> Result<()> {
     }
     let snapshot = objects.snapshot();
     let obsolete = snapshot.objects().filter(|object| Managed::OnStart.manages(object));
-    let obsolete = obsolete.filter(|object| !names.contains(&*object.header.name));
+    let obsolete = obsolete.filter(|object| !names.contains(&*object.header.name) && !is_remote(object));
     repairs.extend(obsolete.map(|object| (Method::DELETE, object.header.name.to_string(), Value::Null)));
     // Concurrently, so that a durable store syncs only once.
     try_join_all(missing).await?;
@@ -198,7 +208,7 @@ async fn register_custom(server: &Arc<Inner>) -> Result<()> {
     let now = meta::format_time(server.now());
     let (mut missing, mut repairs) = (Vec::new(), Vec::new());
     for (group, version) in registry.custom_versions() {
-        if registry.has_builtin_version(group, version) {
+        if registry.has_builtin_version(group, version) || registry.is_computed(group, version) {
             continue;
         }
         let local = Local { group, version, managed: Managed::Always };

@@ -15,7 +15,7 @@ use serde_json::Value;
 use windlass_schema::{json as go_json, yaml};
 
 use super::RequestAudit;
-use crate::body::{Body, Chunks};
+use crate::body::Body;
 
 /// Returns an object, the items of a list or the rows of a table without managed fields.
 pub(super) fn without_managed_fields(object: &Value) -> Value {
@@ -64,15 +64,15 @@ pub(super) fn of_body(response: &Response<Body>) -> Option<Value> {
 }
 
 /// A stream that keeps the audit of its request until it ends.
-pub(super) struct Kept {
-    pub(super) chunks: Chunks,
+pub(super) struct Kept<T> {
+    pub(super) chunks: Pin<Box<dyn Stream<Item = T> + Send>>,
     pub(super) _kept: Arc<RequestAudit>,
 }
 
-impl Stream for Kept {
-    type Item = Bytes;
+impl<T> Stream for Kept<T> {
+    type Item = T;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
         self.chunks.as_mut().poll_next(cx)
     }
 

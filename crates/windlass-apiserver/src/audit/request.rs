@@ -197,6 +197,9 @@ impl RequestAudit {
             Body::Stream(chunks) => {
                 *response.body_mut() = Body::Stream(Box::pin(objects::Kept { chunks, _kept: self }));
             }
+            Body::Forwarded(chunks) => {
+                *response.body_mut() = Body::Forwarded(Box::pin(objects::Kept { chunks, _kept: self }));
+            }
             Body::Timed(chunks) => *response.body_mut() = Body::Timed(chunks.keeping(self)),
             full @ Body::Full(_) => {
                 *response.body_mut() = full;

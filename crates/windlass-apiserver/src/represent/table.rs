@@ -37,6 +37,17 @@ impl Include {
     }
 }
 
+impl Include {
+    /// Returns the part of an object that its row includes.
+    pub(super) fn part(self, object: &Value) -> Value {
+        match self {
+            Self::None => Value::Null,
+            Self::Metadata => super::partial(object),
+            Self::Object => object.clone(),
+        }
+    }
+}
+
 /// The columns of kinds that have none of their own.
 const GENERIC: [Column; 2] = [NAME, Column { name: "Created At", kind: "date", ..AGE }];
 
@@ -106,12 +117,7 @@ impl<'a> Columns<'a> {
         budget: &mut printer::TableBudget,
     ) -> Value {
         let cells = self.cells(object, budget);
-        let shown = match include {
-            Include::None => Value::Null,
-            Include::Metadata => super::partial(object),
-            Include::Object => object.clone(),
-        };
-        let mut row = json!({"cells": cells, "object": shown});
+        let mut row = json!({"cells": cells, "object": include.part(object)});
         let conditions = endpoint.facts.printer.map(|printer| (printer.row_conditions)(object)).unwrap_or_default();
         if !conditions.is_empty() {
             row["conditions"] = conditions.into();

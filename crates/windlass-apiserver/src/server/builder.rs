@@ -20,11 +20,13 @@ use crate::{
     },
     authorization::{AuthorizationOptions, Authorizer, Chain, chain, rbac::Rbac},
     bootstrap, compaction,
+    computed::ComputedKind,
     connections::Connections,
     definitions::{self, Definitions},
     flow_control::{self, FlowControl},
     limits::Limits,
     metrics::Metrics,
+    node_connections::NodeConnections,
     openapi::OpenApi,
     pod_connections::PodConnections,
     policies::{self, Policies},
@@ -50,6 +52,8 @@ pub struct ServerBuilder {
     old_definitions: bool,
     runtime_config: RuntimeConfig,
     pod_connections: Option<Arc<dyn PodConnections>>,
+    node_connections: Option<Arc<dyn NodeConnections>>,
+    computed: Vec<ComputedKind>,
     service_accounts: bool,
     policy_type_checking: bool,
     disabled_admission_plugins: Vec<String>,
@@ -77,6 +81,8 @@ impl ServerBuilder {
             old_definitions: true,
             runtime_config: RuntimeConfig::default(),
             pod_connections: None,
+            node_connections: None,
+            computed: Vec::new(),
             service_accounts: false,
             policy_type_checking: false,
             disabled_admission_plugins: Vec::new(),
@@ -160,6 +166,21 @@ impl ServerBuilder {
     #[must_use]
     pub fn pod_connections(mut self, connections: Arc<dyn PodConnections>) -> Self {
         self.pod_connections = Some(connections);
+        self
+    }
+
+    /// Sets the connections to nodes, which answer requests for `nodes/NAME/proxy`.
+    #[must_use]
+    pub fn node_connections(mut self, connections: Arc<dyn NodeConnections>) -> Self {
+        self.node_connections = Some(connections);
+        self
+    }
+
+    /// Adds a kind whose objects are computed when they are read. Its group version has an APIService of this server, unless
+    /// somebody registers another server for it.
+    #[must_use]
+    pub fn computed(mut self, kind: ComputedKind) -> Self {
+        self.computed.push(kind);
         self
     }
 
@@ -269,6 +290,10 @@ impl ServerBuilder {
         if self.old_definitions {
             registry = registry.with_old_definitions();
         }
+        for kind in &self.computed {
+            let (group, plural, endpoints) = kind.endpoints(registry.table, &storage)?;
+            registry.replace_custom(&group, &plural, &endpoints);
+        }
         let definitions = definitions::Controller::load(&storage, &mut registry);
         let services = allocate::follow(&storage);
         if !self.service_accounts {
@@ -323,6 +348,7 @@ impl ServerBuilder {
             only_groups: self.only_groups,
             openapi: OpenApi::default(),
             pod_connections: self.pod_connections,
+            node_connections: self.node_connections,
             webhooks,
             aggregation,
             policies,

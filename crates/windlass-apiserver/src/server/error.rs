@@ -26,6 +26,14 @@ pub enum BuildError {
     /// An authorizer cannot be used.
     #[error("failed to set up authorization: {0}")]
     Authorization(String),
+    /// A kind whose objects are computed cannot be served.
+    #[error("cannot serve {name}: {why}")]
+    Computed {
+        /// The resource with its group.
+        name: String,
+        /// The reason.
+        why: String,
+    },
     /// An object that every cluster has could not be created.
     #[error("failed to create {what}: {message}")]
     Bootstrap {

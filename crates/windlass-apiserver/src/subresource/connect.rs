@@ -24,6 +24,7 @@ use crate::{
     call::{Answer, Call},
     dynamic_admission,
     pod_connections::{PodConnections, Streams},
+    represent,
     status::{ApiError, Result},
     verb::Verb,
     webhooks::{Options, Subject},
@@ -58,7 +59,7 @@ pub(crate) async fn connect(call: &Call<'_>, verb: Verb) -> Result<Answer> {
         "exec" => exec(call).await,
         "attach" => attach(call).await,
         "portforward" => port_forward(call).await,
-        _ => reject_proxy(call).await,
+        _ => proxy(call, verb).await,
     }
 }
 
@@ -148,10 +149,27 @@ async fn port_forward(call: &Call<'_>) -> Result<Answer> {
     upgrade::port_forward(call, target)
 }
 
-/// Rejects proxy requests, which are not supported.
-async fn reject_proxy(call: &Call<'_>) -> Result<Answer> {
+/// Answers requests to nodes. Others are rejected: there is no proxy to pods and services.
+async fn proxy(call: &Call<'_>, verb: Verb) -> Result<Answer> {
     let object = current(call).await?;
     let name = call.target.name;
+    if call.is_core("nodes")
+        && let Some(nodes) = &call.server.node_connections
+    {
+        // As kubelets answer, in plain text.
+        let plain = |code, text: &str| Ok(Answer::Text { code, text: text.to_owned() });
+        if verb != Verb::Get {
+            return plain(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed\n");
+        }
+        return match nodes.get(name, call.target.rest.trim_start_matches('/')).await? {
+            Some(document) => Ok(Answer::Response(Box::new(represent::bytes(
+                StatusCode::OK,
+                document.content_type,
+                document.text.into(),
+            )))),
+            None => plain(StatusCode::NOT_FOUND, "404 page not found\n"),
+        };
+    }
     if !call.is_core("pods") {
         return Err(ApiError::new(
             StatusCode::SERVICE_UNAVAILABLE,

@@ -25,10 +25,13 @@ pub(crate) type Allocator = Arc<Mutex<ServiceAllocator>>;
 pub(crate) const SERVICES: &str = "/core/services/";
 /// The prefix of IPAddresses in the store.
 pub(crate) const ADDRESSES: &str = "/networking.k8s.io/ipaddresses/";
+/// The prefix of ServiceCIDRs in the store.
+pub(crate) const NETWORKS: &str = "/networking.k8s.io/servicecidrs/";
 
-/// Returns an allocator that follows the services in the caches.
+/// Returns an allocator that follows the services, IPAddresses and ServiceCIDRs in the caches.
 pub(crate) fn follow(storage: &Storage) -> Allocator {
     let allocator = Allocator::default();
+    follow_networks(storage, &allocator);
     let cache = storage.cache(SERVICES);
     observe_all(&mut allocator.lock(), &cache.snapshot());
     let followed = allocator.clone();
@@ -58,6 +61,34 @@ pub(crate) fn follow(storage: &Storage) -> Allocator {
         }
     }));
     allocator
+}
+
+fn follow_networks(storage: &Storage, allocator: &Allocator) {
+    let networks = storage.cache(NETWORKS);
+    observe_networks(&mut allocator.lock(), &networks.snapshot());
+    let followed = allocator.clone();
+    networks.set_observer(Box::new(move |cache, keys| {
+        let mut allocator = followed.lock();
+        match keys {
+            None => observe_networks(&mut allocator, &cache.snapshot()),
+            Some(keys) => {
+                for key in keys {
+                    allocator.observe_network(key, cache.get(key).map(|network| network.to_value()).as_ref());
+                }
+            }
+        }
+    }));
+}
+
+/// Records all ServiceCIDRs.
+fn observe_networks(allocator: &mut ServiceAllocator, networks: &Snapshot) {
+    let gone = allocator.observed_networks().filter(|name| networks.get(name).is_none());
+    for name in gone.map(str::to_owned).collect::<Vec<_>>() {
+        allocator.observe_network(&name, None);
+    }
+    for network in networks.objects() {
+        allocator.observe_network(&network.header.name, Some(&network.to_value()));
+    }
 }
 
 /// Records the IPAddresses that are not those of services.

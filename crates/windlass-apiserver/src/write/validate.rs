@@ -1,7 +1,7 @@
 //! Validate: the rules that every object is held to, those of its kind or schema, and the warnings about it.
 
 use serde_json::{Map, Value};
-use windlass_builtins::{facts::NameRule, resource::Subresource, validate as validation};
+use windlass_builtins::{facts::NameRule, kinds::endpoints, resource::Subresource, validate as validation};
 use windlass_schema::{
     decode::Storage,
     field::{ErrorList, Path},
@@ -9,7 +9,7 @@ use windlass_schema::{
 };
 
 use crate::{
-    call::Warnings,
+    call::{Call, Warnings},
     custom::Custom,
     endpoint::Endpoint,
     meta,
@@ -17,13 +17,8 @@ use crate::{
 };
 
 /// Validates an object, metadata included; `old` is the object that an update replaces.
-pub(super) fn validate(
-    endpoint: &Endpoint,
-    subresource: Option<&Subresource>,
-    object: &Value,
-    old: Option<&Value>,
-    warnings: &Warnings,
-) -> Result<()> {
+pub(super) fn validate(call: &Call<'_>, object: &Value, old: Option<&Value>) -> Result<()> {
+    let (endpoint, subresource, warnings) = (call.endpoint, call.subresource, &call.warnings);
     let resource = &*endpoint.resource;
     let name = meta::text(object, "name");
     if let Some(custom) = endpoint.custom() {
@@ -38,6 +33,10 @@ pub(super) fn validate(
         (_, Some(old)) => endpoint.strategy.validate_update(object, old),
         (_, None) => endpoint.strategy.validate(object),
     });
+    // Pods that are processes of this machine have loopback addresses.
+    if call.server.pod_connections.is_some() && matches!(&*resource.plural, "endpoints" | "endpointslices") {
+        errors.retain(|error| !endpoints::is_about_loopback(error));
+    }
     if errors.is_empty() {
         return Ok(());
     }

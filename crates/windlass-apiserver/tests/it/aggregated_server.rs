@@ -5,7 +5,7 @@ use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, Either, Full, StreamBody};
@@ -25,7 +25,10 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
-    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    sync::{
+        Notify,
+        mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    },
     task::JoinSet,
 };
 use tokio_rustls::TlsAcceptor;
@@ -33,7 +36,7 @@ use tokio_rustls::TlsAcceptor;
 pub(crate) const GROUP: &str = "wardle.example.com";
 pub(crate) const PATH: &str = "/apis/wardle.example.com/v1alpha1";
 
-type Frames = futures_util::stream::BoxStream<'static, Result<Frame<Bytes>, Infallible>>;
+type Frames = futures_util::stream::BoxStream<'static, Result<Frame<Bytes>, std::io::Error>>;
 type ResponseBody = Either<Full<Bytes>, StreamBody<Frames>>;
 
 /// A request that arrived.
@@ -52,6 +55,8 @@ pub(crate) struct Shared {
     pub(crate) seen: Mutex<Vec<Seen>>,
     /// Whether every request is answered with an error.
     pub(crate) broken: Mutex<bool>,
+    /// Lets the body of `/broken` break off, after its first half.
+    pub(crate) breaks: Notify,
     /// Whether the server has aggregated discovery.
     pub(crate) aggregated: bool,
     /// The lines of the next watch.
@@ -112,6 +117,7 @@ impl AggregatedServer {
         let shared = Arc::new(Shared {
             seen: Mutex::default(),
             broken: Mutex::default(),
+            breaks: Notify::new(),
             aggregated,
             lines: Mutex::new(Some(receiver)),
             dropped,
@@ -231,6 +237,15 @@ async fn respond(shared: &Arc<Shared>, request: Request<Incoming>, client: Optio
             .body(Either::Left(Full::default()))
             .unwrap(),
         path if path.contains("watch=true") => watch(shared),
+        path if path.ends_with("/broken") => {
+            let half = stream::iter([Ok(Frame::data(Bytes::from_static(b"{\"kind\": ")))]);
+            let shared = shared.clone();
+            let rest = stream::once(async move {
+                shared.breaks.notified().await;
+                Err(std::io::Error::other("the disk failed"))
+            });
+            Response::new(Either::Right(StreamBody::new(half.chain(rest).boxed())))
+        }
         path if path.starts_with(PATH) => {
             json_answer(200, "application/json", &json!({"kind": "Flunder", "metadata": {"name": "a"}}))
         }

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
 use http::{Method, Request};
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
@@ -209,6 +210,31 @@ async fn a_watch_is_passed_on_line_by_line_and_cancelled_with_its_client() {
     }
     drop(events);
     tokio::time::timeout(Duration::from_secs(10), remote.dropped.recv()).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_response_that_breaks_off_does_not_look_complete() {
+    let (client, remote) = aggregating(true).await;
+    let request = Request::get(format!("{PATH}/namespaces/a/flunders/broken")).body(Full::default()).unwrap();
+    let response = client.send(request).await;
+    assert_eq!(response.status(), 200);
+    let mut body = response.into_body();
+    let half = body.frame().await.unwrap().unwrap().into_data().unwrap();
+    assert_eq!(half, &b"{\"kind\": "[..]);
+    remote.shared.breaks.notify_one();
+    let failure = body.collect().await.map(|body| body.to_bytes());
+    assert_eq!(failure.unwrap_err().to_string(), "the response of the aggregated API server broke off");
+}
+
+#[tokio::test]
+async fn a_new_certificate_is_used_for_new_connections() {
+    let (client, _remote) = aggregating(true).await;
+    let path = format!("{PATH}/namespaces/a/flunders/b");
+    client.get(&path).await.expect(200);
+    // The other server knows only the first one.
+    let other = FrontProxy::new();
+    client.server.set_front_proxy(other.certificate, other.key);
+    assert_eq!(client.get(&path).await.code, 503);
 }
 
 #[tokio::test]

@@ -34,6 +34,7 @@ mod node_restriction;
 mod numbers;
 mod oidc;
 mod old_definitions;
+mod openapi;
 mod plugins;
 mod pod_security;
 mod policies;

@@ -61,3 +61,25 @@ async fn a_disabled_version_is_not_found() {
     default.get("/apis/discovery.k8s.io/v1/endpointslices").await.expect(200);
     assert_eq!(default.get("/apis/networking.k8s.io/v1beta1/ipaddresses").await.code, 404);
 }
+
+#[tokio::test]
+async fn kinds_without_a_stable_version_can_be_enabled() {
+    let client = client(&["certificates.k8s.io/v1beta1=true", "scheduling.k8s.io/v1alpha2=true"]).await;
+    let bundles = "/apis/certificates.k8s.io/v1beta1/clustertrustbundles";
+    let bundle = json!({"apiVersion": "certificates.k8s.io/v1beta1", "kind": "ClusterTrustBundle",
+        "metadata": {"name": "example.com:ca:1"}, "spec": {"signerName": "example.com/ca", "trustBundle": "x"}});
+    let created = client.post(bundles, &bundle).await.expect(201);
+    assert_eq!(created["spec"], bundle["spec"]);
+    let mut wrong = bundle.clone();
+    wrong["spec"]["signerName"] = json!(1);
+    assert_eq!(client.post(bundles, &wrong).await.code, 400);
+    let groups = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups";
+    let group = json!({"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": {"name": "g"},
+        "spec": {"schedulingPolicy": {"basic": {}}}, "status": {"conditions": []}});
+    let created = client.post(groups, &group).await.expect(201);
+    assert_eq!(created["spec"]["schedulingPolicy"], group["spec"]["schedulingPolicy"]);
+    let document = client.get("/openapi/v3/apis/scheduling.k8s.io/v1alpha2").await.expect(200);
+    let schema = &document["components"]["schemas"]["io.k8s.api.scheduling.v1alpha2.PodGroup"];
+    assert!(schema["description"].as_str().is_some_and(|text| text.starts_with("PodGroup")));
+    client.delete(&format!("{groups}/g")).await.expect(200);
+}

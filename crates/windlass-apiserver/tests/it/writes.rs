@@ -167,3 +167,22 @@ async fn a_body_above_three_mebibytes_is_rejected() {
     object["data"]["a"] = "x".repeat(3 << 20).into();
     assert_eq!(client.post(CONFIG_MAPS, &object).await.code, 413);
 }
+
+#[tokio::test]
+async fn a_job_shares_the_labels_of_its_template_and_the_writer_owns_them() {
+    let client = Client::new().await;
+    let jobs = "/apis/batch/v1/namespaces/default/jobs";
+    let template = json!({"metadata": {"labels": {"app": "x"}},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+    let job = json!({"metadata": {"name": "shared"}, "spec": {"template": template}});
+    let shared = client.post(jobs, &job).await.expect(201);
+    assert_eq!(shared["metadata"]["labels"], shared["spec"]["template"]["metadata"]["labels"]);
+    assert_eq!(shared["metadata"]["labels"].as_object().unwrap().len(), 5);
+    let owned = &shared["metadata"]["managedFields"][0]["fieldsV1"];
+    assert_eq!(owned["f:metadata"], json!({"f:labels": {".": {}, "f:app": {}}}));
+    // Labels of its own are not shared, even if they are the same.
+    let job = json!({"metadata": {"name": "own", "labels": {"app": "x"}}, "spec": {"template": template}});
+    let own = client.post(jobs, &job).await.expect(201);
+    assert_eq!(own["metadata"]["labels"], json!({"app": "x"}));
+    assert_eq!(own["spec"]["template"]["metadata"]["labels"].as_object().unwrap().len(), 5);
+}

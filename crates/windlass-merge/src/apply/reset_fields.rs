@@ -79,6 +79,7 @@ static BUILTINS: LazyLock<Vec<(Endpoint, ResetFields)>> = LazyLock::new(|| {
     add((csr.0, csr.1, ""), exclude(&["spec", "status"]));
     add((csr.0, csr.1, "status"), exclude(&["spec", "status.conditions"]));
     add((csr.0, csr.1, "approval"), exclude(&["spec", "status.certificate"]));
+    add((csr.0, "podcertificaterequests", "status"), exclude(&["spec"]));
     add(("", "namespaces", "finalize"), exclude(&["status"]));
     add(("", "pods", "ephemeralcontainers"), include(&["spec.ephemeralContainers"]));
     let resize = [
@@ -117,7 +118,9 @@ const KINDS_WITH_STATUS: &[(&str, &str, &[&str])] = &[
     ("networking.k8s.io", "ingresses", &["spec"]),
     ("networking.k8s.io", "servicecidrs", &["spec", "metadata"]),
     ("policy", "poddisruptionbudgets", &["spec"]),
+    ("resource.k8s.io", "devicetaintrules", &["spec", "metadata"]),
     ("resource.k8s.io", "resourceclaims", &["spec", "metadata"]),
+    ("scheduling.k8s.io", "podgroups", &["spec", "metadata"]),
     ("storage.k8s.io", "volumeattachments", &["spec", "metadata"]),
     ("storagemigration.k8s.io", "storageversionmigrations", &["spec", "metadata"]),
 ];

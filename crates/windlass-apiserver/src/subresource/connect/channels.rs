@@ -20,6 +20,7 @@ use super::{
     next_piece,
     pieces::{Budget, Piece},
 };
+use crate::body::Chunks;
 
 /// The number of pieces that wait to be sent. Each is at most one read, some ten kilobytes.
 pub(crate) const OUTGOING: usize = 16;
@@ -111,6 +112,36 @@ pub(crate) async fn run<T>(
         () = &mut reading => {}
         () = writing => {
             // The client answers the close; disconnecting before that could lose the last bytes.
+            let _ = tokio::time::timeout(GOODBYE, reading).await;
+        }
+    }
+}
+
+/// Sends pieces as messages without a channel, until they end or the client disconnects.
+pub(crate) async fn send<T>(socket: WebSocketStream<T>, mut pieces: Chunks)
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let (mut sink, mut source) = socket.split();
+    let reading = async {
+        while let Some(Ok(message)) = source.next().await {
+            if let Message::Close(_) = message {
+                return;
+            }
+        }
+    };
+    tokio::pin!(reading);
+    let writing = async {
+        while let Some(piece) = pieces.next().await {
+            if sink.send(Message::Binary(piece)).await.is_err() {
+                return;
+            }
+        }
+        let _ = sink.send(Message::Close(Some(NORMAL))).await;
+    };
+    tokio::select! {
+        () = &mut reading => {}
+        () = writing => {
             let _ = tokio::time::timeout(GOODBYE, reading).await;
         }
     }

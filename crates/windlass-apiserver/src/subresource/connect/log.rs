@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, FieldError, Path};
 
-use super::{container, current, node, target};
+use super::{container, current, node, target, upgrade};
 use crate::{
     call::{Answer, Call},
     pod_connections::LogOptions,
@@ -23,6 +23,9 @@ pub(crate) async fn log(call: &Call<'_>) -> Result<Answer> {
     let target = target(call, &pod)?;
     has_started(&pod, call.target.name, &container, options.previous)?;
     let chunks = target.connections.log(&target.pod, &container, options).await?;
+    if upgrade::is_websocket(call.headers) {
+        return upgrade::log(call, until_stop(call, chunks));
+    }
     Ok(Answer::Watch { chunks: until_stop(call, chunks), content_type: "text/plain" })
 }
 

@@ -24,11 +24,13 @@ pub(crate) struct Client {
     pub(crate) stdout: Option<u32>,
     pub(crate) stderr: Option<u32>,
     pub(crate) error: u32,
+    /// Whether the end of the process is reported as a Status; otherwise only a failure is, as text.
+    pub(crate) reports_status: bool,
 }
 
 /// Serves a client until the process has ended and all output is delivered.
 pub(crate) async fn serve(process: Result<Process>, client: Client) {
-    let Client { stdin, resize, outgoing, stdout, stderr, error } = client;
+    let Client { stdin, resize, outgoing, stdout, stderr, error, reports_status } = client;
     let status = match process {
         Err(failure) => failure.to_status(),
         Ok(process) => {
@@ -73,7 +75,14 @@ pub(crate) async fn serve(process: Result<Process>, client: Client) {
             ended.map_or_else(|failure| failure.to_status(), exit_status)
         }
     };
-    let _ = outgoing.send(Outgoing::Data(error, status.to_string().into())).await;
+    let report = match reports_status {
+        true => status.to_string(),
+        false if status["status"] == "Success" => String::new(),
+        false => status["message"].as_str().unwrap_or_default().to_owned(),
+    };
+    if !report.is_empty() {
+        let _ = outgoing.send(Outgoing::Data(error, report.into())).await;
+    }
     let _ = outgoing.send(Outgoing::Close(error)).await;
 }
 
@@ -123,22 +132,42 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn the_output_of_a_process_precedes_its_exit_status() {
-        let (sender, mut receiver) = mpsc::channel(16);
+    /// Returns everything that a client gets from a process that ends with this code.
+    async fn said(code: i32, reports_status: bool) -> Vec<Outgoing> {
+        let (outgoing, mut receiver) = mpsc::channel(16);
         let process = Process {
             stdin: None,
             stdout: Some(Box::pin(&b"out"[..])),
             stderr: Some(Box::pin(&b"err"[..])),
             resize: None,
-            exit: Box::pin(async { Ok(3) }),
+            exit: Box::pin(async move { Ok(code) }),
         };
-        let client = Client { stdin: None, resize: None, outgoing: sender, stdout: Some(1), stderr: Some(2), error: 3 };
-        serve(Ok(process), client).await;
+        let (stdout, stderr, error) = (Some(1), Some(2), 3);
+        serve(Ok(process), Client { stdin: None, resize: None, outgoing, stdout, stderr, error, reports_status }).await;
         let mut said = Vec::new();
         while let Some(sent) = receiver.recv().await {
             said.push(sent);
         }
+        said
+    }
+
+    #[tokio::test]
+    async fn the_first_version_of_the_protocol_reports_only_failures() {
+        let errors = async |code| {
+            let said = said(code, false).await;
+            let errors = said.into_iter().filter_map(|sent| match sent {
+                Outgoing::Data(3, text) => Some(String::from_utf8(text.to_vec()).unwrap()),
+                _ => None,
+            });
+            errors.collect::<Vec<_>>()
+        };
+        assert!(errors(0).await.is_empty());
+        assert_eq!(errors(3).await, ["command terminated with non-zero exit code: exit status 3"]);
+    }
+
+    #[tokio::test]
+    async fn the_output_of_a_process_precedes_its_exit_status() {
+        let said = said(3, true).await;
         let Some(Outgoing::Data(3, status)) = said.iter().rev().nth(1) else { panic!("{said:?}") };
         let status: Value = serde_json::from_slice(status).unwrap();
         assert_eq!(status["details"]["causes"][0]["message"], "3");

@@ -21,7 +21,7 @@ use super::{
     spdy::session::{self, Stream},
 };
 use crate::{
-    body::Body,
+    body::{Body, Chunks},
     call::{Answer, Call},
     pod_connections::{Process, Streams},
     status::{ApiError, Result},
@@ -29,6 +29,11 @@ use crate::{
 
 /// Commands over channels or streams. Version 5 can close a channel over a WebSocket as well.
 const COMMAND_PROTOCOLS: &[&str] = &["v5.channel.k8s.io", "v4.channel.k8s.io"];
+/// Commands over channels. The first version reports failures as text, and nothing else.
+const COMMAND_CHANNELS: &[&str] = &["v5.channel.k8s.io", "v4.channel.k8s.io", FIRST_VERSION];
+const FIRST_VERSION: &str = "channel.k8s.io";
+/// Logs as messages without a channel.
+const LOG_PROTOCOLS: &[&str] = &["binary.k8s.io"];
 /// Ports over SPDY streams.
 const PORTS: &str = "portforward.k8s.io";
 /// Ports over SPDY streams within a WebSocket.
@@ -60,7 +65,7 @@ pub(super) fn remote_command(
     streams: Streams,
     start: impl Future<Output = Result<Process>> + Send + 'static,
 ) -> Result<Answer> {
-    let protocol = negotiate(call.headers, COMMAND_PROTOCOLS, COMMAND_PROTOCOLS)?;
+    let protocol = negotiate(call.headers, COMMAND_CHANNELS, COMMAND_PROTOCOLS)?;
     upgrade(call, protocol, async move |upgraded| match protocol {
         Protocol::WebSocket(version) => {
             let (outgoing, to_client) = mpsc::channel(OUTGOING);
@@ -73,6 +78,7 @@ pub(super) fn remote_command(
                 stdout: streams.stdout.then_some(1),
                 stderr: streams.stderr.then_some(2),
                 error: 3,
+                reports_status: version != FIRST_VERSION,
             };
             let incoming = HashMap::from([(0, stdin), (4, resize)]);
             let carrying =
@@ -167,6 +173,7 @@ async fn command_streams(mut opened: mpsc::Receiver<Stream>, wanted: Streams) ->
         stdout: streams.remove("stdout").map(|stream| stream.id),
         stderr: streams.remove("stderr").map(|stream| stream.id),
         error: error.id,
+        reports_status: true,
     })
 }
 
@@ -248,6 +255,17 @@ where
         }
     });
     Ok(Answer::Response(Box::new(response)))
+}
+
+/// Returns whether a request asks for a WebSocket.
+pub(super) fn is_websocket(headers: &HeaderMap) -> bool {
+    tokens(headers, header::UPGRADE.as_str()).any(|token| token.eq_ignore_ascii_case("websocket"))
+}
+
+/// Answers with the upgrade and sends a log as messages.
+pub(super) fn log(call: &Call<'_>, chunks: Chunks) -> Result<Answer> {
+    let protocol = negotiate(call.headers, LOG_PROTOCOLS, &[])?;
+    upgrade(call, protocol, async move |upgraded| channels::send(websocket(upgraded).await, chunks).await)
 }
 
 /// Returns the proof that the server has read the client's key.
