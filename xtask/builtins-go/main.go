@@ -1,7 +1,8 @@
-// Command builtins describes the stable built-in resources of Kubernetes as JSON on standard output.
+// Command builtins describes the stable built-in resources of Kubernetes as JSON on standard output; with the argument
+// `unstable`, the resources without a stable version that can be enabled.
 //
 // Types come from the published Go modules by reflection. Facts that Go types lack (required, defaults, list types,
-// discovery) come from the files under api/ of the k8s.io/kubernetes module, whose directory is the only argument.
+// discovery) come from the files under api/ of the k8s.io/kubernetes module, whose directory is the first argument.
 // `cargo xtask builtins` runs it and converts the output to the compact table of windlass-builtins.
 package main
 
@@ -14,14 +15,15 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fail(fmt.Errorf("usage: builtins KUBERNETES_MODULE_DIR"))
+	isUnstable := len(os.Args) == 3 && os.Args[2] == "unstable"
+	if len(os.Args) != 2 && !isUnstable {
+		fail(fmt.Errorf("usage: builtins KUBERNETES_MODULE_DIR [unstable]"))
 	}
 	schemas, deletions, err := readSchemas(os.Args[1])
 	if err != nil {
 		fail(err)
 	}
-	groups, resources, err := readDiscovery(os.Args[1])
+	groups, resources, err := readDiscovery(os.Args[1], isUnstable)
 	if err != nil {
 		fail(err)
 	}
@@ -31,7 +33,7 @@ func main() {
 		resource.DeletionReturnsObject = deletions[kind]
 	}
 	walk := newWalk(schemas)
-	table, err := walk.table(groups, resources)
+	table, err := walk.table(groups, resources, !isUnstable)
 	if err != nil {
 		fail(err)
 	}

@@ -14,6 +14,15 @@ import (
 
 var stable = regexp.MustCompile(`^v[0-9]+$`)
 
+// unstable has the resources without a stable version that can be enabled, by group version.
+var unstable = map[string][]string{
+	"certificates.k8s.io/v1beta1":     {"clustertrustbundles", "podcertificaterequests"},
+	"coordination.k8s.io/v1beta1":     {"leasecandidates"},
+	"resource.k8s.io/v1beta2":         {"devicetaintrules"},
+	"scheduling.k8s.io/v1alpha2":      {"podgroups", "workloads"},
+	"storagemigration.k8s.io/v1beta1": {"storageversionmigrations"},
+}
+
 // Schema is the part of a published OpenAPI v3 schema that Go types lack.
 type Schema struct {
 	Required   []string            `json:"required"`
@@ -83,18 +92,22 @@ func readSchemas(module string) (map[string]Schema, map[metav1.GroupVersionKind]
 	return schemas, deletions, nil
 }
 
-// readDiscovery returns the groups with their stable versions and the resources of those.
-func readDiscovery(module string) ([]Group, []Resource, error) {
+// readDiscovery returns the groups with their stable versions and the resources of those, or what is in unstable.
+func readDiscovery(module string, isUnstable bool) ([]Group, []Resource, error) {
 	folder := filepath.Join(module, "api/discovery")
 	var list metav1.APIGroupList
 	if err := readJSON(filepath.Join(folder, "apis.json"), &list); err != nil {
 		return nil, nil, err
 	}
-	groups := []Group{{Name: "", Versions: []string{"v1"}}}
+	var groups []Group
+	if !isUnstable {
+		groups = append(groups, Group{Name: "", Versions: []string{"v1"}})
+	}
 	for _, published := range list.Groups {
 		group := Group{Name: published.Name}
 		for _, version := range published.Versions {
-			if stable.MatchString(version.Version) {
+			_, isListed := unstable[version.GroupVersion]
+			if isUnstable && isListed || !isUnstable && stable.MatchString(version.Version) {
 				group.Versions = append(group.Versions, version.Version)
 			}
 		}
@@ -116,6 +129,10 @@ func readDiscovery(module string) ([]Group, []Resource, error) {
 			of, err := resourcesOf(group.Name, version, published.APIResources)
 			if err != nil {
 				return nil, nil, err
+			}
+			if isUnstable {
+				listed := unstable[group.Name+"/"+version]
+				of = slices.DeleteFunc(of, func(have Resource) bool { return !slices.Contains(listed, have.Plural) })
 			}
 			resources = append(resources, of...)
 		}

@@ -41,7 +41,7 @@ func newWalk(schemas map[string]Schema) *walk {
 }
 
 // table fills in the structs of the resources and describes all structs they reach.
-func (w *walk) table(groups []Group, resources []Resource) (*Table, error) {
+func (w *walk) table(groups []Group, resources []Resource, withBodies bool) (*Table, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
@@ -52,8 +52,10 @@ func (w *walk) table(groups []Group, resources []Resource) (*Table, error) {
 			return nil, err
 		}
 	}
-	if err := kinds.bodies(); err != nil {
-		return nil, err
+	if withBodies {
+		if err := kinds.bodies(); err != nil {
+			return nil, err
+		}
 	}
 	return &Table{Structs: w.structs, Kinds: kinds.list, Groups: groups, Resources: resources}, nil
 }

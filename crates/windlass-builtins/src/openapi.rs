@@ -2,8 +2,9 @@
 //! protobuf.
 //!
 //! The documents contain what clients need: schemas with their kinds, list types, merge keys, required fields and
-//! defaults; paths with operations, actions and query parameters. They contain no prose. They are rebuilt on every
-//! call, which takes milliseconds; the caller keeps the bytes.
+//! defaults; paths with operations, actions and query parameters. Descriptions of schemas and properties are the
+//! caller's ([`Descriptions`]). Documents are rebuilt on every call, which takes milliseconds; the caller keeps the
+//! bytes.
 //!
 //! An API that is not in the table is described by a [`Subject`]; [`v3_paths`] and [`v2_paths`] return its paths, to be
 //! combined with its own schema. [`custom`] does so for custom resources, whose schemas come from their
@@ -39,6 +40,44 @@ pub struct Subject<'a> {
     pub custom: bool,
 }
 
+/// Descriptions of schemas and their properties, by the schemas' names.
+pub trait Descriptions {
+    /// Returns the description of a schema.
+    fn schema(&self, name: &str) -> Option<&str>;
+    /// Returns the description of a property.
+    fn property(&self, schema: &str, property: &str) -> Option<&str>;
+}
+
+/// No descriptions.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoDescriptions;
+
+impl Descriptions for NoDescriptions {
+    fn schema(&self, _: &str) -> Option<&str> {
+        None
+    }
+
+    fn property(&self, _: &str, _: &str) -> Option<&str> {
+        None
+    }
+}
+
+/// The sources of documents.
+#[derive(Clone, Copy)]
+pub struct Sources<'a> {
+    /// Types and resources.
+    pub table: &'a Table,
+    /// Descriptions of the types.
+    pub descriptions: &'a dyn Descriptions,
+}
+
+impl<'a> Sources<'a> {
+    /// Returns a table as the only source.
+    pub fn plain(table: &'a Table) -> Self {
+        Self { table, descriptions: &NoDescriptions }
+    }
+}
+
 /// Returns the path of a group version, as named in the index of version 3: `api/v1` or `apis/apps/v1`.
 pub fn group_version_path(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
@@ -62,35 +101,35 @@ pub fn hash(document: &[u8]) -> String {
 }
 
 /// Returns `/openapi/v3/apis/GROUP/VERSION` for a group version of the table; `None` if it has no such group version.
-pub fn v3_document(group: &str, version: &str, table: &Table) -> Option<Value> {
-    v3::Document::new(group, version, table).map(|document| document.value())
+pub fn v3_document(group: &str, version: &str, sources: Sources<'_>) -> Option<Value> {
+    v3::Document::new(group, version, sources).map(|document| document.value())
 }
 
 /// Returns the text of [`v3_document`], written piece by piece: a tree of the whole document takes ten times the
 /// memory.
-pub fn v3_text(group: &str, version: &str, table: &Table) -> Option<Vec<u8>> {
-    v3::Document::new(group, version, table).map(|document| document.text())
+pub fn v3_text(group: &str, version: &str, sources: Sources<'_>) -> Option<Vec<u8>> {
+    v3::Document::new(group, version, sources).map(|document| document.text())
 }
 
 /// Returns the paths of a resource in version 3.
-pub fn v3_paths(subject: &Subject<'_>, table: &Table) -> Map<String, Value> {
-    v3::paths(&operations::of(subject, table), subject.custom).collect()
+pub fn v3_paths(subject: &Subject<'_>, sources: Sources<'_>) -> Map<String, Value> {
+    v3::paths(&operations::of(subject, sources.table), subject.custom, sources.descriptions).collect()
 }
 
 /// Returns `/openapi/v2` for all group versions of the table.
-pub fn v2_document(table: &Table) -> Value {
-    v2::Document::new(table, custom::Parts::default()).value()
+pub fn v2_document(sources: Sources<'_>) -> Value {
+    v2::Document::new(sources, custom::Parts::default()).value()
 }
 
 /// Returns the text of [`v2_document`], written piece by piece.
-pub fn v2_text(table: &Table) -> Vec<u8> {
-    v2::Document::new(table, custom::Parts::default()).text()
+pub fn v2_text(sources: Sources<'_>) -> Vec<u8> {
+    v2::Document::new(sources, custom::Parts::default()).text()
 }
 
 /// Returns the protobuf form of [`v2_document`], written piece by piece:
 /// `application/com.github.proto-openapi.spec.v2@v1.0+protobuf`.
-pub fn v2_protobuf(table: &Table) -> Vec<u8> {
-    v2::Document::new(table, custom::Parts::default()).protobuf()
+pub fn v2_protobuf(sources: Sources<'_>) -> Vec<u8> {
+    v2::Document::new(sources, custom::Parts::default()).protobuf()
 }
 
 /// Returns the protobuf form of any document of version 2. Fields that are neither used by our documents nor extensions
@@ -110,13 +149,13 @@ pub fn schemas_with_references(
     names: impl IntoIterator<Item = String>,
     group_versions: &[(&str, &str)],
     dialect: Dialect,
-    table: &Table,
+    sources: Sources<'_>,
 ) -> Map<String, Value> {
     let schema = |name: String| {
-        let schema = schemas::schema(&name, group_versions, dialect, table)?;
+        let schema = schemas::schema(&name, group_versions, dialect, sources)?;
         Some((name, schema))
     };
-    schemas::closure(names, table).into_iter().filter_map(schema).collect()
+    schemas::closure(names, sources.table).into_iter().filter_map(schema).collect()
 }
 
 /// Writes a JSON object from its entries.

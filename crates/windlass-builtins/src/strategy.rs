@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use windlass_schema::field::ErrorList;
 
 /// The writer and the time of a write, which a strategy may record in the object.
@@ -56,6 +56,14 @@ pub trait Strategy: Send + Sync + 'static {
     /// Applies the defaults of the API's Go defaulting functions. Runs on every decoded body and after every patch;
     /// must be idempotent.
     fn default(&self, _object: &mut Value) {}
+
+    /// Returns the labels that a new object without labels shares with another part of it: defaulting sets them, so
+    /// they belong to the writer, and labels that [`prepare_for_create`](Self::prepare_for_create) adds to the other
+    /// part become labels of the object too. The caller sets them for managed fields and mutating admission, and
+    /// removes them before `prepare_for_create`, unless a webhook or policy has changed the object meanwhile.
+    fn shared_labels(&self, _object: &Value) -> Option<Map<String, Value>> {
+        None
+    }
 
     /// Sets and resets the fields that a client may not choose on create (status, generated fields).
     fn prepare_for_create(&self, _object: &mut Value, _context: &WriteContext<'_>) {}

@@ -2,7 +2,8 @@
 //!
 //! `data/builtins.bin` is written by `cargo xtask builtins`: a zlib stream of one string pool, followed by records of
 //! variable-length numbers that point into it. [`table`] decodes it once, on first use; all names in the result borrow
-//! from the inflated buffer, which is never freed.
+//! from the inflated buffer, which is never freed. `data/unstable.bin` has the resources that have no stable version;
+//! [`unstable`] decodes it.
 
 use std::sync::OnceLock;
 
@@ -13,6 +14,7 @@ use crate::resource::Table;
 
 mod decode;
 mod encode;
+mod extend;
 #[cfg(test)]
 mod tests;
 
@@ -20,11 +22,19 @@ pub use decode::{TableError, decode};
 pub use encode::encode;
 
 static FILE: &[u8] = include_bytes!("../data/builtins.bin");
+static UNSTABLE_FILE: &[u8] = include_bytes!("../data/unstable.bin");
 
 /// Returns the table of the stable built-in resources, decoded on first use.
 pub fn table() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
     TABLE.get_or_init(|| decode(FILE).expect("the checked-in table must be readable"))
+}
+
+/// Returns the table of the resources without a stable version, decoded on first use.
+/// [`Table::extend`](crate::resource::Table::extend) adds them to another table.
+pub fn unstable() -> &'static Table {
+    static TABLE: OnceLock<Table> = OnceLock::new();
+    TABLE.get_or_init(|| decode(UNSTABLE_FILE).expect("the checked-in table must be readable"))
 }
 
 /// Returns the type of `metadata` in the table.
@@ -42,6 +52,11 @@ pub fn object_meta() -> ObjectMetaType<'static> {
 /// Returns the bytes of the checked-in file.
 pub fn file() -> &'static [u8] {
     FILE
+}
+
+/// Returns the bytes of the checked-in file of [`unstable`].
+pub fn unstable_file() -> &'static [u8] {
+    UNSTABLE_FILE
 }
 
 /// The scalars, at the position that is their number in the file.

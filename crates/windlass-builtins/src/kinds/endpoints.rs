@@ -5,7 +5,7 @@ use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
 use windlass_schema::names::{ip_warnings, is_valid_ip_legacy};
 
-use super::service::endpoint_ip;
+use super::service::{LOOPBACK, endpoint_ip};
 use crate::columns::{AGE, Column, NAME, Printer, age, column, first_three, name};
 use crate::object::{integer, items, set_default_text, text};
 use crate::strategy::Strategy;
@@ -16,6 +16,12 @@ use crate::validate;
 pub struct Endpoints;
 
 pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
+
+/// Returns whether an error of Endpoints or an EndpointSlice is about a loopback address, which is the address of a pod if
+/// pods are processes of the server's machine.
+pub fn is_about_loopback(error: &FieldError) -> bool {
+    error.detail == LOOPBACK
+}
 
 impl Strategy for Endpoints {
     fn default(&self, object: &mut Value) {

@@ -137,6 +137,10 @@ static TABLE: &[(&str, &str, KindFacts)] = &[
         "certificatesigningrequests",
         KindFacts { printer: Some(certificate_signing_request::PRINTER), ..PATH_SEGMENT },
     ),
+    // Names begin with that of the signer, with colons.
+    ("certificates.k8s.io", "clustertrustbundles", KindFacts { allows_unconditional_update: false, ..PATH_SEGMENT }),
+    ("certificates.k8s.io", "podcertificaterequests", CONDITIONAL),
+    ("coordination.k8s.io", "leasecandidates", KindFacts { creates_on_update: true, ..CONDITIONAL }),
     (
         "coordination.k8s.io",
         "leases",
@@ -203,6 +207,7 @@ static TABLE: &[(&str, &str, KindFacts)] = &[
         "deviceclasses",
         KindFacts { generation: SPEC, printer: Some(printers::NAME_AND_AGE), ..DEFAULT },
     ),
+    ("resource.k8s.io", "devicetaintrules", KindFacts { generation: SPEC, ..DEFAULT }),
     (
         "resource.k8s.io",
         "resourceclaims",
@@ -214,6 +219,7 @@ static TABLE: &[(&str, &str, KindFacts)] = &[
         "resourceslices",
         KindFacts { generation: SPEC, printer: Some(resource_slice::PRINTER), ..DEFAULT },
     ),
+    ("scheduling.k8s.io", "podgroups", DEFAULT),
     (
         "scheduling.k8s.io",
         "priorityclasses",
@@ -227,6 +233,7 @@ static TABLE: &[(&str, &str, KindFacts)] = &[
             ..DEFAULT
         },
     ),
+    ("scheduling.k8s.io", "workloads", DEFAULT),
     ("storage.k8s.io", "csidrivers", KindFacts { printer: Some(csi_driver::PRINTER), ..CONDITIONAL }),
     ("storage.k8s.io", "csinodes", KindFacts { printer: Some(csi_node::PRINTER), ..CONDITIONAL }),
     (
@@ -241,6 +248,7 @@ static TABLE: &[(&str, &str, KindFacts)] = &[
         "volumeattributesclasses",
         KindFacts { printer: Some(volume_attributes_class::PRINTER), ..DEFAULT },
     ),
+    ("storagemigration.k8s.io", "storageversionmigrations", CONDITIONAL),
 ];
 
 /// The facts of a resource; the defaults if the resource is unknown.

@@ -8,7 +8,7 @@ mod update;
 pub(super) mod validation;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use windlass_schema::field::{ErrorList, Path};
 
 use super::{pod, pod_template};
@@ -49,6 +49,10 @@ pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 impl Strategy for Job {
     fn default(&self, object: &mut Value) {
         prepare::default(object);
+    }
+
+    fn shared_labels(&self, object: &Value) -> Option<Map<String, Value>> {
+        prepare::shared_labels(object)
     }
 
     fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {

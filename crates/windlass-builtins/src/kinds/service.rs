@@ -10,7 +10,7 @@ mod update;
 mod validation;
 mod warnings;
 
-pub(crate) use validation::endpoint_ip;
+pub(crate) use validation::{LOOPBACK, endpoint_ip};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

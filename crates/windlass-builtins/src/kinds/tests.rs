@@ -11,7 +11,7 @@ use super::*;
 use crate::facts::NameRule;
 use crate::resource::Resource;
 use crate::strategy::{Strategy, WriteContext};
-use crate::table;
+use crate::table::{table, unstable};
 
 fn all() -> impl Iterator<Item = (&'static str, &'static dyn Strategy)> {
     table().resources.iter().map(|resource| (&*resource.plural, strategy(&resource.group, &resource.plural)))
@@ -19,8 +19,8 @@ fn all() -> impl Iterator<Item = (&'static str, &'static dyn Strategy)> {
 
 #[test]
 fn every_resource_has_exactly_one_row_of_facts() {
-    let resources: BTreeSet<_> =
-        table().resources.iter().map(|resource| (&*resource.group, &*resource.plural)).collect();
+    let resources = table().resources.iter().chain(&unstable().resources);
+    let resources: BTreeSet<_> = resources.map(|resource| (&*resource.group, &*resource.plural)).collect();
     let mut rows: Vec<_> = facts::resources().collect();
     rows.sort_unstable();
     assert_eq!(rows, resources.into_iter().collect::<Vec<_>>());

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use windlass_schema::types::StructId;
 
 use super::operations::{self, META};
-use super::{Dialect, Subject, schemas_with_references, v2, v3};
+use super::{Dialect, Sources, Subject, schemas_with_references, v2, v3};
 use crate::resource::{Resource, Subresource, Table};
 
 mod schema;
@@ -43,6 +43,8 @@ pub struct CustomSubject<'a> {
     pub preserve_unknown_fields: bool,
     /// `selectableFields`, a list of objects with `jsonPath`.
     pub selectable_fields: &'a [Value],
+    /// Whether objects can only be read: with `get` and `list`.
+    pub read_only: bool,
 }
 
 /// The paths and schemas that custom resources add to the document of version 2.
@@ -77,6 +79,7 @@ impl<'a> CustomSubject<'a> {
             scale: subresource("scale"),
             preserve_unknown_fields: spec.get("preserveUnknownFields").and_then(Value::as_bool) == Some(true),
             selectable_fields: of.get("selectableFields").and_then(Value::as_array).map_or(&[], Vec::as_slice),
+            read_only: false,
         })
     }
 
@@ -108,7 +111,10 @@ impl<'a> CustomSubject<'a> {
             short_names: Vec::new(),
             categories: Vec::new(),
             namespaced: self.namespaced,
-            verbs: verbs(&["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]),
+            verbs: verbs(match self.read_only {
+                true => &["get", "list"],
+                false => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+            }),
             storage_version_hash: "".into(),
             deletion_returns_object: false,
             // Never used: the schema is named explicitly.
@@ -118,7 +124,8 @@ impl<'a> CustomSubject<'a> {
     }
 
     /// Adds the paths and schemas of this version, and the names of the schemas they refer to.
-    fn publish(&self, dialect: Dialect, table: &Table, into: &mut Parts, references: &mut Vec<String>) {
+    fn publish(&self, dialect: Dialect, sources: Sources<'_>, into: &mut Parts, references: &mut Vec<String>) {
+        let (table, descriptions) = (sources.table, sources.descriptions);
         let (object, list) = (self.schema_name(self.kind), self.schema_name(self.list_kind));
         let resource = self.resource(table);
         let subject = Subject { resource: &resource, object: &object, list: Some(&list), custom: true };
@@ -126,21 +133,21 @@ impl<'a> CustomSubject<'a> {
         references.extend(v3::schema_names(&items));
         match dialect {
             Dialect::V2 => into.paths.extend(v2::paths(&items, true)),
-            Dialect::V3 => into.paths.extend(v3::paths(&items, true)),
+            Dialect::V3 => into.paths.extend(v3::paths(&items, true, descriptions)),
         }
-        into.definitions.insert(list, schema::of_list(self, &object, dialect));
-        into.definitions.insert(object, schema::of_object(self, dialect));
+        into.definitions.insert(list, schema::of_list(self, &object, dialect, descriptions));
+        into.definitions.insert(object, schema::of_object(self, dialect, descriptions));
     }
 }
 
 /// Returns `/openapi/v3/apis/GROUP/VERSION` for a group version that consists of custom resources only.
-pub fn v3_document(group: &str, version: &str, subjects: &[CustomSubject<'_>], table: &Table) -> Value {
+pub fn v3_document(group: &str, version: &str, subjects: &[CustomSubject<'_>], sources: Sources<'_>) -> Value {
     let mut parts = Parts::default();
     let mut references = vec![format!("{META}ObjectMeta"), format!("{META}ListMeta")];
     for subject in subjects {
-        subject.publish(Dialect::V3, table, &mut parts, &mut references);
+        subject.publish(Dialect::V3, sources, &mut parts, &mut references);
     }
-    let mut schemas = schemas_with_references(references, &[(group, version)], Dialect::V3, table);
+    let mut schemas = schemas_with_references(references, &[(group, version)], Dialect::V3, sources);
     schemas.append(&mut parts.definitions);
     json!({
         "openapi": "3.0.0",
@@ -152,20 +159,20 @@ pub fn v3_document(group: &str, version: &str, subjects: &[CustomSubject<'_>], t
 
 /// Returns what these custom resources add to `/openapi/v2`, which already has the parameters and the schemas they
 /// refer to.
-pub fn v2_parts(subjects: &[CustomSubject<'_>], table: &Table) -> Parts {
+pub fn v2_parts(subjects: &[CustomSubject<'_>], sources: Sources<'_>) -> Parts {
     let mut parts = Parts::default();
     for subject in subjects {
-        subject.publish(Dialect::V2, table, &mut parts, &mut Vec::new());
+        subject.publish(Dialect::V2, sources, &mut parts, &mut Vec::new());
     }
     parts
 }
 
 /// Returns the text of `/openapi/v2` with these parts. Entries of the table take precedence.
-pub fn v2_text(parts: Parts, table: &Table) -> Vec<u8> {
-    v2::Document::new(table, parts).text()
+pub fn v2_text(parts: Parts, sources: Sources<'_>) -> Vec<u8> {
+    v2::Document::new(sources, parts).text()
 }
 
 /// Returns the protobuf form of `/openapi/v2` with these parts.
-pub fn v2_protobuf(parts: Parts, table: &Table) -> Vec<u8> {
-    v2::Document::new(table, parts).protobuf()
+pub fn v2_protobuf(parts: Parts, sources: Sources<'_>) -> Vec<u8> {
+    v2::Document::new(sources, parts).protobuf()
 }

@@ -9,6 +9,9 @@ use crate::resource::{Resource, Subresource, Table};
 
 pub(super) const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
+/// Part of the description of the old watch paths.
+const DEPRECATED: &str = "deprecated: use the 'watch' parameter with a list operation";
+
 /// A path with its operations.
 #[derive(Debug)]
 pub(super) struct PathItem<'a> {
@@ -83,31 +86,37 @@ pub(super) fn of<'a>(subject: &Subject<'a>, table: &'a Table) -> Vec<PathItem<'a
         items.extend(writer.watches(&base, &collection));
     }
     items.retain(|item| !item.operations.is_empty());
-    if subject.custom {
-        let operations = items.iter_mut().flat_map(|item| {
-            let subresource = item.path.rsplit_once("{name}/").map(|(_, name)| name.to_owned()).unwrap_or_default();
-            item.operations.iter_mut().map(move |operation| (operation, subresource.clone()))
-        });
-        operations
-            .for_each(|(one, subresource)| one.description = description(one.action, &subresource, &resource.kind));
+    let is_watched = resource.has_verb("watch") && !subject.custom;
+    for item in &mut items {
+        let subresource = item.path.rsplit_once("{name}/").map_or("", |(_, name)| name.trim_end_matches("/{path}"));
+        for operation in &mut item.operations {
+            operation.description = description(operation, subresource, &resource.kind, is_watched);
+        }
     }
     items
 }
 
-/// Returns the description of an operation.
-fn description(action: &str, subresource: &str, kind: &str) -> String {
+/// Returns the description of an operation, as kube-apiserver forms it.
+fn description(operation: &Operation<'_>, subresource: &str, kind: &str, is_watched: bool) -> String {
     let of = if subresource.is_empty() { String::new() } else { format!(" {subresource} of") };
     let article = match kind {
         plural if plural.ends_with('s') && !plural.ends_with("ss") => "",
         vowel if vowel.to_ascii_lowercase().starts_with(['a', 'e', 'i', 'o', 'u']) => "an ",
         _ => "a ",
     };
-    match action {
+    match operation.action {
+        "connect" => format!("connect {} requests to {subresource} of {kind}", operation.method.to_uppercase()),
+        "watchlist" => format!("watch individual changes to a list of {kind}. {DEPRECATED} instead."),
+        "watch" => format!(
+            "watch changes to an object of kind {kind}. {DEPRECATED} instead, \
+             filtered to a single item with the 'fieldSelector' parameter."
+        ),
+        "list" if is_watched => format!("list or watch objects of kind {kind}"),
         "list" => format!("list objects of kind {kind}"),
         "get" => format!("read{of} the specified {kind}"),
         "put" => format!("replace{of} the specified {kind}"),
         "patch" => format!("partially update{of} the specified {kind}"),
-        "post" => format!("create {article}{kind}"),
+        "post" => format!("create{of} {article}{kind}"),
         "deletecollection" => format!("delete collection of {kind}"),
         _ => format!("delete {article}{kind}"),
     }
@@ -119,7 +128,7 @@ pub(super) fn discovery(group: &str, version: &str) -> PathItem<'static> {
         method: "get",
         id: format!("get{}APIResources", group_version(group, version)),
         tag: tag(group, version),
-        description: String::new(),
+        description: "get available resources".to_owned(),
         action: "",
         kind: None,
         parameters: Vec::new(),

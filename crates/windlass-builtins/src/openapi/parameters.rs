@@ -2,6 +2,8 @@
 
 use windlass_schema::types::{Scalar, StructId, Type};
 
+use super::Descriptions;
+use super::operations::META;
 use crate::resource::Table;
 
 /// A parameter; ordered by name, then by place.
@@ -12,6 +14,14 @@ pub(super) struct Parameter<'a> {
     pub(super) place: &'static str,
     /// `string`, `boolean` or `integer`.
     pub(super) ty: &'static str,
+}
+
+impl Parameter<'_> {
+    /// Returns the description; options of deletes are described by `DeleteOptions`.
+    pub(super) fn description<'d>(&self, descriptions: &'d dyn Descriptions) -> Option<&'d str> {
+        let is_option = self.place == "query" && DELETE.iter().any(|option| option.name == self.name);
+        if is_option { descriptions.property(&format!("{META}DeleteOptions"), self.name) } else { None }
+    }
 }
 
 const fn query<'a>(name: &'a str, ty: &'static str) -> Parameter<'a> {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 use windlass_schema::types::{Field, Scalar, Struct, StructId, Topology, Type};
 
+use super::Sources;
 use crate::resource::Table;
 
 /// A version of OpenAPI.
@@ -46,14 +47,47 @@ pub(super) fn closure(names: impl IntoIterator<Item = String>, table: &Table) ->
 
 /// Returns the schema with this name; `None` if it is not in the table. Kinds that belong to every group version are
 /// declared for the given ones.
-pub(super) fn schema(name: &str, group_versions: &[(&str, &str)], dialect: Dialect, table: &Table) -> Option<Value> {
-    let structs = &table.types.structs;
-    match structs.iter().position(|structure| structure.name == name) {
+pub(super) fn schema(
+    name: &str,
+    group_versions: &[(&str, &str)],
+    dialect: Dialect,
+    sources: Sources<'_>,
+) -> Option<Value> {
+    let structs = &sources.table.types.structs;
+    let mut schema = match structs.iter().position(|structure| structure.name == name) {
         Some(position) => {
-            Some(structure(&structs[position], StructId(position as u32), group_versions, dialect, table))
+            structure(&structs[position], StructId(position as u32), group_versions, dialect, sources.table)
         }
-        None => special(name, dialect),
+        None => special(name, dialect)?,
+    };
+    describe(&mut schema, name, dialect, sources);
+    Some(schema)
+}
+
+/// Adds the descriptions of a schema and its properties. Those of lists are not known, except for the properties that
+/// they share with their items.
+fn describe(schema: &mut Value, name: &str, dialect: Dialect, sources: Sources<'_>) {
+    if let Some(description) = sources.descriptions.schema(name) {
+        schema["description"] = json!(description);
     }
+    let item = name.strip_suffix("List").unwrap_or(name);
+    for (property, schema) in schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
+        let is_shared = matches!(property.as_str(), "apiVersion" | "kind");
+        let own = sources.descriptions.property(name, property);
+        let shared = || sources.descriptions.property(item, property).filter(|_| is_shared);
+        let (Some(schema), Some(description)) = (schema.as_object_mut(), own.or_else(shared)) else { continue };
+        insert(schema, "description", json!(description), dialect);
+    }
+}
+
+/// Adds a keyword to a schema; in version 3, a reference does not stand beside other keywords.
+fn insert(schema: &mut Map<String, Value>, keyword: &str, value: Value, dialect: Dialect) {
+    if dialect == Dialect::V3
+        && let Some(reference) = schema.remove("$ref")
+    {
+        schema.insert("allOf".to_owned(), json!([{"$ref": reference}]));
+    }
+    schema.insert(keyword.to_owned(), value);
 }
 
 fn structure(
@@ -94,14 +128,7 @@ fn structure(
 
 fn property(field: &Field, dialect: Dialect, table: &Table) -> Value {
     let mut schema = ty(&field.ty, field, dialect, table, true);
-    let mut set = |name: &str, value: Value| {
-        if dialect == Dialect::V3
-            && let Some(reference) = schema.remove("$ref")
-        {
-            schema.insert("allOf".to_owned(), json!([{"$ref": reference}]));
-        }
-        schema.insert(name.to_owned(), value);
-    };
+    let mut set = |name: &str, value: Value| insert(&mut schema, name, value, dialect);
     if let (Dialect::V3, Some(default)) = (dialect, &field.default) {
         set("default", default.clone());
     }

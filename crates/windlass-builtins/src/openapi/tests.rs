@@ -4,8 +4,8 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 use super::{
-    Dialect, Subject, group_version_path, hash, schemas_with_references, v2_document, v2_protobuf, v2_text,
-    v2_to_protobuf, v3_document, v3_index, v3_paths, v3_text,
+    Descriptions, Dialect, Sources, Subject, group_version_path, hash, schemas_with_references, v2_document,
+    v2_protobuf, v2_text, v2_to_protobuf, v3_document, v3_index, v3_paths, v3_text,
 };
 use crate::resource::{Resource, Subresource};
 use crate::table;
@@ -15,7 +15,8 @@ fn documents() -> Vec<(String, Value)> {
         table().groups.iter().flat_map(|group| group.versions.iter().map(|version| (&*group.name, &**version)));
     groups
         .map(|(group, version)| {
-            let document = v3_document(group, version, table()).expect("every group version must have a document");
+            let document =
+                v3_document(group, version, Sources::plain(table())).expect("every group version must have a document");
             (group_version_path(group, version), document)
         })
         .collect()
@@ -44,7 +45,7 @@ fn check_references(document: &Value) {
 }
 
 fn check_property(schema: &str, property: &str, dialect: Dialect, expected: Expect) {
-    let schemas = schemas_with_references([schema.to_owned()], &[], dialect, table());
+    let schemas = schemas_with_references([schema.to_owned()], &[], dialect, Sources::plain(table()));
     expected.assert_eq(&schemas[schema]["properties"][property].to_string());
 }
 
@@ -53,12 +54,12 @@ fn all_references_are_resolved() {
     for (_, document) in documents() {
         check_references(&document);
     }
-    check_references(&v2_document(table()));
+    check_references(&v2_document(Sources::plain(table())));
 }
 
 #[test]
 fn a_group_version_has_the_paths_of_its_resources() {
-    let document = v3_document("coordination.k8s.io", "v1", table()).expect("leases");
+    let document = v3_document("coordination.k8s.io", "v1", Sources::plain(table())).expect("leases");
     let paths: Vec<_> = document["paths"].as_object().expect("paths").keys().cloned().collect();
     expect![[r#"
         /apis/coordination.k8s.io/v1/
@@ -70,7 +71,7 @@ fn a_group_version_has_the_paths_of_its_resources() {
         /apis/coordination.k8s.io/v1/watch/namespaces/{namespace}/leases/{name}"#]]
     .assert_eq(&paths.join("\n"));
     assert_eq!(document["info"]["title"], "Kubernetes");
-    assert!(v3_document("coordination.k8s.io", "v9", table()).is_none());
+    assert!(v3_document("coordination.k8s.io", "v9", Sources::plain(table())).is_none());
 }
 
 #[test]
@@ -96,7 +97,7 @@ fn kubectl_finds_field_validation_on_every_patch() {
 
 #[test]
 fn operation_ids_are_unique() {
-    let document = v2_document(table());
+    let document = v2_document(Sources::plain(table()));
     let mut names = BTreeSet::new();
     for item in document["paths"].as_object().expect("paths").values() {
         for (method, operation) in item.as_object().expect("an item").iter().filter(|(name, _)| *name != "parameters") {
@@ -161,12 +162,96 @@ fn properties_have_the_extensions_for_patches_and_apply() {
 #[test]
 fn the_text_written_piece_by_piece_equals_the_document() {
     let read = |text: &[u8]| serde_json::from_slice::<Value>(text).expect("the text must be JSON");
-    let v3 = v3_text("apps", "v1", table()).expect("apps/v1");
-    assert_eq!(read(&v3), v3_document("apps", "v1", table()).expect("apps/v1"));
-    assert!(v3_text("apps", "v9", table()).is_none());
-    let v2 = v2_document(table());
-    assert_eq!(read(&v2_text(table())), v2);
-    assert!(v2_protobuf(table()) == v2_to_protobuf(&v2));
+    let v3 = v3_text("apps", "v1", Sources::plain(table())).expect("apps/v1");
+    assert_eq!(read(&v3), v3_document("apps", "v1", Sources::plain(table())).expect("apps/v1"));
+    assert!(v3_text("apps", "v9", Sources::plain(table())).is_none());
+    let v2 = v2_document(Sources::plain(table()));
+    assert_eq!(read(&v2_text(Sources::plain(table()))), v2);
+    assert!(v2_protobuf(Sources::plain(table())) == v2_to_protobuf(&v2));
+}
+
+/// Descriptions that name what they describe.
+pub(super) struct Named;
+
+impl Descriptions for Named {
+    fn schema(&self, name: &str) -> Option<&str> {
+        name.ends_with(".Lease").then_some("A Lease.")
+    }
+
+    fn property(&self, schema: &str, property: &str) -> Option<&str> {
+        match (schema.rsplit('.').next()?, property) {
+            ("Lease" | "Pod", "apiVersion") => Some("A version."),
+            ("Lease" | "Pod", "metadata") => Some("Its metadata."),
+            ("LeaseSpec", "renewTime") => Some("A time."),
+            ("DeleteOptions", "dryRun") => Some("A dry run."),
+            _ => None,
+        }
+    }
+}
+
+#[test]
+fn schemas_properties_and_parameters_have_descriptions() {
+    let sources = Sources { table: table(), descriptions: &Named };
+    let v3 = v3_document("coordination.k8s.io", "v1", sources).expect("leases");
+    let v2 = v2_document(sources);
+    let lease = "io.k8s.api.coordination.v1.Lease";
+    for schemas in [&v3["components"]["schemas"], &v2["definitions"]] {
+        assert_eq!(schemas[lease]["description"], "A Lease.");
+        assert_eq!(schemas[lease]["properties"]["apiVersion"]["description"], "A version.");
+        assert_eq!(schemas[lease]["properties"]["metadata"]["description"], "Its metadata.");
+        let list = &schemas[format!("{lease}List")];
+        assert_eq!(list["properties"]["apiVersion"]["description"], "A version.");
+        assert_eq!(list["properties"]["metadata"]["description"], Value::Null);
+    }
+    let spec = format!("{lease}Spec");
+    let time = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime";
+    assert_eq!(
+        v3["components"]["schemas"][&spec]["properties"]["renewTime"],
+        json!({"description": "A time.", "allOf": [{"$ref": format!("#/components/schemas/{time}")}]})
+    );
+    assert_eq!(
+        v2["definitions"][&spec]["properties"]["renewTime"],
+        json!({"description": "A time.", "$ref": format!("#/definitions/{time}")})
+    );
+    assert_eq!(v2["parameters"]["dryRun-query-string"]["description"], "A dry run.");
+    let create = &v3["paths"]["/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"]["post"];
+    let parameters = create["parameters"].as_array().expect("parameters");
+    let dry_run = parameters.iter().find(|one| one["name"] == "dryRun").expect("dryRun");
+    assert_eq!(dry_run["description"], "A dry run.");
+}
+
+#[test]
+fn operations_are_described_as_in_kubernetes() {
+    let document = v2_document(Sources::plain(table()));
+    let paths = &document["paths"];
+    let pods = "/api/v1/namespaces/{namespace}/pods";
+    let described = [
+        ("/apis/apps/v1/", "get"),
+        ("/apis/apps/v1/deployments", "get"),
+        ("/api/v1/componentstatuses", "get"),
+        (pods, "post"),
+        (pods, "delete"),
+        ("/api/v1/namespaces/{namespace}/endpoints/{name}", "delete"),
+        ("/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale", "patch"),
+        ("/api/v1/namespaces/{namespace}/pods/{name}/eviction", "post"),
+        ("/api/v1/namespaces/{namespace}/pods/{name}/proxy/{path}", "options"),
+        ("/api/v1/watch/pods", "get"),
+        ("/api/v1/watch/namespaces/{namespace}/pods/{name}", "get"),
+    ];
+    let described = described.map(|(path, method)| paths[path][method]["description"].as_str().unwrap_or_default());
+    expect![[r#"
+        get available resources
+        list or watch objects of kind Deployment
+        list objects of kind ComponentStatus
+        create a Pod
+        delete collection of Pod
+        delete Endpoints
+        partially update scale of the specified Deployment
+        create eviction of a Pod
+        connect OPTIONS requests to proxy of Pod
+        watch individual changes to a list of Pod. deprecated: use the 'watch' parameter with a list operation instead.
+        watch changes to an object of kind Pod. deprecated: use the 'watch' parameter with a list operation instead, filtered to a single item with the 'fieldSelector' parameter."#]]
+    .assert_eq(&described.join("\n"));
 }
 
 #[test]
@@ -208,7 +293,7 @@ fn a_custom_resource_has_paths_without_protobuf_and_old_watches() {
         }],
     };
     let (object, list) = ("com.example.parity.v1.Boat", Some("com.example.parity.v1.BoatList"));
-    let paths = v3_paths(&Subject { resource: &resource, object, list, custom: true }, table());
+    let paths = v3_paths(&Subject { resource: &resource, object, list, custom: true }, Sources::plain(table()));
     let names: Vec<_> = paths.keys().cloned().collect();
     expect![[r#"
         /apis/parity.example.com/v1/boats

@@ -7,8 +7,7 @@ use super::custom::Parts;
 use super::operations::{self, Answer, Body, Operation, PathItem};
 use super::parameters::Parameter;
 use super::schemas::{self, Dialect, PATCH};
-use super::{gnostic, subjects, v3, write_object, write_value};
-use crate::resource::Table;
+use super::{Descriptions, Sources, gnostic, subjects, v3, write_object, write_value};
 
 const MEDIA: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 const STREAMS: [&str; 2] = ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
@@ -25,11 +24,12 @@ pub(super) struct Document<'a> {
     items: Vec<PathItem<'a>>,
     /// Paths and definitions of custom resources.
     custom: Parts,
-    table: &'a Table,
+    sources: Sources<'a>,
 }
 
 impl<'a> Document<'a> {
-    pub(super) fn new(table: &'a Table, custom: Parts) -> Self {
+    pub(super) fn new(sources: Sources<'a>, custom: Parts) -> Self {
+        let table = sources.table;
         let groups = table.groups.iter();
         let group_versions: Vec<(&str, &str)> =
             groups.flat_map(|group| group.versions.iter().map(|version| (&*group.name, &**version))).collect();
@@ -37,7 +37,7 @@ impl<'a> Document<'a> {
             group_versions.iter().map(|(group, version)| operations::discovery(group, version)).collect();
         items.extend(subjects(table, None).iter().flat_map(|subject| operations::of(subject, table)));
         sorting::sort_by(&mut items, |a, b| a.path.cmp(&b.path));
-        Self { group_versions, items, custom, table }
+        Self { group_versions, items, custom, sources }
     }
 
     /// Returns everything but the paths and definitions.
@@ -46,7 +46,7 @@ impl<'a> Document<'a> {
         let of_paths = self.items.iter().flat_map(|item| &item.parameters);
         let mut shared = Map::new();
         for one in of_paths.chain(operations.flat_map(|operation| &operation.parameters)) {
-            shared.entry(shared_name(one)).or_insert_with(|| parameter(one));
+            shared.entry(shared_name(one)).or_insert_with(|| parameter(one, self.sources.descriptions));
         }
         Map::from_iter([
             ("swagger".to_owned(), json!("2.0")),
@@ -62,10 +62,10 @@ impl<'a> Document<'a> {
 
     /// Returns the definitions; those of the table take precedence.
     fn definitions(&self) -> impl Iterator<Item = (String, Value)> {
-        let names = schemas::closure(v3::schema_names(&self.items), self.table);
+        let names = schemas::closure(v3::schema_names(&self.items), self.sources.table);
         let custom: Vec<_> = self.custom.definitions.iter().filter(|(name, _)| !names.contains(*name)).collect();
         let of_table = names.into_iter().filter_map(|name| {
-            let schema = schemas::schema(&name, &self.group_versions, Dialect::V2, self.table)?;
+            let schema = schemas::schema(&name, &self.group_versions, Dialect::V2, self.sources)?;
             Some((name, schema))
         });
         of_table.chain(custom.into_iter().map(|(name, schema)| (name.clone(), schema.clone())))
@@ -124,12 +124,15 @@ fn reference(parameter: &Parameter<'_>) -> Value {
     json!({"$ref": format!("#/parameters/{}", shared_name(parameter))})
 }
 
-fn parameter(parameter: &Parameter<'_>) -> Value {
+fn parameter(parameter: &Parameter<'_>, descriptions: &dyn Descriptions) -> Value {
     let mut written = json!({
         "name": parameter.name, "in": parameter.place, "type": parameter.ty, "uniqueItems": true,
     });
     if parameter.place == "path" {
         written["required"] = json!(true);
+    }
+    if let Some(description) = parameter.description(descriptions) {
+        written["description"] = json!(description);
     }
     written
 }

@@ -6,8 +6,7 @@ use windlass_schema::sorting;
 use super::operations::{self, Answer, Body, Operation, PathItem};
 use super::parameters::Parameter;
 use super::schemas::{self, Dialect, PATCH};
-use super::{subjects, write_object, write_value};
-use crate::resource::Table;
+use super::{Descriptions, Sources, subjects, write_object, write_value};
 
 const MEDIA: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 const STREAMS: [&str; 2] = ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
@@ -22,11 +21,12 @@ const PATCHES: [&str; 4] = [
 pub(super) struct Document<'a> {
     group_version: (&'a str, &'a str),
     items: Vec<PathItem<'a>>,
-    table: &'a Table,
+    sources: Sources<'a>,
 }
 
 impl<'a> Document<'a> {
-    pub(super) fn new(group: &'a str, version: &'a str, table: &'a Table) -> Option<Self> {
+    pub(super) fn new(group: &'a str, version: &'a str, sources: Sources<'a>) -> Option<Self> {
+        let table = sources.table;
         let subjects = subjects(table, Some((group, version)));
         if subjects.is_empty() {
             return None;
@@ -34,7 +34,7 @@ impl<'a> Document<'a> {
         let mut items = vec![operations::discovery(group, version)];
         items.extend(subjects.iter().flat_map(|subject| operations::of(subject, table)));
         sorting::sort_by(&mut items, |a, b| a.path.cmp(&b.path));
-        Some(Self { group_version: (group, version), items, table })
+        Some(Self { group_version: (group, version), items, sources })
     }
 
     fn head() -> [(&'static str, Value); 2] {
@@ -46,15 +46,16 @@ impl<'a> Document<'a> {
     }
 
     fn schemas(&self) -> impl Iterator<Item = (String, Value)> {
-        schemas::closure(schema_names(&self.items), self.table).into_iter().filter_map(|name| {
-            let schema = schemas::schema(&name, &[self.group_version], Dialect::V3, self.table)?;
+        schemas::closure(schema_names(&self.items), self.sources.table).into_iter().filter_map(|name| {
+            let schema = schemas::schema(&name, &[self.group_version], Dialect::V3, self.sources)?;
             Some((name, schema))
         })
     }
 
     pub(super) fn value(&self) -> Value {
         let mut document = Map::from_iter(Self::head().map(|(name, value)| (name.to_owned(), value)));
-        document.insert("paths".to_owned(), paths(&self.items, false).collect::<Map<_, _>>().into());
+        let paths: Map<_, _> = paths(&self.items, false, self.sources.descriptions).collect();
+        document.insert("paths".to_owned(), paths.into());
         let schemas: Map<_, _> = self.schemas().collect();
         document.insert("components".to_owned(), json!({"schemas": schemas, "securitySchemes": Self::security()}));
         Value::Object(document)
@@ -71,7 +72,7 @@ impl<'a> Document<'a> {
             write_value(&mut text, &value);
         }
         text.extend_from_slice(br#","paths":"#);
-        write_object(&mut text, paths(&self.items, false));
+        write_object(&mut text, paths(&self.items, false, self.sources.descriptions));
         text.push(b'}');
         text
     }
@@ -95,33 +96,41 @@ pub(super) fn schema_names(items: &[PathItem<'_>]) -> Vec<String> {
     names
 }
 
-pub(super) fn paths(items: &[PathItem<'_>], custom: bool) -> impl Iterator<Item = (String, Value)> {
+pub(super) fn paths(
+    items: &[PathItem<'_>],
+    custom: bool,
+    descriptions: &dyn Descriptions,
+) -> impl Iterator<Item = (String, Value)> {
     items.iter().map(move |item| {
         let mut written = Map::new();
         if !item.parameters.is_empty() {
-            written.insert("parameters".to_owned(), item.parameters.iter().map(parameter).collect());
+            let parameters = item.parameters.iter().map(|one| parameter(one, descriptions));
+            written.insert("parameters".to_owned(), parameters.collect());
         }
         for one in &item.operations {
-            written.insert(one.method.to_owned(), operation(one, custom));
+            written.insert(one.method.to_owned(), operation(one, custom, descriptions));
         }
         (item.path.clone(), Value::Object(written))
     })
 }
 
-fn parameter(parameter: &Parameter<'_>) -> Value {
+fn parameter(parameter: &Parameter<'_>, descriptions: &dyn Descriptions) -> Value {
     let mut written = json!({
         "name": parameter.name, "in": parameter.place, "schema": {"type": parameter.ty, "uniqueItems": true},
     });
     if parameter.place == "path" {
         written["required"] = json!(true);
     }
+    if let Some(description) = parameter.description(descriptions) {
+        written["description"] = json!(description);
+    }
     written
 }
 
-fn operation(operation: &Operation<'_>, custom: bool) -> Value {
+fn operation(operation: &Operation<'_>, custom: bool, descriptions: &dyn Descriptions) -> Value {
     let mut written = json!({"tags": [&operation.tag], "operationId": &operation.id});
     if !operation.parameters.is_empty() {
-        written["parameters"] = operation.parameters.iter().map(parameter).collect();
+        written["parameters"] = operation.parameters.iter().map(|one| parameter(one, descriptions)).collect();
     }
     if let Some(body) = &operation.body {
         let types = if custom { &MEDIA[..2] } else { &["*/*"] };

@@ -1,6 +1,6 @@
-use windlass_schema::types::{Scalar, Topology, Type};
+use windlass_schema::types::{Scalar, StructId, Topology, Type};
 
-use super::{decode, encode, file, table};
+use super::{decode, encode, file, table, unstable};
 
 fn struct_named(name: &str) -> &'static windlass_schema::types::Struct {
     table().types.structs.iter().find(|have| have.name == name).expect("the struct must be in the table")
@@ -107,4 +107,35 @@ fn a_damaged_table_is_an_error_not_a_panic() {
         std::io::Write::write_all(&mut encoder, &bytes[..bytes.len() - at % 3]).expect("a Vec takes all");
         let _ = decode(&encoder.finish().expect("a Vec takes all"));
     }
+}
+
+#[test]
+fn unstable_resources_extend_the_table() {
+    let mut all = table().clone();
+    let (structs, resources) = (all.types.structs.len(), all.resources.len());
+    all.extend(unstable(), |_| true);
+    assert_eq!(all.resources.len(), resources + unstable().resources.len());
+    assert!(all.types.structs.len() < structs + unstable().types.structs.len());
+    // Types are not there twice, and each field has the type that it had.
+    let mut names: Vec<_> = all.types.structs.iter().map(|structure| &structure.name).collect();
+    names.sort();
+    assert!(names.is_sorted_by(|a, b| a < b));
+    let ty = all.kind("scheduling.k8s.io/v1alpha2", "PodGroup").expect("pod groups");
+    let field = |of: StructId, name: &str| {
+        let found = all.types.get(of).fields.iter().find(|field| field.name == name);
+        found.map(|field| field.ty.clone()).expect("the field must be there")
+    };
+    let name = |ty: Type| match ty {
+        Type::Struct(id) => all.types.get(id).name.to_string(),
+        other => panic!("{other:?} is not a struct"),
+    };
+    assert_eq!(name(field(ty, "metadata")), "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
+    assert_eq!(name(field(ty, "spec")), "io.k8s.api.scheduling.v1alpha2.PodGroupSpec");
+    assert!(all.kind("scheduling.k8s.io/v1alpha2", "PodGroupList").is_some());
+    let versions = |name: &str| all.groups.iter().find(|group| group.name == name).expect("the group").versions.clone();
+    assert_eq!(versions("storagemigration.k8s.io"), ["v1beta1"]);
+    assert_eq!(versions("resource.k8s.io"), ["v1", "v1beta2"]);
+    let mut same = table().clone();
+    same.extend(unstable(), |_| false);
+    assert_eq!(&same, table());
 }

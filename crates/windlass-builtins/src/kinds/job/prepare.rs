@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::validation::{CONTROLLER_UID, JOB_NAME, LEGACY_CONTROLLER_UID, LEGACY_JOB_NAME};
 use crate::kinds::pod_template;
-use crate::object::{boolean, copy, is_set, list_mut, map, set, set_default, set_default_text, text};
+use crate::object::{boolean, is_set, list_mut, map, set, set_default, set_default_text, text};
 
 /// Applies the defaults of a job.
 pub(super) fn default(job: &mut Value) {
@@ -68,10 +68,13 @@ fn generate_selector(job: &mut Value) {
 
 /// A job without labels gets those of its template.
 fn default_labels(job: &mut Value) {
-    let labels = copy(job, "/spec/template/metadata/labels");
-    if labels.as_object().is_some_and(|labels| !labels.is_empty())
-        && map(job, "/metadata/labels").is_none_or(Map::is_empty)
-    {
+    if let Some(labels) = shared_labels(job) {
         set(job, "/metadata/labels", labels);
     }
+}
+
+/// Returns the labels of the template, unless the job has its own.
+pub(super) fn shared_labels(job: &Value) -> Option<Map<String, Value>> {
+    let labels = map(job, "/spec/template/metadata/labels").filter(|labels| !labels.is_empty())?;
+    map(job, "/metadata/labels").is_none_or(Map::is_empty).then(|| labels.clone())
 }

@@ -8,6 +8,7 @@
 mod addresses;
 mod allocated_values;
 mod families;
+mod networks;
 mod pool;
 mod problems;
 
@@ -19,21 +20,24 @@ use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
 use windlass_schema::names::parse_ip_sloppy;
 
+pub use self::networks::NetworkUsage;
+use self::networks::{Network, ServiceCidr};
 use self::pool::{Pool, Unavailable};
 pub use self::problems::Problem;
 use super::{needs_cluster_ip, needs_health_check, node_ports, texts};
 use crate::object::{boolean, copy, integer, items, set, text};
 
 /// Default service network of kube-apiserver.
-const DEFAULT_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 0, 0, 0), 24);
+const DEFAULT_NETWORK: Network = Network { base: Ipv4Addr::new(10, 0, 0, 0), prefix: 24 };
 const NODE_PORTS: std::ops::RangeInclusive<u32> = 30000..=32767;
 const NODE_PORTS_TEXT: &str = "30000-32767";
 
-/// Allocates cluster IPs from one IPv4 network, and node ports from 30000–32767.
+/// Allocates cluster IPs from the IPv4 networks of the cluster and its ServiceCIDRs, and node ports from 30000–32767.
 #[derive(Debug, Clone)]
 pub struct ServiceAllocator {
-    network: Ipv4Addr,
-    prefix: u8,
+    network: Network,
+    /// The stored ServiceCIDRs by name.
+    cidrs: BTreeMap<Box<str>, ServiceCidr>,
     addresses: Pool,
     ports: Pool,
     /// The values that stored services use, by `namespace/name`.
@@ -74,12 +78,10 @@ impl Allocation {
 }
 
 /// Numbers of allocated and free values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allocated {
-    /// The cluster IPs that are allocated.
-    pub addresses: usize,
-    /// The cluster IPs that are free.
-    pub free_addresses: usize,
+    /// The cluster IPs of each network.
+    pub networks: Vec<NetworkUsage>,
     /// The node ports that are allocated.
     pub ports: usize,
     /// The node ports that are free.
@@ -104,42 +106,30 @@ pub struct InvalidRange(String);
 
 impl Default for ServiceAllocator {
     fn default() -> Self {
-        Self::with_network(DEFAULT_NETWORK.0, DEFAULT_NETWORK.1)
+        Self::with_network(DEFAULT_NETWORK)
     }
 }
 
 impl ServiceAllocator {
     /// Creates an allocator for a network such as `10.96.0.0/12`.
     pub fn new(cidr: &str) -> Result<Self, InvalidRange> {
-        let invalid = || InvalidRange(cidr.to_owned());
-        let (address, prefix) = cidr.split_once('/').ok_or_else(invalid)?;
-        let address: Ipv4Addr = address.parse().map_err(|_| invalid())?;
-        let prefix: u8 = prefix.parse().map_err(|_| invalid())?;
-        let host_bits = 32u8.checked_sub(prefix).ok_or_else(invalid)?;
-        let is_network = u64::from(address.to_bits()) % (1u64 << host_bits) == 0;
         // The first and the last address are never allocated.
-        if host_bits < 2 || !is_network {
-            return Err(invalid());
-        }
-        Ok(Self::with_network(address, prefix))
+        let network = Network::parse(cidr).filter(|network| network.prefix <= 30);
+        network.map(Self::with_network).ok_or_else(|| InvalidRange(cidr.to_owned()))
     }
 
-    fn with_network(network: Ipv4Addr, prefix: u8) -> Self {
-        let size = 1u64 << (32 - prefix);
-        let first = network.to_bits().wrapping_add(1);
-        let last =
-            u32::try_from(u64::from(network.to_bits()) + size - 1).expect("a network must fit the address space");
-        let reserved = if size <= 16 { 0 } else { (size / 16).clamp(16, 256) };
-        let reserved = u32::try_from(reserved).expect("the reserved part must be small");
-        Self {
+    fn with_network(network: Network) -> Self {
+        let mut allocator = Self {
             network,
-            prefix,
-            addresses: Pool::new(first..last, reserved),
+            cidrs: BTreeMap::new(),
+            addresses: Pool::default(),
             ports: Pool::new(*NODE_PORTS.start()..NODE_PORTS.end() + 1, 86),
             stored: BTreeMap::new(),
             occupied: BTreeMap::new(),
-            random: RandomState::new().hash_one(prefix),
-        }
+            random: RandomState::new().hash_one(network.prefix),
+        };
+        allocator.update_networks();
+        allocator
     }
 
     /// Sets the seed of the random choices.
@@ -206,14 +196,13 @@ impl ServiceAllocator {
 
     /// Returns the numbers of allocated and free values.
     pub fn allocated(&self) -> Allocated {
-        let (addresses, free_addresses) = self.addresses.allocated_and_free();
         let (ports, free_ports) = self.ports.allocated_and_free();
-        Allocated { addresses, free_addresses, ports, free_ports }
+        Allocated { networks: self.network_usage(), ports, free_ports }
     }
 
-    /// Returns the network as a CIDR: `10.0.0.0/24`.
+    /// Returns the network of the cluster as a CIDR: `10.0.0.0/24`.
     pub fn network(&self) -> String {
-        format!("{}/{}", self.network, self.prefix)
+        self.network.to_string()
     }
 
     fn allocate_into(
@@ -251,7 +240,7 @@ impl ServiceAllocator {
         }
         let address = match ips.first() {
             Some(ip) if !ip.is_empty() => self.certain_address(allocation, ip, service)?,
-            _ if allocation.dry_run => self.network.to_string(),
+            _ if allocation.dry_run => self.network.base.to_string(),
             _ => {
                 let random = self.next_random();
                 let Some(address) = self.addresses.reserve_any(random) else {

@@ -272,6 +272,9 @@ fn external_ips(service: &Value, old: Option<&Value>) -> ErrorList {
     errors
 }
 
+/// The error about a loopback address.
+pub(crate) const LOOPBACK: &str = "may not be in the loopback range (127.0.0.0/8, ::1/128)";
+
 /// Validates an IP address as an endpoint.
 pub(crate) fn endpoint_ip(path: &Path, text: &str) -> ErrorList {
     let invalid = |detail: String| FieldError::invalid(path, &text.into(), detail);
@@ -287,7 +290,7 @@ pub(crate) fn endpoint_ip(path: &Path, text: &str) -> ErrorList {
         errors.push(invalid(format!("may not be unspecified ({text})")));
     }
     if ip.is_loopback() {
-        errors.push(invalid("may not be in the loopback range (127.0.0.0/8, ::1/128)".to_owned()));
+        errors.push(invalid(LOOPBACK.to_owned()));
     }
     if link_local {
         errors.push(invalid("may not be in the link-local range (169.254.0.0/16, fe80::/10)".to_owned()));

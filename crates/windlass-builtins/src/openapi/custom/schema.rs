@@ -7,14 +7,14 @@ use serde_json::{Map, Number, Value, json};
 use windlass_schema::json::format_float;
 
 use super::{CustomSubject, META};
-use crate::openapi::Dialect;
+use crate::openapi::{Descriptions, Dialect};
 
-// Descriptions of the fields that every object has, as shown by clients.
-const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
-const KIND: &str = "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
+/// The built-in kind whose `apiVersion`, `kind` and `metadata` have the same descriptions as those of custom resources.
+const LIKE: &str = "io.k8s.api.core.v1.Pod";
+
+// Descriptions of fields that built-in kinds do not have.
 const EMBEDDED_API_VERSION: &str = "apiVersion defines the versioned schema of this representation of an object. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
 const EMBEDDED_KIND: &str = "kind is a string value representing the type of this object. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
-const METADATA: &str = "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 const LIST_METADATA: &str = "Standard list metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
@@ -24,12 +24,12 @@ const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 type Schema = Map<String, Value>;
 
 /// Returns the schema of the object.
-pub(super) fn of_object(subject: &CustomSubject<'_>, dialect: Dialect) -> Value {
+pub(super) fn of_object(subject: &CustomSubject<'_>, dialect: Dialect, descriptions: &dyn Descriptions) -> Value {
     let open = |schema: &Value| dialect == Dialect::V2 && (subject.preserve_unknown_fields || is(schema, PRESERVE));
     let mut schema = match subject.schema {
         Some(schema) if !open(schema) => {
-            let mut published = structural(schema, dialect);
-            add_properties(&mut published, API_VERSION, KIND, dialect);
+            let mut published = structural(schema, dialect, descriptions);
+            add_properties(&mut published, [None; 2], dialect, descriptions);
             published
         }
         // If any property were listed, kubectl would reject all others.
@@ -40,7 +40,12 @@ pub(super) fn of_object(subject: &CustomSubject<'_>, dialect: Dialect) -> Value 
 }
 
 /// Returns the schema of lists of the object.
-pub(super) fn of_list(subject: &CustomSubject<'_>, object: &str, dialect: Dialect) -> Value {
+pub(super) fn of_list(
+    subject: &CustomSubject<'_>,
+    object: &str,
+    dialect: Dialect,
+    descriptions: &dyn Descriptions,
+) -> Value {
     let items = format!(
         "List of {}. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md",
         subject.plural
@@ -50,9 +55,9 @@ pub(super) fn of_list(subject: &CustomSubject<'_>, object: &str, dialect: Dialec
         ("type".to_owned(), json!("object")),
         ("required".to_owned(), json!(["items"])),
     ]);
-    add_properties(&mut schema, API_VERSION, KIND, dialect);
+    add_properties(&mut schema, [None; 2], dialect, descriptions);
     let properties = properties(&mut schema);
-    properties.insert("metadata".to_owned(), described("ListMeta", LIST_METADATA, dialect));
+    properties.insert("metadata".to_owned(), described("ListMeta", Some(LIST_METADATA), dialect));
     let items = json!({"description": items, "type": "array", "items": dialect.reference(object)});
     properties.insert("items".to_owned(), items);
     add_extensions(&mut schema, subject, subject.list_kind);
@@ -72,12 +77,24 @@ fn add_extensions(schema: &mut Schema, subject: &CustomSubject<'_>, kind: &str) 
     }
 }
 
-/// Adds the properties that every object has.
-fn add_properties(schema: &mut Schema, api_version: &str, kind: &str, dialect: Dialect) {
+/// Adds the properties that every object has. The descriptions of `apiVersion` and `kind` are the usual ones, unless
+/// others are given.
+fn add_properties(
+    schema: &mut Schema,
+    [api_version, kind]: [Option<&str>; 2],
+    dialect: Dialect,
+    descriptions: &dyn Descriptions,
+) {
     let properties = properties(schema);
-    properties.insert("apiVersion".to_owned(), json!({"description": api_version, "type": "string"}));
-    properties.insert("kind".to_owned(), json!({"description": kind, "type": "string"}));
-    properties.insert("metadata".to_owned(), described("ObjectMeta", METADATA, dialect));
+    for (name, description) in [("apiVersion", api_version), ("kind", kind)] {
+        let mut property = json!({"type": "string"});
+        if let Some(description) = description.or_else(|| descriptions.property(LIKE, name)) {
+            property["description"] = json!(description);
+        }
+        properties.insert(name.to_owned(), property);
+    }
+    let metadata = described("ObjectMeta", descriptions.property(LIKE, "metadata"), dialect);
+    properties.insert("metadata".to_owned(), metadata);
 }
 
 fn properties(schema: &mut Schema) -> &mut Schema {
@@ -86,12 +103,15 @@ fn properties(schema: &mut Schema) -> &mut Schema {
 }
 
 /// Returns a reference with a description, which version 3 does not allow next to each other.
-fn described(name: &str, description: &str, dialect: Dialect) -> Value {
-    let reference = dialect.reference(&format!("{META}{name}"));
-    match dialect {
-        Dialect::V2 => json!({"description": description, "$ref": reference["$ref"]}),
-        Dialect::V3 => json!({"description": description, "allOf": [reference]}),
+fn described(name: &str, description: Option<&str>, dialect: Dialect) -> Value {
+    let mut reference = dialect.reference(&format!("{META}{name}"));
+    if let Some(description) = description {
+        if dialect == Dialect::V3 {
+            reference = json!({"allOf": [reference]});
+        }
+        reference["description"] = json!(description);
     }
+    reference
 }
 
 /// Returns whether a keyword is `true`.
@@ -100,7 +120,7 @@ fn is(schema: &Value, keyword: &str) -> bool {
 }
 
 /// Converts a schema that declares the type of a value.
-fn structural(of: &Value, dialect: Dialect) -> Schema {
+fn structural(of: &Value, dialect: Dialect, descriptions: &dyn Descriptions) -> Schema {
     let mut schema = keywords(of, dialect);
     if dialect == Dialect::V2 {
         narrow(of, &mut schema);
@@ -108,11 +128,11 @@ fn structural(of: &Value, dialect: Dialect) -> Schema {
     // Keywords that were removed from `schema` are not descended into.
     let wanted = |schema: &Schema, keyword: &str| dialect == Dialect::V3 || schema.contains_key(keyword);
     if let Some(items) = of.get("items").filter(|items| items.is_object() && wanted(&schema, "items")) {
-        schema.insert("items".to_owned(), structural(items, dialect).into());
+        schema.insert("items".to_owned(), structural(items, dialect, descriptions).into());
     }
     let fields = of.get("properties").and_then(Value::as_object).filter(|fields| !fields.is_empty());
     if let Some(fields) = fields.filter(|_| wanted(&schema, "properties")) {
-        let fields = fields.iter().map(|(name, field)| (name.clone(), structural(field, dialect).into()));
+        let fields = fields.iter().map(|(name, field)| (name.clone(), structural(field, dialect, descriptions).into()));
         schema.insert("properties".to_owned(), Value::Object(fields.collect()));
     }
     match of.get("additionalProperties") {
@@ -120,7 +140,7 @@ fn structural(of: &Value, dialect: Dialect) -> Schema {
             schema.insert("additionalProperties".to_owned(), (*allowed).into());
         }
         Some(values @ Value::Object(_)) => {
-            schema.insert("additionalProperties".to_owned(), structural(values, dialect).into());
+            schema.insert("additionalProperties".to_owned(), structural(values, dialect, descriptions).into());
         }
         _ => {}
     }
@@ -128,7 +148,8 @@ fn structural(of: &Value, dialect: Dialect) -> Schema {
         add_alternatives(&mut schema);
     }
     if is(of, EMBEDDED) && !(dialect == Dialect::V2 && is(of, PRESERVE)) {
-        add_properties(&mut schema, EMBEDDED_API_VERSION, EMBEDDED_KIND, dialect);
+        let own = [Some(EMBEDDED_API_VERSION), Some(EMBEDDED_KIND)];
+        add_properties(&mut schema, own, dialect, descriptions);
         let required = schema.entry("required").or_insert_with(|| json!([]));
         for name in ["kind", "apiVersion"] {
             if let Some(required) = required.as_array_mut()

@@ -4,8 +4,12 @@ use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{CustomSubject, Dialect, schema, v2_parts, v2_protobuf, v2_text, v3_document};
-use crate::openapi::{tests::references, v2_document, v2_to_protobuf};
+use super::{CustomSubject, Dialect, Sources, schema, v2_parts, v2_protobuf, v2_text, v3_document};
+use crate::openapi::{
+    NoDescriptions,
+    tests::{Named, references},
+    v2_document, v2_to_protobuf,
+};
 use crate::table;
 
 fn definition(schema: Value) -> Value {
@@ -33,7 +37,7 @@ fn check(field: Value, v3: Expect, v2: Expect) {
         "properties": {"spec": {"type": "object", "required": ["field", "other"], "properties": {"field": field}}},
     }));
     for (dialect, expected) in [(Dialect::V3, v3), (Dialect::V2, v2)] {
-        let schema = schema::of_object(&subject(&definition), dialect);
+        let schema = schema::of_object(&subject(&definition), dialect, &NoDescriptions);
         let spec = &schema["properties"]["spec"];
         expected.assert_eq(&format!("{} required {}", spec["properties"]["field"], spec["required"]));
     }
@@ -104,7 +108,7 @@ fn version_two_leaves_extensible_types_open() {
         expect![[r#"{"x-kubernetes-preserve-unknown-fields":true} required ["field","other"]"#]],
     );
     let definition = definition(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
-    let schema = schema::of_object(&subject(&definition), Dialect::V2);
+    let schema = schema::of_object(&subject(&definition), Dialect::V2, &NoDescriptions);
     let keys: Vec<_> = schema.as_object().expect("a schema").keys().cloned().collect();
     assert_eq!(keys, ["type", "x-kubernetes-group-version-kind", "x-kubernetes-selectable-fields"]);
 }
@@ -139,12 +143,15 @@ fn an_embedded_resource_has_what_every_object_has() {
     let field = json!({"type": "object", "x-kubernetes-embedded-resource": true, "required": ["apiVersion"]});
     let definition = definition(json!({"type": "object", "properties": {"field": field}}));
     for (dialect, reference) in [(Dialect::V3, "/allOf/0/$ref"), (Dialect::V2, "/$ref")] {
-        let schema = schema::of_object(&subject(&definition), dialect);
+        let schema = schema::of_object(&subject(&definition), dialect, &Named);
         let field = &schema["properties"]["field"];
         assert_eq!(field["required"], json!(["apiVersion", "kind"]));
         let reference =
             field["properties"]["metadata"].pointer(reference).and_then(Value::as_str).expect("a reference");
         assert!(reference.ends_with("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"), "{reference}");
+        assert_eq!(field["properties"]["metadata"]["description"], "Its metadata.");
+        assert_eq!(schema["properties"]["apiVersion"]["description"], "A version.");
+        assert_ne!(field["properties"]["apiVersion"]["description"], "A version.");
     }
 }
 
@@ -162,7 +169,7 @@ fn check_references(document: &Value) {
 fn a_group_version_has_a_document_with_all_it_refers_to() {
     let definition =
         definition(json!({"type": "object", "description": "A cup.", "properties": {"spec": {"type": "object"}}}));
-    let document = v3_document("openapi.example.com", "v1", &[subject(&definition)], table());
+    let document = v3_document("openapi.example.com", "v1", &[subject(&definition)], Sources::plain(table()));
     check_references(&document);
     let cup = &document["components"]["schemas"]["com.example.openapi.v1.Cup"];
     assert_eq!(cup["description"], "A cup.");
@@ -202,19 +209,20 @@ fn a_group_version_has_a_document_with_all_it_refers_to() {
 #[test]
 fn the_whole_document_has_custom_resources_beside_the_built_in() {
     let definition = definition(json!({"type": "object"}));
-    let mut parts = v2_parts(&[subject(&definition)], table());
+    let mut parts = v2_parts(&[subject(&definition)], Sources::plain(table()));
     // Built-in schemas cannot be overridden.
     parts.definitions.insert("io.k8s.api.core.v1.Pod".to_owned(), json!({}));
     parts.paths.insert("/api/v1/pods".to_owned(), json!({}));
-    let document: Value = serde_json::from_slice(&v2_text(parts.clone(), table())).expect("the text must be JSON");
+    let document: Value =
+        serde_json::from_slice(&v2_text(parts.clone(), Sources::plain(table()))).expect("the text must be JSON");
     check_references(&document);
-    let built_in = v2_document(table());
+    let built_in = v2_document(Sources::plain(table()));
     assert_eq!(document["definitions"]["io.k8s.api.core.v1.Pod"], built_in["definitions"]["io.k8s.api.core.v1.Pod"]);
     assert_eq!(document["paths"]["/api/v1/pods"], built_in["paths"]["/api/v1/pods"]);
     let count = |of: &Value, name: &str| of[name].as_object().map_or(0, serde_json::Map::len);
     assert_eq!(count(&document, "definitions"), count(&built_in, "definitions") + 2);
     assert_eq!(count(&document, "paths"), count(&built_in, "paths") + 5);
-    let protobuf = v2_protobuf(parts, table());
+    let protobuf = v2_protobuf(parts, Sources::plain(table()));
     assert_eq!(protobuf.len(), v2_to_protobuf(&document).len());
 }
 
@@ -259,7 +267,7 @@ proptest! {
     #[test]
     fn any_json_can_be_published(schema in schemas()) {
         let definition = definition(schema);
-        v3_document("openapi.example.com", "v1", &[subject(&definition)], table());
-        v2_parts(&[subject(&definition)], table());
+        v3_document("openapi.example.com", "v1", &[subject(&definition)], Sources::plain(table()));
+        v2_parts(&[subject(&definition)], Sources::plain(table()));
     }
 }

@@ -12,13 +12,34 @@ pub(super) enum Unavailable {
     Taken,
 }
 
-/// A range of numbers of which some are allocated. Memory grows with the allocated numbers, not with the range.
-#[derive(Debug, Clone)]
+/// Ranges of numbers of which some are allocated. Memory grows with the allocated numbers, not with the ranges.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Pool {
+    sections: Vec<Section>,
+    /// The numbers with a holder, including those of stored objects that are in no section.
+    taken: BTreeMap<u32, Holders>,
+}
+
+/// A range of a pool.
+#[derive(Debug, Clone)]
+pub(super) struct Section {
     /// The part that is allocated from first; the lower part is preferred for numbers requested explicitly.
     upper: Range<u32>,
     lower: Range<u32>,
-    taken: BTreeMap<u32, Holders>,
+    /// Whether its numbers are allocated. The numbers of a closed section are only freed.
+    is_open: bool,
+}
+
+impl Section {
+    /// Creates a section; the first `reserved` numbers are allocated last.
+    pub(super) fn new(range: Range<u32>, reserved: u32, is_open: bool) -> Self {
+        let split = range.start.saturating_add(reserved).min(range.end);
+        Self { upper: split..range.end, lower: range.start..split, is_open }
+    }
+
+    fn contains(&self, number: u32) -> bool {
+        self.lower.contains(&number) || self.upper.contains(&number)
+    }
 }
 
 /// The holders of a number.
@@ -33,13 +54,17 @@ struct Holders {
 impl Pool {
     /// Creates a pool of free numbers; the first `reserved` ones are allocated last.
     pub(super) fn new(range: Range<u32>, reserved: u32) -> Self {
-        let split = range.start.saturating_add(reserved).min(range.end);
-        Self { upper: split..range.end, lower: range.start..split, taken: BTreeMap::new() }
+        Self { sections: vec![Section::new(range, reserved, true)], taken: BTreeMap::new() }
+    }
+
+    /// Replaces the sections. Holders of numbers keep them.
+    pub(super) fn set_sections(&mut self, sections: Vec<Section>) {
+        self.sections = sections;
     }
 
     /// Reserves a given number.
     pub(super) fn reserve(&mut self, number: u32) -> Result<(), Unavailable> {
-        if !self.contains(number) {
+        if !self.is_open(number) {
             return Err(Unavailable::OutOfRange);
         }
         if self.is_taken(number) {
@@ -51,7 +76,9 @@ impl Pool {
 
     /// Reserves the next free number after a random one; `None` if all are allocated.
     pub(super) fn reserve_any(&mut self, random: u64) -> Option<u32> {
-        let number = self.free_in(&self.upper, random).or_else(|| self.free_in(&self.lower, random))?;
+        let free_in =
+            |section: &Section| self.free_in(&section.upper, random).or_else(|| self.free_in(&section.lower, random));
+        let number = self.sections.iter().filter(|section| section.is_open).find_map(free_in)?;
         self.taken.insert(number, Holders { stored: 0, reserved: true });
         Some(number)
     }
@@ -61,11 +88,9 @@ impl Pool {
         self.change(number, |holders| holders.reserved = false);
     }
 
-    /// Counts a stored object that uses a number; a number out of range is ignored.
+    /// Counts a stored object that uses a number. A section that has the number may be added later.
     pub(super) fn add_stored(&mut self, number: u32) {
-        if self.contains(number) {
-            self.taken.entry(number).or_default().stored += 1;
-        }
+        self.taken.entry(number).or_default().stored += 1;
     }
 
     /// Discounts a stored object that has used a number.
@@ -87,15 +112,29 @@ impl Pool {
         self.taken.get(&number).is_some_and(|holders| holders.stored > 1)
     }
 
-    /// Returns how many numbers are allocated, and how many are free.
+    /// Returns how many numbers of all sections are allocated, and how many are free. Sections must not overlap.
     pub(super) fn allocated_and_free(&self) -> (usize, usize) {
-        let size = self.lower.len() + self.upper.len();
-        (self.taken.len(), size - self.taken.len())
+        let counts = self.sections.iter().map(|section| self.allocated_and_free_in(section));
+        counts.fold((0, 0), |(allocated, free), (more_allocated, more_free)| {
+            (allocated + more_allocated, free + more_free)
+        })
     }
 
-    /// Returns whether a number is in the range.
+    /// Returns how many numbers of a section are allocated, and how many are free.
+    pub(super) fn allocated_and_free_in(&self, section: &Section) -> (usize, usize) {
+        let range = section.lower.start..section.upper.end;
+        let allocated = self.taken.range(range.clone()).count();
+        (allocated, range.len() - allocated)
+    }
+
+    /// Returns whether a number is in a section.
     pub(super) fn contains(&self, number: u32) -> bool {
-        self.lower.contains(&number) || self.upper.contains(&number)
+        self.sections.iter().any(|section| section.contains(number))
+    }
+
+    /// Returns whether a number is in a section whose numbers are allocated.
+    pub(super) fn is_open(&self, number: u32) -> bool {
+        self.sections.iter().any(|section| section.is_open && section.contains(number))
     }
 
     /// Returns whether a number is allocated.
@@ -160,7 +199,22 @@ mod tests {
         pool.remove_stored(11);
         pool.add_stored(99);
         assert_eq!(pool.allocated_and_free(), (0, 4));
+        pool.set_sections(vec![Section::new(10..14, 0, true), Section::new(98..100, 0, true)]);
+        assert_eq!(pool.allocated_and_free(), (1, 5));
+        assert_eq!(pool.reserve(99), Err(Unavailable::Taken));
         assert_eq!(pool.reserve(11), Ok(()));
+    }
+
+    #[test]
+    fn numbers_of_closed_sections_are_only_freed() {
+        let mut pool = Pool::new(10..12, 0);
+        pool.reserve(11).expect("it must be free");
+        pool.set_sections(vec![Section::new(10..12, 0, false), Section::new(20..22, 0, true)]);
+        assert_eq!(pool.reserve(10), Err(Unavailable::OutOfRange));
+        assert!(pool.contains(10));
+        assert_eq!([pool.reserve_any(0), pool.reserve_any(0), pool.reserve_any(0)], [Some(20), Some(21), None]);
+        pool.end_reservation(11);
+        assert!(!pool.is_taken(11));
     }
 
     proptest! {

@@ -102,6 +102,64 @@ fn a_full_network_is_an_internal_error() {
 }
 
 #[test]
+fn further_service_cidrs_extend_the_range() {
+    let mut allocator = ServiceAllocator::new("10.1.0.0/30").expect("the network must be fine");
+    for name in ["a", "b"] {
+        store(&mut allocator, name, &mut service(json!({})), None);
+    }
+    let cidr = |status: Value, deleted: Value| {
+        json!({"metadata": {"name": "more", "deletionTimestamp": deleted}, "status": status,
+            "spec": {"cidrs": ["10.2.0.0/29", "2001:db8::/112"]}})
+    };
+    let ready = |status: &str| json!({"conditions": [{"type": "Ready", "status": status}]});
+    let mut certain = service(json!({"clusterIP": "10.2.0.3"}));
+    let refused = "spec.clusterIPs: Invalid value: [\"10.2.0.3\"]: failed to allocate IP 10.2.0.3: the provided network \
+                   does not match the current range";
+    assert_eq!(error(allocator.allocate(&mut certain, None, false)), refused);
+    for unusable in [cidr(ready("False"), json!(null)), cidr(ready("True"), json!("2026-01-01T00:00:00Z"))] {
+        allocator.observe_network("more", Some(&unusable));
+        assert_eq!(error(allocator.allocate(&mut certain, None, false)), refused);
+        assert_ne!(error(allocator.allocate(&mut service(json!({})), None, false)), "");
+    }
+    allocator.observe_network("more", Some(&cidr(json!({}), json!(null))));
+    store(&mut allocator, "c", &mut certain, None);
+    let mut any = service(json!({}));
+    store(&mut allocator, "d", &mut any, None);
+    assert!(any["spec"]["clusterIP"].as_str().is_some_and(|ip| ip.starts_with("10.2.0.")), "{any}");
+    let dry = allocator.allocate(&mut service(json!({"clusterIP": "10.2.0.3"})), None, true);
+    assert!(dry.is_ok_and(|dry| dry.is_empty()));
+    let usage = |cidr: &str, allocated, free| NetworkUsage { cidr: cidr.to_owned(), allocated, free };
+    assert_eq!(allocator.allocated().networks, [usage("10.1.0.0/30", 2, 0), usage("10.2.0.0/29", 2, 4)]);
+
+    // An address stays allocated while its network is gone.
+    allocator.observe_network("more", None);
+    assert_eq!(allocator.problems().len(), 2);
+    allocator.observe_network("more", Some(&cidr(ready("True"), json!(null))));
+    assert_eq!(allocator.problems(), []);
+    assert_ne!(error(allocator.allocate(&mut service(json!({"clusterIP": "10.2.0.3"})), None, false)), "");
+}
+
+#[test]
+fn a_network_is_ready_if_one_of_its_service_cidrs_is() {
+    let mut allocator = ServiceAllocator::new("10.1.0.0/30").expect("the network must be fine");
+    let cidr = |status: &str| json!({"spec": {"cidrs": ["10.1.0.0/30"]}, "status": {"conditions": [{"type": "Ready", "status": status}]}});
+    let works = |allocator: &mut ServiceAllocator| match allocator.allocate(&mut service(json!({})), None, false) {
+        Ok(allocation) => {
+            allocator.release(allocation);
+            true
+        }
+        Err(_) => false,
+    };
+    allocator.observe_network("kubernetes", Some(&cidr("False")));
+    assert!(!works(&mut allocator));
+    allocator.observe_network("same", Some(&cidr("True")));
+    assert!(works(&mut allocator));
+    allocator.observe_network("same", None);
+    allocator.observe_network("kubernetes", None);
+    assert!(works(&mut allocator), "the network of the cluster is always known");
+}
+
+#[test]
 fn a_dry_run_reserves_nothing() {
     let mut allocator = allocator();
     let mut dry = service(json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local"}));
@@ -226,7 +284,7 @@ proptest! {
             allocator.observe(key, None);
         }
         let allocated = allocator.allocated();
-        prop_assert_eq!((allocated.addresses, allocated.ports), (0, 0), "everything must be free again");
+        prop_assert_eq!((allocated.networks[0].allocated, allocated.ports), (0, 0), "everything must be free again");
         let mut free = 0;
         while let Ok(allocation) = allocator.allocate(&mut service(json!({})), None, false) {
             prop_assert!(!allocation.is_empty());
