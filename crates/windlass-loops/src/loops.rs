@@ -32,6 +32,7 @@ mod replicaset;
 mod replicationcontroller;
 mod resourcequota;
 mod root_ca_certificate_publisher;
+mod service_cidr;
 mod serviceaccount;
 mod serviceaccount_token;
 mod statefulset;
@@ -103,6 +104,7 @@ const LOOPS: &[Loop] = &[
     Loop { name: "endpointslice-controller", identity: Account("endpointslice-controller"), add: endpointslice::add },
     Loop { name: "endpointslice-mirroring-controller", identity: Account("endpointslicemirroring-controller"), add: endpointslice_mirroring::add },
     Loop { name: "endpoints-controller", identity: Account("endpoint-controller"), add: endpoints::add },
+    Loop { name: "service-cidr-controller", identity: Account("service-cidrs-controller"), add: service_cidr::add },
     Loop { name: "disruption-controller", identity: Account("disruption-controller"), add: disruption::add },
     Loop { name: "horizontal-pod-autoscaler-controller", identity: Account("horizontal-pod-autoscaler"), add: horizontal_pod_autoscaler::add },
     Loop { name: "pod-garbage-collector-controller", identity: Account("pod-garbage-collector"), add: pod_garbage_collector::add },

@@ -37,6 +37,19 @@ pub(super) fn behaviour(pod: &Value, container: &Value, restarts: u64) -> Option
     Machine::new(pod, container, &variables, restarts).run(&line?)
 }
 
+/// Returns a text of a container with its references to variables replaced, as far as their values are known and not
+/// empty: `Err` if one is unset or empty, `Ok(None)` if one is not known.
+pub(super) fn expand_required(pod: &Value, container: &Value, text: &str) -> Result<Option<String>, ()> {
+    let variables = Variables::of(pod, container);
+    let names = text.split("$(").skip(1).filter_map(|rest| rest.split_once(')').map(|(name, _)| name));
+    for name in names {
+        if variables.get(name).is_some_and(|value| value.is_empty()) {
+            return Err(());
+        }
+    }
+    Ok(variables.expand_references(text))
+}
+
 /// Returns whether the image of a container is that of the program that only waits.
 fn is_pause(container: &Value) -> bool {
     let image = container["image"].as_str().unwrap_or_default();

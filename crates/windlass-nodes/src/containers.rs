@@ -96,7 +96,8 @@ pub(super) fn complete(pod: &Value, status: &mut Value) {
         let all = specs.iter().map(|spec| {
             let found = present.iter().find(|entry| entry["name"] == spec["name"]).cloned();
             found.unwrap_or_else(|| {
-                let waits = if initializing && list == "containers" { "PodInitializing" } else { "ContainerCreating" };
+                let is_later = initializing && list != "ephemeralContainers";
+                let waits = if is_later { "PodInitializing" } else { "ContainerCreating" };
                 let mut entry = json!({
                     "name": spec["name"], "image": spec["image"], "imageID": "", "restartCount": 0, "ready": false,
                     "lastState": {}, "state": {"waiting": {"reason": waits}},

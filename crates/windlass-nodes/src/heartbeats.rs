@@ -4,7 +4,10 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, stream};
 use k8s_openapi::{
-    api::{coordination::v1::Lease, core::v1::Node},
+    api::{
+        coordination::v1::Lease,
+        core::v1::{Node, Pod},
+    },
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
 use kube::{
@@ -30,6 +33,7 @@ use super::{
     machine::{self, Fleet},
     simulated::{Simulation, StageStep},
     stages::{Environment, Stages, Subject, Transition, transition},
+    usage::Meters,
 };
 
 /// The field manager of writes.
@@ -56,14 +60,18 @@ pub(super) fn add(
     clients: &NodeClients,
     stages: Stages,
     lifecycle: bool,
+    meters: Meters,
 ) -> Operator {
     let (registered, registrars) = (fleet.clone(), clients.clone());
     let simulation = Arc::new(Simulation::new(stages, Subject::Node));
     let leases = Arc::<Mutex<HashMap<String, Renewed>>>::default();
     let (removed, expired) = (simulation.clone(), leases.clone());
-    let heartbeats = Heartbeats { clients: clients.clone(), fleet: fleet.clone(), simulation, lifecycle, leases };
+    let heartbeats =
+        Heartbeats { clients: clients.clone(), fleet: fleet.clone(), simulation, lifecycle, leases, meters };
     let controller =
         Controller::new("node", heartbeats).field_manager(FIELD_MANAGER).reconcile_terminating().concurrency(8);
+    // Pods are measured with their nodes.
+    let controller = controller.watches::<Pod>(|_, _| Vec::new());
     let controller = controller.on_deleted(move |key, _ctx| {
         removed.remove(&key);
         expired.lock().remove(key.name());
@@ -113,6 +121,7 @@ struct Heartbeats {
     /// Whether a loop updates taints from node conditions.
     lifecycle: bool,
     leases: Arc<Mutex<HashMap<String, Renewed>>>,
+    meters: Meters,
 }
 
 /// When a node was last written, by the monotonic clock.
@@ -124,6 +133,7 @@ struct Renewed {
 
 impl Reconciler<Node> for Heartbeats {
     async fn reconcile(&self, node: Arc<Node>, ctx: Context) -> Result<Action> {
+        self.meters.begin(&ctx);
         if !machine::runs(&node) || node.metadata.deletion_timestamp.is_some() {
             return Ok(Action::done());
         }

@@ -1,7 +1,11 @@
 //! The kubelets of all nodes: one pod controller, and the writes that a [`PodRuntime`] requests.
 
-use std::sync::{Arc, Once};
+use std::{
+    sync::{Arc, Once},
+    time::Duration,
+};
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
 use kube::{
     Resource as _,
@@ -25,10 +29,13 @@ use windlass::{
 use super::{
     addresses::Addresses,
     clients::NodeClients,
+    host_ports,
     machine::{Fleet, runs},
     runtime::{Next, PodRuntime},
 };
 
+/// Age at which a pod is rejected.
+const REJECTED_AFTER: Duration = Duration::from_secs(1);
 /// Number of pods that are synced at the same time.
 const CONCURRENCY: usize = 32;
 
@@ -92,6 +99,11 @@ impl Reconciler<Pod> for Kubelets {
         }
         self.began.call_once(|| self.shared.learn_addresses(&ctx));
         let kubelet = Kubelet { ctx: self.clients.node_context(&ctx, name), shared: self.shared.clone() };
+        if host_ports::are_wanted(&pod)
+            && host_ports::are_taken(&pod, by_node(&ctx)?.get(name).iter().map(AsRef::as_ref))
+        {
+            return kubelet.reject(&pod).await;
+        }
         match self.runtime.sync(pod, &kubelet).await? {
             Next::Wait => Ok(Action::done()),
             Next::After(delay) => Ok(Action::requeue_after(delay)),
@@ -162,6 +174,25 @@ impl Kubelet {
         let patch = json!({"metadata": {"uid": pod.metadata.uid, "finalizers": finalizers}});
         self.ctx.kind::<Pod>().patch_status(&ObjectKey::of(pod), &Patch::Merge(patch)).await?;
         Ok(())
+    }
+
+    /// Fails a pod that needs a port which another one has. This takes a moment, because its owner creates the next one at
+    /// once.
+    async fn reject(&self, pod: &Pod) -> Result<Action> {
+        let created = pod.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+        let age = Duration::try_from(windlass_clock::now().duration_since(created)).unwrap_or_default();
+        if let Some(early) = REJECTED_AFTER.checked_sub(age).filter(|early| !early.is_zero()) {
+            return Ok(Action::requeue_after(early));
+        }
+        let reason = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports";
+        self.event(pod, EventType::Warning, "NodePorts", reason);
+        let status = json!({
+            "phase": "Failed", "reason": "NodePorts", "message": format!("Pod was rejected: {reason}"),
+            "startTime": windlass_clock::now_in_seconds().to_string(),
+        });
+        let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": status});
+        self.ctx.kind::<Pod>().patch_status(&ObjectKey::of(pod), &Patch::Strategic(patch)).await?;
+        Ok(Action::done())
     }
 
     /// Removes a terminating pod whose containers have ended.

@@ -11,6 +11,7 @@
 //! | `simulated` | the [`PodRuntime`] that runs nothing and follows the stages |
 //! | `processes` | the [`PodRuntime`] that runs containers as processes of this machine |
 //! | `containers`, `conditions`, `addresses` | pure: the parts of a pod's status |
+//! | `usage` | what nodes and pods use: measured, or simulated |
 //! | `provisioner` | creates persistent volumes for claims |
 
 mod addresses;
@@ -20,6 +21,7 @@ mod conditions;
 mod containers;
 mod ending;
 mod heartbeats;
+mod host_ports;
 mod kubelet;
 mod machine;
 mod processes;
@@ -29,6 +31,8 @@ mod runtime;
 mod scheduler;
 mod simulated;
 mod stages;
+mod sub_path;
+mod usage;
 
 use std::sync::Arc;
 
@@ -38,6 +42,7 @@ pub use self::{
     clients::NodeClients,
     processes::{POD_PROCESS, ProcessOptions, Processes, exec_pod_process},
     stages::{StageError, Stages},
+    usage::NodeUsage,
 };
 pub(crate) use self::{
     kubelet::Kubelet,
@@ -68,15 +73,16 @@ pub enum Runtime {
 /// Returns an operator with a scheduler and the nodes. The operator must be run with the client of
 /// `system:kube-scheduler`: the scheduler and the nodes share its informers, because a watch per node would cost too
 /// much. All other requests of nodes are their own, with the given clients. `lifecycle` indicates whether the node
-/// lifecycle loop runs: without it, the not-ready taints of nodes are removed here.
-pub fn operator(options: &NodeOptions, clients: &NodeClients, lifecycle: bool) -> Operator {
+/// lifecycle loop runs: without it, the not-ready taints of nodes are removed here. `usage` is what they use.
+pub fn operator(options: &NodeOptions, clients: &NodeClients, lifecycle: bool, usage: &NodeUsage) -> Operator {
     let stages = options.stages.clone().unwrap_or_default();
     let runtime: Arc<dyn PodRuntime> = match &options.runtime {
         Runtime::Simulated => Arc::new(simulated::Simulated::new(stages.clone())),
         Runtime::Processes(processes) => Arc::new(processes.clone()),
     };
     let fleet = machine::Fleet::new(options.count);
-    let operator = heartbeats::add(Operator::new("kube-scheduler"), &fleet, clients, stages, lifecycle);
+    let meters = usage::Meters::new(usage, &options.runtime);
+    let operator = heartbeats::add(Operator::new("kube-scheduler"), &fleet, clients, stages, lifecycle, meters);
     let operator = provisioner::add(scheduler::add(operator), clients);
     kubelet::add(operator, &fleet, clients, runtime)
 }

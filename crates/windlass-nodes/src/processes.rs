@@ -26,6 +26,7 @@ mod logs;
 mod pod;
 mod pod_process;
 mod probes;
+mod proc_stat;
 mod root;
 mod sources;
 mod status;
@@ -153,6 +154,13 @@ impl Processes {
         self.inner.pods.lock().tasks.abort_all();
     }
 
+    /// Returns what the running containers of a pod use: the CPU time since their start, and their memory. `all` are the
+    /// processes of this machine.
+    pub(crate) fn usage_of(&self, uid: &str, all: &AllProcesses) -> Vec<(String, ContainerTotal)> {
+        let groups = self.run_of(uid).map(|run| run.groups()).unwrap_or_default();
+        groups.into_iter().map(|(container, group)| (container, all.total(group))).collect()
+    }
+
     /// Returns the running pod with this UID.
     fn run_of(&self, uid: &str) -> Option<Arc<Run>> {
         self.inner.pods.lock().runs.get(uid).cloned()
@@ -242,6 +250,34 @@ impl Processes {
             let _ = fs::remove_dir_all(directory);
         };
         pods.tasks.spawn(over);
+    }
+}
+
+/// The processes of this machine at one time.
+pub(crate) struct AllProcesses(Vec<(i32, proc_stat::Stat)>);
+
+/// CPU time and memory of a container's processes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ContainerTotal {
+    /// CPU time in nanoseconds.
+    pub(crate) cpu: u64,
+    /// Resident memory in bytes.
+    pub(crate) memory: u64,
+}
+
+impl AllProcesses {
+    /// Reads them.
+    pub(crate) fn read() -> Self {
+        Self(proc_stat::all().collect())
+    }
+
+    /// Returns the total of a process group, and of groups that its processes have created in its session.
+    fn total(&self, group: i32) -> ContainerTotal {
+        let members = self.0.iter().filter(|(_, stat)| stat.group == group || stat.session == group);
+        members.fold(ContainerTotal::default(), |total, (process, stat)| ContainerTotal {
+            cpu: total.cpu.saturating_add(stat.cpu()),
+            memory: total.memory.saturating_add(proc_stat::resident(*process)),
+        })
     }
 }
 

@@ -26,6 +26,7 @@ mod identities;
 mod kubeconfig;
 mod lock;
 mod loops;
+pub mod metrics_server;
 mod pki;
 mod plane;
 mod renewal;
@@ -53,5 +54,5 @@ pub use windlass_apiserver::{
 };
 pub use windlass_loops::{CertificateAndKey, Selection, UnknownLoop};
 pub use windlass_nodes::{
-    NodeOptions, POD_PROCESS, ProcessOptions, Processes, Runtime, StageError, Stages, exec_pod_process,
+    NodeOptions, NodeUsage, POD_PROCESS, ProcessOptions, Processes, Runtime, StageError, Stages, exec_pod_process,
 };

@@ -11,7 +11,7 @@ use windlass::{
 use windlass_apiserver::Server;
 
 use windlass_loops::{CertificateAndKey, ClusterCertificates, LoopIdentity, SecretToken, Selection, TokenSigner};
-use windlass_nodes::NodeOptions;
+use windlass_nodes::{NodeOptions, NodeUsage};
 
 use crate::identities::Identities;
 
@@ -26,12 +26,20 @@ pub struct LoopOptions {
     pub root_ca: Option<Arc<str>>,
     /// The authority that signs certificate signing requests; without it none are signed.
     pub authority: Option<CertificateAndKey>,
+    /// The handle by which others learn what the nodes use.
+    pub usage: NodeUsage,
 }
 
 impl Default for LoopOptions {
     /// All loops, no nodes.
     fn default() -> Self {
-        Self { controllers: Selection::all(), nodes: NodeOptions::default(), root_ca: None, authority: None }
+        Self {
+            controllers: Selection::all(),
+            nodes: NodeOptions::default(),
+            root_ca: None,
+            authority: None,
+            usage: NodeUsage::default(),
+        }
     }
 }
 
@@ -62,7 +70,7 @@ impl Loops {
         if options.nodes.count > 0 {
             // This loop removes the taints of new nodes; kubelets cannot.
             let lifecycle = options.controllers.contains("node-lifecycle-controller");
-            let nodes = windlass_nodes::operator(&options.nodes, &identities.nodes(), lifecycle);
+            let nodes = windlass_nodes::operator(&options.nodes, &identities.nodes(), lifecycle, &options.usage);
             loops.run(identities.scheduler(), nodes);
         }
         loops

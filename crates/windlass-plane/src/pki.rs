@@ -178,10 +178,11 @@ impl Pki {
         Ok(Self { ca, server, admin, front_proxy, expiry })
     }
 
-    /// Reissues the serving and the client certificate if they are due, and loads those that someone has replaced in the
+    /// Reissues the serving certificate and the client certificates if they are due, and loads those that someone has replaced in the
     /// directory. The authority stays the same. Returns the problems; the certificates in question stay as they are.
     pub(crate) fn renew(&mut self, directory: &Path, names: &[String], now: Duration) -> Vec<PkiError> {
         let mut problems = Vec::new();
+        problems.extend(self.front_proxy.renew(directory, now).err());
         let renewed = self.renew_all(directory, names, now, &mut problems);
         problems.extend(renewed.err());
         problems

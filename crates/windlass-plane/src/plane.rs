@@ -29,8 +29,8 @@ pub use self::{
     standalone::{GivenCredentials, Standalone},
 };
 use crate::{
-    DataDirLock, FRONT_PROXY_CLIENT, LockError, LoopOptions, Loops, NodeOptions, Pki, Processes, Runtime, Selection,
-    files, renewal::Renewal, token_key,
+    DataDirLock, FRONT_PROXY_CLIENT, LockError, LoopOptions, Loops, NodeOptions, NodeUsage, Pki, Processes, Runtime,
+    Selection, files, metrics_server, renewal::Renewal, token_key,
 };
 
 /// Name of the store's file.
@@ -80,6 +80,8 @@ pub struct PlaneOptions {
     pub controllers: Selection,
     /// The nodes to run.
     pub nodes: NodeOptions,
+    /// Whether the API server serves resource metrics of the nodes (`metrics.k8s.io`), if there are any.
+    pub resource_metrics: bool,
     /// How clients are authenticated. The plane's own authority issues client certificates in addition to those given here,
     /// and its authority of front proxies is used if no other is given.
     pub authentication: AuthenticationOptions,
@@ -114,6 +116,7 @@ impl PlaneOptions {
             old_definitions: true,
             controllers: Selection::all(),
             nodes: NodeOptions::default(),
+            resource_metrics: true,
             // As with kubeadm: Secrets of this type are accepted as long as somebody creates them in kube-system.
             authentication: AuthenticationOptions { bootstrap_tokens: true, ..AuthenticationOptions::default() },
             jwt: None,
@@ -179,19 +182,26 @@ impl Plane {
             .front_proxy(front_proxy.certificate, front_proxy.key)
             .authorization(options.authorization)
             .limits(options.limits);
+        let usage = NodeUsage::default();
+        let has_nodes = options.nodes.count > 0;
         let added = Additions {
             jwt: options.jwt,
             token_webhook: options.token_webhook,
             audit: options.audit,
             processes: processes.clone(),
+            usage: has_nodes.then(|| usage.clone()),
+            resource_metrics: options.resource_metrics,
         };
         let server = added.build(builder).await?;
+        let forwarding = server.clone();
+        renewal.on_front_proxy(move |pair| forwarding.set_front_proxy(pair.certificate.as_str(), pair.key.as_str()));
 
         let loops = LoopOptions {
             controllers: options.controllers,
             nodes: options.nodes,
             root_ca: Some(renewal.pki().ca().certificate.as_str().into()),
             authority: Some(renewal.pki().ca().clone()),
+            usage,
         };
         let loops = Loops::start(&server, &loops);
         let kubeconfig_path = directory.join("kubeconfig");
@@ -244,6 +254,10 @@ struct Additions {
     token_webhook: Option<WebhookTokenOptions>,
     audit: Option<AuditOptions>,
     processes: Option<Processes>,
+    /// What the nodes use, if there are any.
+    usage: Option<NodeUsage>,
+    /// Whether resource metrics are served, if there are nodes.
+    resource_metrics: bool,
 }
 
 impl Additions {
@@ -260,10 +274,24 @@ impl Additions {
         if let Some(audit) = self.audit {
             builder = builder.audit(audit);
         }
-        builder.build().await.map_err(|error| match error {
+        let serves_metrics = self.resource_metrics && self.usage.is_some();
+        if let Some(usage) = self.usage {
+            if serves_metrics {
+                builder = metrics_server::add(builder, &usage);
+            }
+            builder = builder.node_connections(Arc::new(usage));
+        }
+        let server = builder.build().await.map_err(|error| match error {
             BuildError::Audit(error) => PlaneError::Audit(error.into()),
             error => PlaneError::Server(error.into()),
-        })
+        })?;
+        if serves_metrics {
+            // The administrator needs no role, and the next start creates it.
+            if let Err(error) = metrics_server::create_role(&server).await {
+                tracing::warn!(%error, "failed to create the role of readers of resource metrics");
+            }
+        }
+        Ok(server)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Keeps the certificates of a running plane valid.
 //!
 //! Certificates are reissued before they expire, and certificates that someone has replaced on disk are loaded. New
-//! connections use the new certificate; open ones continue. The kubeconfig follows the administrator's certificate. The
+//! connections use the new certificate, to aggregated API servers as well; open ones continue. The kubeconfig follows the administrator's certificate. The
 //! authority does not change while the plane runs, because loops and clients hold it; its expiry is announced.
 
 use std::{
@@ -15,7 +15,7 @@ use rustls::server::danger::ClientCertVerifier;
 use windlass::webhook::CertResolver;
 
 use crate::{
-    Pki, PkiError, files,
+    CertificateAndKey, Pki, PkiError, files,
     kubeconfig::kubeconfig,
     pki::{self, RENEW_BEFORE},
 };
@@ -28,12 +28,17 @@ const ANNOUNCE_EVERY: Duration = Duration::from_hours(24);
 
 const DAY: u64 = 24 * 3600;
 
+/// Called with every new certificate.
+type Follower = Box<dyn Fn(&CertificateAndKey) + Send>;
+
 /// The certificates of a running plane.
 pub(crate) struct Renewal {
     pki: Pki,
     directory: PathBuf,
     names: Vec<String>,
     serving: CertResolver,
+    /// Told about a new certificate as a front proxy.
+    follower: Option<Follower>,
     url: String,
     kubeconfig_path: PathBuf,
     /// The kubeconfig as it was written last.
@@ -54,6 +59,7 @@ impl Renewal {
             directory: directory.to_owned(),
             names,
             serving,
+            follower: None,
             url: String::new(),
             kubeconfig_path: PathBuf::new(),
             kubeconfig: String::new(),
@@ -76,6 +82,11 @@ impl Renewal {
         verifier: Arc<dyn ClientCertVerifier>,
     ) -> Result<Arc<rustls::ServerConfig>, PkiError> {
         Ok(Arc::new(pki::tls_config(&self.serving, verifier)?))
+    }
+
+    /// Sets who is told about a new certificate as a front proxy.
+    pub(crate) fn on_front_proxy(&mut self, follower: impl Fn(&CertificateAndKey) + Send + 'static) {
+        self.follower = Some(Box::new(follower));
     }
 
     /// Writes the kubeconfig for a server at this URL, and keeps it up to date from now on.
@@ -117,6 +128,7 @@ impl Renewal {
     pub(crate) fn check(&mut self, now: Duration) {
         let server = self.pki.server().certificate.clone();
         let admin = self.pki.admin().certificate.clone();
+        let proxy = self.pki.front_proxy().client.certificate.clone();
         let mut problems: Vec<String> =
             self.pki.renew(&self.directory, &self.names, now).iter().map(describe).collect();
         if self.pki.server().certificate != server {
@@ -124,6 +136,12 @@ impl Renewal {
                 Ok(()) => tracing::info!("new connections use the new serving certificate"),
                 Err(error) => problems.push(describe(&error)),
             }
+        }
+        if self.pki.front_proxy().client.certificate != proxy
+            && let Some(follower) = &self.follower
+        {
+            follower(&self.pki.front_proxy().client);
+            tracing::info!("new connections to aggregated API servers use the new certificate");
         }
         match self.update_kubeconfig() {
             Ok(true) => {

@@ -55,13 +55,21 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
     }));
     let controller = super::controller(NAME, Daemons::default())
         .watches::<Pod>(parents::<DaemonSet, Pod>)
-        .watches::<ControllerRevision>(parents::<DaemonSet, ControllerRevision>)
+        // Revisions are only adopted at once: those that it owns are read when something else has changed.
+        .watches::<ControllerRevision>(|revision, ctx| match is_controlled(revision) {
+            true => Vec::new(),
+            false => parents::<DaemonSet, ControllerRevision>(revision, ctx),
+        })
         .source(nodes.map(|_, ctx| {
             let sets = ctx.list::<DaemonSet>().unwrap_or_default();
             sets.iter().map(|set| ObjectKey::of(&**set)).collect()
         }))
         .concurrency(CONCURRENCY);
     operator.controller(controller)
+}
+
+fn is_controlled(revision: &ControllerRevision) -> bool {
+    revision.metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true))
 }
 
 /// The reconciler, with the backoff of failed pods.

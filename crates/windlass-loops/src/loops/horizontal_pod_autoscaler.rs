@@ -1,7 +1,7 @@
 //! Scales targets by metrics.
 //!
-//! Every autoscaler is reconciled when it changes and every 15 seconds: the metrics propose a number of replicas
-//! ([`evaluate`]), which is limited by range and rate ([`limits`]) and written to the scale of the target. The
+//! Every autoscaler is reconciled every 15 seconds, the first time 15 seconds after it was seen, and not earlier when it
+//! changes: the metrics propose a number of replicas ([`evaluate`]), which is limited by range and rate ([`limits`]) and written to the scale of the target. The
 //! conditions have the same messages as on a cluster.
 
 mod calculate;
@@ -72,9 +72,24 @@ struct Autoscalers {
     memory: Arc<Mutex<HashMap<ObjectKey, Memory>>>,
 }
 
+impl Autoscalers {
+    /// Returns the time until an autoscaler is due; `None` if it is, and then for the last time in this period.
+    fn wait(&self, key: &ObjectKey, now: Timestamp) -> Option<Duration> {
+        let mut memory = self.memory.lock();
+        let due = memory.entry(key.clone()).or_default().due.get_or_insert(now + PERIOD);
+        let wait = Duration::try_from(due.duration_since(now)).ok().filter(|wait| !wait.is_zero());
+        if wait.is_none() {
+            *due = now + PERIOD;
+        }
+        wait
+    }
+}
+
 /// The memory of an autoscaler.
 #[derive(Clone, Default)]
 struct Memory {
+    /// The time of the next evaluation.
+    due: Option<Timestamp>,
     history: History,
     /// The selector of its pods.
     selector: Option<Selector>,
@@ -85,10 +100,14 @@ impl Reconciler<HorizontalPodAutoscaler> for Autoscalers {
         if autoscaler.metadata.deletion_timestamp.is_some() {
             return Ok(Action::done());
         }
+        let (key, now) = (ObjectKey::of(&*autoscaler), windlass_clock::now());
+        if let Some(wait) = self.wait(&key, now) {
+            return Ok(Action::requeue_after(wait));
+        }
         let mut evaluation = Evaluation {
-            key: ObjectKey::of(&*autoscaler),
+            key,
             autoscaler: HorizontalPodAutoscaler::clone(&autoscaler),
-            now: windlass_clock::now(),
+            now,
             memory: &self.memory,
             ctx: &ctx,
         };

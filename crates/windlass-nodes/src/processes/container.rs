@@ -41,6 +41,8 @@ pub(super) struct Instance {
     /// Whether standard input is closed after the first attached client.
     pub(super) stdin_once: bool,
     pub(super) terminal: Option<Terminal>,
+    /// Its process group.
+    pub(super) group: i32,
     /// The exit code, once it has ended.
     pub(super) ended: watch::Receiver<Option<i32>>,
 }

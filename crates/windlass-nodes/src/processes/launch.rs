@@ -85,6 +85,11 @@ impl Group {
         self.signal(Signal::KILL);
     }
 
+    /// Returns the id of the group, which is that of its leader.
+    pub(super) fn id(&self) -> i32 {
+        self.leader.as_raw_nonzero().get()
+    }
+
     pub(super) fn signal(&self, signal: Signal) {
         // A process that has just been started may not have created its group yet. A process that has ended needs no
         // signal.
@@ -120,7 +125,8 @@ impl Terminal {
 
 /// Starts a process. A program without a slash is looked up in the `PATH` of its environment.
 fn start(plan: &ProcessSpec, talk: Talk) -> io::Result<Started> {
-    let words = plan.root.as_ref().map_or_else(|| plan.words.clone(), |root| root::enter(root, &plan.words));
+    let words =
+        plan.root.as_ref().map_or_else(|| plan.words.clone(), |root| root::enter(root, &plan.words, &plan.environment));
     let [program, arguments @ ..] = &*words else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "no command specified"));
     };

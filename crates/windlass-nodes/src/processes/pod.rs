@@ -12,7 +12,7 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::{Container, Pod};
-use kube::Client;
+use kube::{Api, Client};
 use parking_lot::Mutex;
 use tokio::{
     sync::watch,
@@ -152,6 +152,13 @@ impl Run {
         self.state.lock().instances.insert(container.to_owned(), instance);
     }
 
+    /// The process groups of its running containers.
+    pub(super) fn groups(&self) -> Vec<(String, i32)> {
+        let state = self.state.lock();
+        let running = state.instances.iter().filter(|(_, instance)| instance.ended.borrow().is_none());
+        running.map(|(container, instance)| (container.clone(), instance.group)).collect()
+    }
+
     /// Requests termination within a time. Later calls can only shorten it.
     pub(super) fn end_within(&self, grace: Duration) {
         let deadline = deadline::after(grace);
@@ -289,18 +296,28 @@ impl Run {
         let volumes = self.pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
         let mut changing = volumes
             .filter(|volume| volume.config_map.is_some() || volume.secret.is_some() || volume.projected.is_some());
-        if changing.next().is_none() {
+        let shows_metadata = volumes::show_metadata(&self.pod);
+        if changing.next().is_none() && !shows_metadata {
             return std::future::pending().await;
         }
         loop {
             tokio::time::sleep(REFRESH).await;
+            let current = if shows_metadata { self.current().await } else { None };
+            let pod = current.as_ref().unwrap_or(&self.pod);
             // Files of objects that are missing meanwhile stay unchanged.
             if let Ok(sources) = self.sources().await
-                && let Err(why) = volumes::prepare(&self.pod, &sources, &self.directory.join("volumes"), &self.claims())
+                && let Err(why) = volumes::prepare(pod, &sources, &self.directory.join("volumes"), &self.claims())
             {
                 tracing::debug!(pod = %self.key, why, "failed to refresh volumes");
             }
         }
+    }
+
+    /// Returns the pod as it is now, if the server answers.
+    async fn current(&self) -> Option<Pod> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), self.key.namespace().unwrap_or_default());
+        let pod = pods.get_opt(self.key.name()).await.ok().flatten()?;
+        (pod.metadata.uid == self.pod.metadata.uid).then_some(pod)
     }
 }
 

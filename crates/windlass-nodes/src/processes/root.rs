@@ -10,10 +10,13 @@ use std::{
     sync::OnceLock,
 };
 
+use super::environment::Environment;
+
 /// Mounts the given paths and changes into the root: `ROOT DIRECTORY FROM TO FROM TO ... -- WORDS`.
 const SCRIPT: &str = r#"set -e
 root=$1; directory=$2; shift 2
 while [ "$1" != -- ]; do
+  [ -e "$1" ] || mkdir -p "$1"
   if [ -d "$1" ]; then mkdir -p "$root$2"; else mkdir -p "$(dirname "$root$2")"; [ -e "$root$2" ] || : > "$root$2"; fi
   mount --rbind "$1" "$root$2"
   shift 2
@@ -46,7 +49,7 @@ pub(super) fn is_possible() -> bool {
 }
 
 /// Returns the command line that runs another one in a root.
-pub(super) fn enter(root: &Root, words: &[String]) -> Vec<String> {
+pub(super) fn enter(root: &Root, words: &[String], environment: &Environment) -> Vec<String> {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let mut all: Vec<String> =
         ["unshare", "--map-root-user", "--mount", "sh", "-c", SCRIPT, "sh"].map(str::to_owned).into();
@@ -58,6 +61,33 @@ pub(super) fn enter(root: &Root, words: &[String]) -> Vec<String> {
         all.extend([text(from), to.clone()]);
     }
     all.push("--".to_owned());
+    // Shells drop variables whose names are not identifiers, such as `data.key`.
+    let dropped: Vec<_> = environment.iter().filter(|(name, _)| !is_identifier(name)).collect();
+    if !dropped.is_empty() {
+        all.push("env".to_owned());
+        all.extend(dropped.into_iter().map(|(name, value)| format!("{name}={value}")));
+    }
     all.extend_from_slice(words);
     all
+}
+
+fn is_identifier(name: &str) -> bool {
+    !name.starts_with(|first: char| first.is_ascii_digit())
+        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_that_shells_drop_are_set_behind_them() {
+        let root = Root { directory: "/r".into(), mounts: Vec::new(), start: "/".to_owned() };
+        let words = ["run".to_owned()];
+        let variables = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), "v".to_owned())).collect();
+        let plain = enter(&root, &words, &variables(&["A_1", "b"]));
+        assert_eq!(plain[plain.len() - 2..], ["--", "run"]);
+        let dropped = enter(&root, &words, &variables(&["A", "1a", "data.key", "data-1"]));
+        assert_eq!(dropped[dropped.len() - 6..], ["--", "env", "1a=v", "data-1=v", "data.key=v", "run"]);
+    }
 }

@@ -9,7 +9,7 @@
 //!   a character that is not part of a path, and followed by the end or a slash ([`Mounts::rewrite`]);
 //! - files that a program reads are not changed: a path in a config map stays.
 //!
-//! All directories have mode 0700. Files with contents from the server have mode 0600, unless the pod asks for another one.
+//! The directory of a pod has mode 0700. Within it, volumes and their files have the modes that they have on a cluster.
 //! Files of config maps, secrets, projected volumes and the downward API are symlinks through a directory link that is
 //! replaced atomically, as the kubelet does: a program sees all of the old or all of the new.
 
@@ -34,10 +34,10 @@ use super::{
 
 /// The link that all files of a projected volume go through.
 const DATA: &str = "..data";
-/// Default mode of files: all pods run as the same user.
-const MODE: i32 = 0o600;
-/// The mode that the API server fills in if a pod has none.
-const API_DEFAULT: i32 = 0o644;
+/// Default mode of files.
+const MODE: i32 = 0o644;
+/// Mode of the directories of volumes. Other users are kept out by the directory of the pod.
+const OPEN: u32 = 0o777;
 
 /// Files with contents from the server: path, bytes and mode.
 pub(super) type Files = BTreeMap<PathBuf, (Vec<u8>, i32)>;
@@ -141,6 +141,21 @@ pub(super) fn prepare(
     Ok(directories)
 }
 
+/// Returns whether files of a pod show its labels or annotations, which may change.
+pub(super) fn show_metadata(pod: &Pod) -> bool {
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let mut files = volumes.flat_map(|volume| {
+        let own = volume.downward_api.iter().flat_map(|source| source.items.iter().flatten());
+        let projected = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
+        let projected = projected.flat_map(|source| source.downward_api.iter());
+        own.chain(projected.flat_map(|source| source.items.iter().flatten()))
+    });
+    files.any(|file| {
+        let path = file.field_ref.as_ref().map_or("", |field| field.field_path.as_str());
+        path.starts_with("metadata.labels") || path.starts_with("metadata.annotations")
+    })
+}
+
 fn one(pod: &Pod, volume: &Volume, sources: &Sources, directory: &Path, claims: &Path) -> Result<PathBuf, String> {
     let failed = |error: io::Error| format!("{}: {error}", directory.display());
     if let Some(host) = &volume.host_path {
@@ -166,6 +181,7 @@ fn one(pod: &Pod, volume: &Volume, sources: &Sources, directory: &Path, claims: 
         return Ok(directory);
     }
     create_directory(directory).map_err(failed)?;
+    fs::set_permissions(directory, fs::Permissions::from_mode(OPEN)).map_err(failed)?;
     if let Some(files) = files(pod, volume, sources)? {
         project(directory, &files).map_err(failed)?;
     } else if volume.empty_dir.is_none() && volume.ephemeral.is_none() {
@@ -286,8 +302,7 @@ fn downward_api(
 
 fn put(files: &mut Files, path: &str, bytes: Vec<u8>, mode: Option<i32>) -> Result<(), String> {
     let path = inside(Path::new(""), path).ok_or_else(|| format!("path {path:?} leads outside the volume"))?;
-    let mode = mode.filter(|mode| *mode != API_DEFAULT).unwrap_or(MODE);
-    files.insert(path, (bytes, mode));
+    files.insert(path, (bytes, mode.unwrap_or(MODE)));
     Ok(())
 }
 

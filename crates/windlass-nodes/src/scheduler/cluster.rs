@@ -11,9 +11,10 @@ use windlass::key::ObjectKey;
 use windlass_loops::scheduling::Labels;
 
 use super::{
-    requirements::{EquivalenceClass, HostPort, PodRequirements},
+    requirements::{EquivalenceClass, PodRequirements},
     resources::Resources,
 };
+use crate::host_ports::HostPort;
 
 /// Nodes, and the pods that are placed on them.
 #[derive(Debug, Default)]

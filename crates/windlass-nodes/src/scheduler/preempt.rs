@@ -4,10 +4,11 @@ use windlass_schema::sorting;
 use super::{
     cluster::{Cluster, NodeFacts, NodeInfo},
     pod_affinity::PodAffinity,
-    requirements::{HostPort, PodRequirements},
+    requirements::PodRequirements,
     resources::Resources,
     topology_spread::TopologySpread,
 };
+use crate::host_ports::HostPort;
 
 /// A node and the victims on it, by UID.
 #[derive(Debug, Clone, PartialEq, Eq)]

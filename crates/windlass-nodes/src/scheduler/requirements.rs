@@ -12,6 +12,7 @@ use k8s_openapi::{
 use windlass_loops::scheduling::{self, Labels};
 
 use super::resources::Resources;
+use crate::host_ports::HostPort;
 
 /// The scheduling requirements of a pod.
 #[derive(Debug, Clone)]
@@ -54,31 +55,13 @@ pub(super) struct AffinityTerm {
     pub(super) topology_key: String,
 }
 
-/// A host port.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct HostPort {
-    address: String,
-    protocol: String,
-    port: i32,
-}
-
 impl PodRequirements {
     pub(super) fn of(pod: &Pod) -> Self {
         let spec = pod.spec.clone().unwrap_or_default();
         let namespace = pod.metadata.namespace.clone().unwrap_or_default();
         let labels = pod.metadata.labels.clone().unwrap_or_default();
         let resources = Resources::requested_by(&spec);
-        let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
-        let ports = containers.flat_map(|container| container.ports.iter().flatten()).filter_map(|port| {
-            let number = port.host_port.filter(|port| *port > 0)?;
-            let address = port.host_ip.clone().filter(|address| !address.is_empty());
-            Some(HostPort {
-                address: address.unwrap_or_else(|| "0.0.0.0".to_owned()),
-                protocol: port.protocol.clone().unwrap_or_else(|| "TCP".to_owned()),
-                port: number,
-            })
-        });
-        let ports = ports.collect();
+        let ports = HostPort::all_of(&spec);
         let affinity = spec.affinity.unwrap_or_default();
         let nodes = affinity.node_affinity.unwrap_or_default();
         let pod_affinity = affinity.pod_affinity.unwrap_or_default();
@@ -162,15 +145,5 @@ impl AffinityTerm {
                     && scheduling::selects(self.namespace_selector.as_ref(), &of_namespace(&class.namespace))
         };
         scheduling::selects(self.selector.as_ref(), &class.labels) && namespaces()
-    }
-}
-
-impl HostPort {
-    /// Returns whether two host ports cannot be used on the same node.
-    pub(super) fn conflicts(&self, other: &Self) -> bool {
-        let everywhere = |port: &Self| port.address == "0.0.0.0";
-        self.port == other.port
-            && self.protocol == other.protocol
-            && (self.address == other.address || everywhere(self) || everywhere(other))
     }
 }

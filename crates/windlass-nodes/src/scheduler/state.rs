@@ -44,8 +44,17 @@ pub(super) struct PreemptionVictims {
 pub(super) struct State {
     cluster: Cluster,
     pending: Pending,
-    /// Pods that wait for their victims to terminate, and the victims, by UID.
-    preempting: HashMap<String, Vec<String>>,
+    /// Pods that wait for their victims to terminate, by UID.
+    preempting: HashMap<String, Nomination>,
+}
+
+/// A node that a pod has freed by preemption. Pods of lower priority do not get the room.
+#[derive(Debug)]
+struct Nomination {
+    node: String,
+    /// UIDs of the victims.
+    victims: Vec<String>,
+    requirements: Arc<PodRequirements>,
 }
 
 impl State {
@@ -114,6 +123,7 @@ impl State {
         let gated = spec.and_then(|spec| spec.scheduling_gates.as_ref()).is_some_and(|gates| !gates.is_empty());
         let ours = spec.and_then(|spec| spec.scheduler_name.as_deref()).unwrap_or(NAME) == NAME;
         if gated || !ours || pods::is_terminating(pod) {
+            self.preempting.remove(uid);
             self.pending.remove(&key);
             return self.displaced(uid);
         }
@@ -139,7 +149,7 @@ impl State {
     pub(super) fn next(&mut self, now: Instant) -> Option<Step> {
         let pod = self.pending.next(now)?;
         let requirements = Arc::new(PodRequirements::of(&pod));
-        match decide(&self.cluster, &requirements) {
+        match self.decide(pod.metadata.uid.as_deref().unwrap_or_default(), &requirements) {
             Decision::Schedule(node) => {
                 self.preempting.remove(pod.metadata.uid.as_deref().unwrap_or_default());
                 self.cluster.place(pod.metadata.uid.as_deref().unwrap_or_default(), &node, &requirements);
@@ -153,21 +163,45 @@ impl State {
         }
     }
 
+    /// Selects a node for a pod. Nodes are as full as if the pods that they are nominated for were on them, except for
+    /// those of lower priority.
+    fn decide(&mut self, uid: &str, requirements: &PodRequirements) -> Decision {
+        let counts = |(other, nomination): &(&String, &Nomination)| {
+            other.as_str() != uid
+                && nomination.requirements.priority >= requirements.priority
+                && self.cluster.placed(other).is_none()
+        };
+        let nominated = self.preempting.iter().filter(counts);
+        let nominated: Vec<_> = nominated
+            .map(|(uid, nomination)| (uid.clone(), nomination.node.clone(), nomination.requirements.clone()))
+            .collect();
+        for (uid, node, requirements) in &nominated {
+            self.cluster.place(uid, node, requirements);
+        }
+        let decision = decide(&self.cluster, requirements);
+        for (uid, ..) in &nominated {
+            self.cluster.displace(uid);
+        }
+        decision
+    }
+
     /// Selects victims for a pod, unless earlier victims are still terminating.
     fn preempt(
         &mut self,
         pod: &Pod,
-        requirements: &PodRequirements,
+        requirements: &Arc<PodRequirements>,
         resolvable_nodes: &[String],
     ) -> Option<PreemptionVictims> {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
-        let leaving = self.preempting.get(&uid);
-        if leaving.is_some_and(|leaving| leaving.iter().any(|victim| self.cluster.placed(victim).is_some())) {
+        let is_placed = |victim: &String| self.cluster.placed(victim).is_some();
+        if self.preempting.get(&uid).is_some_and(|nomination| nomination.victims.iter().any(is_placed)) {
             return None;
         }
         self.preempting.remove(&uid);
         let Preemption { node, victims } = preempt(&self.cluster, requirements, resolvable_nodes)?;
-        self.preempting.insert(uid, victims.clone());
+        let nomination =
+            Nomination { node: node.clone(), victims: victims.clone(), requirements: requirements.clone() };
+        self.preempting.insert(uid, nomination);
         let named = victims.into_iter().filter_map(|uid| {
             let placed = self.cluster.placed(&uid)?;
             Some((ObjectKey::namespaced(&placed.requirements.class.namespace, &placed.requirements.name), uid))

@@ -293,6 +293,30 @@ fn pods_of_high_priority_come_first_and_unschedulable_ones_wait_for_a_change() {
 }
 
 #[test]
+fn the_room_that_a_preemption_frees_is_not_for_pods_of_lower_priority() {
+    let now = Instant::now();
+    let mut state = State::default();
+    state.update_node(&node("a", json!({})));
+    let placed = |name: &str, cpu: &str| pod(name, json!({"cpu": cpu, "priority": 1, "nodeName": "a"}));
+    let victims = [placed("one", "2"), placed("two", "2")];
+    for victim in &victims {
+        state.update_pod(None, victim);
+    }
+    state.update_pod(None, &pod("high", json!({"cpu": "3", "priority": 10})));
+    assert_eq!(taken(&mut state, now), ["high nowhere"]);
+    // The owners of the victims create others before the last victim is gone.
+    state.remove_pod(&victims[0]);
+    state.update_pod(None, &pod("again", json!({"cpu": "2", "priority": 1})));
+    let later = now + std::time::Duration::from_secs(60);
+    assert_eq!(taken(&mut state, later), ["high nowhere", "again nowhere"]);
+    state.update_pod(None, &pod("higher", json!({"cpu": "2", "priority": 20})));
+    assert_eq!(taken(&mut state, later), ["higher on a"]);
+    state.remove_pod(&pod("higher", json!({})));
+    state.remove_pod(&victims[1]);
+    assert_eq!(taken(&mut state, later + std::time::Duration::from_secs(60)), ["high on a", "again nowhere"]);
+}
+
+#[test]
 fn a_failed_binding_is_retried_and_frees_its_resources_meanwhile() {
     let now = Instant::now();
     let mut state = State::default();

@@ -8,12 +8,15 @@ use serde_json::{Map, Value, json};
 use crate::{
     containers::{self, is_sidecar, items},
     ending::{self, End, end_of_init, ends_at},
-    pull,
+    pull, sub_path,
 };
 
 /// Backoff before a container that has terminated twice is restarted, and its maximum, in milliseconds.
 const FIRST_BACKOFF: u64 = 10_000;
 const LONGEST_BACKOFF: u64 = 300_000;
+
+/// How long a pod takes to stop that is deleted with a longer grace period than its own, in milliseconds.
+const LONG_STOP: i64 = 1000;
 
 /// Adds the facts to a pod.
 pub(crate) fn with_facts(mut pod: Value, now: Timestamp) -> Value {
@@ -35,6 +38,7 @@ fn facts(pod: &Value, now: Timestamp) -> Map<String, Value> {
     let ends_at = next_end(pod, now);
     let backoff = status.backoff();
     let held = annotation("waiting").or_else(|| pull::fails(pod).then_some(pull::REASON));
+    let held = held.or_else(|| sub_path::fails(pod).then_some(sub_path::REASON));
     let prepares = annotation("start-delay").is_some() || init_delay.is_some() || held.is_some();
     let exists = |exists: bool| if exists { Value::Bool(true) } else { Value::Null };
     let all = [
@@ -159,9 +163,10 @@ impl<'a> Containers<'a> {
                 all.add(pod, container, "containers", entry);
             }
         }
-        all.new_ephemeral = items(spec, "ephemeralContainers")
-            .iter()
-            .any(|container| find("ephemeralContainerStatuses", &container["name"]).is_none());
+        all.new_ephemeral = items(spec, "ephemeralContainers").iter().any(|container| {
+            let status = find("ephemeralContainerStatuses", &container["name"]);
+            status.is_none_or(|status| status["state"].get("waiting").is_some())
+        });
         all
     }
 
@@ -205,12 +210,20 @@ fn deadline(pod: &Value) -> Option<Timestamp> {
     start.checked_add(seconds.seconds()).ok()
 }
 
-/// How long the containers of a terminating pod keep running: as configured, but no longer than its grace period.
+/// How long the containers of a terminating pod keep running, but no longer than its grace period: as configured, or as
+/// long as they sleep before they stop. A pod that was deleted with more time than it asks for uses a part of it.
 fn stop_delay(pod: &Value, said: Option<&str>) -> Value {
-    let Some(said) = said else { return Value::Null };
     let grace = pod["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default().max(0);
-    let said = windlass_schema::time::parse_duration(said).unwrap_or_default().max(0) / 1_000_000;
-    json!(said.min(grace.saturating_mul(1000)))
+    let hooks = items(&pod["spec"], "containers").iter().map(|container| &container["lifecycle"]["preStop"]["sleep"]);
+    let sleep = hooks.filter_map(|sleep| sleep["seconds"].as_i64()).max();
+    let own = pod["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(i64::MAX);
+    let milliseconds = match (said, sleep) {
+        (Some(said), _) => windlass_schema::time::parse_duration(said).unwrap_or_default().max(0) / 1_000_000,
+        (None, Some(seconds)) => seconds.saturating_mul(1000),
+        (None, None) if grace > own => LONG_STOP,
+        (None, None) => return Value::Null,
+    };
+    json!(milliseconds.min(grace.saturating_mul(1000)))
 }
 
 /// The readiness gates of a pod and the statuses of their conditions, if it has any.

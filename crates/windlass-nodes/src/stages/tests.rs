@@ -115,10 +115,44 @@ fn a_deleted_pod_is_removed() {
     running["metadata"]["deletionGracePeriodSeconds"] = 30.into();
     let (names, took, _) = live(&Stages::default(), running.clone(), 10);
     assert_eq!((names, took.as_secs()), (vec!["pod-remove".to_owned()], 9));
+    let mut generous = running.clone();
+    generous["metadata"]["annotations"] = json!({});
+    for (own, seconds) in [(29, 1), (30, 0), (31, 0)] {
+        generous["spec"]["terminationGracePeriodSeconds"] = own.into();
+        let (names, took, _) = live(&Stages::default(), generous.clone(), 10);
+        assert_eq!((names, took.as_secs()), (vec!["pod-remove".to_owned()], seconds), "{own}");
+    }
+    for (sleep, seconds) in [(5, 5), (60, 30)] {
+        generous["spec"]["containers"][0]["lifecycle"] = json!({"preStop": {"sleep": {"seconds": sleep}}});
+        let (_, took, _) = live(&Stages::default(), generous.clone(), 10);
+        assert_eq!(took.as_secs(), seconds, "{sleep}");
+    }
     running["metadata"]["finalizers"] = json!(["a/b"]);
     let (names, _, pod) = live(&Stages::default(), running, 10);
     assert_eq!(names, ["pod-stop", "pod-remove-finalized"]);
     assert_eq!(pod["status"]["phase"], "Failed");
+}
+
+#[test]
+fn containers_of_a_pod_with_init_containers_wait_for_its_initialization() {
+    let mut failing = pod(pending(), json!({}));
+    failing["spec"]["initContainers"] =
+        json!([{"name": "one", "image": "i", "command": ["false"]}, {"name": "two", "image": "i"}]);
+    let (_, _, pod) = live(&Stages::default(), failing, 2);
+    let status = &pod["status"];
+    for entry in [&status["initContainerStatuses"][1], &status["containerStatuses"][0]] {
+        assert_eq!(entry["state"]["waiting"]["reason"], "PodInitializing", "{entry}");
+    }
+}
+
+#[test]
+fn an_ephemeral_container_starts_after_the_change_of_the_spec_is_recorded() {
+    let (_, _, mut running) = live(&Stages::default(), pod(pending(), json!({})), 10);
+    running["metadata"]["generation"] = 2.into();
+    running["spec"]["ephemeralContainers"] = json!([{"name": "debugger", "image": "busybox"}]);
+    let (names, _, pod) = live(&Stages::default(), running, 10);
+    assert!(names.contains(&"pod-ephemeral".to_owned()), "{names:?}");
+    assert!(pod["status"]["ephemeralContainerStatuses"][0]["state"]["running"].is_object(), "{}", pod["status"]);
 }
 
 fn stages(spec: Value) -> Result<Stages, StageError> {

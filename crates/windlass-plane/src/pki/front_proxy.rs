@@ -42,6 +42,18 @@ impl FrontProxy {
         )?;
         Ok(Self { ca, client })
     }
+
+    /// Reissues the client certificate if it is due, and loads one that someone has replaced. The authority stays the same.
+    pub(super) fn renew(&mut self, directory: &Path, now: Duration) -> Result<(), PkiError> {
+        let ca_files = PairFiles::new(directory, "front-proxy-ca");
+        ca_files.check_unchanged(&self.ca)?;
+        let issuer = check::Authority::new(&ca_files, &self.ca)?;
+        self.client = PairFiles::new(directory, "front-proxy-client").load_or_issue(
+            |files, pair| issuer.check_client(files, pair, now + RENEW_BEFORE),
+            || issue::front_proxy_client(&issuer, now),
+        )?;
+        Ok(())
+    }
 }
 
 /// Loads the authority. Returns `None` if a new one has to be created: there is none, or it is about to expire.

@@ -9,7 +9,7 @@ use windlass_apiserver::{Server, tokens::TokenKey};
 use super::{
     Additions, PlaneError, PlaneOptions, Running, lock_directory, open_store, processes, provides_accounts, url,
 };
-use crate::{CertificateAndKey, LoopOptions, Loops, Pki, PkiError, pki};
+use crate::{CertificateAndKey, LoopOptions, Loops, NodeUsage, Pki, PkiError, pki};
 
 /// Certificates and keys that somebody else has issued.
 #[derive(Debug)]
@@ -66,11 +66,14 @@ impl Standalone {
             .token_key(given.token_key)
             .authorization(options.authorization)
             .limits(options.limits);
+        let usage = NodeUsage::default();
         let added = Additions {
             jwt: options.jwt,
             token_webhook: options.token_webhook,
             audit: options.audit,
             processes: processes.clone(),
+            usage: (options.nodes.count > 0).then(|| usage.clone()),
+            resource_metrics: options.resource_metrics,
         };
         let server = added.build(builder).await?;
         let loops = LoopOptions {
@@ -78,6 +81,7 @@ impl Standalone {
             nodes: options.nodes,
             root_ca: Some(given.serving.certificate.into()),
             authority,
+            usage,
         };
         let loops = Loops::start(&server, &loops);
         let data_dir = directory.clone();

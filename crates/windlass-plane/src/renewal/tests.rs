@@ -210,3 +210,19 @@ fn a_certificate_that_ends_with_its_authority_is_not_reissued_again_and_again() 
     setup.renewal.check(near_the_end + A_DAY);
     assert_eq!(setup.renewal.announced, Some(near_the_end + A_DAY));
 }
+
+#[test]
+fn the_certificate_as_a_front_proxy_is_renewed_and_the_server_is_told() {
+    let mut setup = Setup::new();
+    let told = Arc::<parking_lot::Mutex<Vec<String>>>::default();
+    let telling = told.clone();
+    setup.renewal.on_front_proxy(move |pair| telling.lock().push(pair.certificate.clone()));
+    let first = setup.read("pki/front-proxy-client.crt");
+    setup.renewal.check(setup.start + A_DAY);
+    assert!(told.lock().is_empty(), "it is not due");
+    setup.renewal.check(setup.start + 350 * A_DAY);
+    let second = setup.read("pki/front-proxy-client.crt");
+    assert_ne!(first, second);
+    assert_eq!(*told.lock(), [second]);
+    assert_eq!(setup.renewal.problems, [""; 0]);
+}

@@ -22,6 +22,7 @@ pub(crate) mod persistentvolumeclaim_protection;
 mod replicaset;
 mod resourcequota;
 mod root_ca_certificate_publisher;
+mod service_cidr;
 mod serviceaccount;
 mod serviceaccount_token;
 mod statefulset;

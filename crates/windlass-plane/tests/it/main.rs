@@ -6,6 +6,7 @@ mod identities;
 mod keys;
 mod loops;
 mod nodes;
+mod resource_metrics;
 mod storage_class;
 
 use std::{sync::Arc, time::Duration};

@@ -152,6 +152,7 @@ impl Run {
             stdin: tokio::sync::Mutex::new(stdin),
             stdin_once: container.stdin_once == Some(true),
             terminal,
+            group: started.group.id(),
             ended,
         };
         (Arc::new(instance), pumps)

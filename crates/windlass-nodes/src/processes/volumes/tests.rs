@@ -103,9 +103,7 @@ fn other_users_cannot_read_volumes() {
         &directory.path().join("pods"),
         &volumes,
         &claims,
-        &prepared["empty"],
         &prepared["claimed"],
-        &prepared["usual"],
         &prepared["usual"].join(DATA),
         &prepared["usual"].join("deep"),
         &prepared["own"].join(DATA),
@@ -114,19 +112,38 @@ fn other_users_cannot_read_volumes() {
         assert_eq!(mode(path), 0o700, "{}", path.display());
     }
     for (path, expected) in [
-        (prepared["usual"].join("deep/password"), 0o600),
+        (prepared["empty"].clone(), 0o777),
+        (prepared["usual"].clone(), 0o777),
+        (prepared["usual"].join("deep/password"), 0o644),
         (prepared["usual"].join("tool"), 0o555),
         (prepared["own"].join("password"), 0o440),
-        (prepared["map"].join("k"), 0o600),
+        (prepared["map"].join("k"), 0o644),
     ] {
         assert_eq!(mode(&path), expected, "{}", path.display());
     }
 
     // Files of an earlier version are replaced.
     let file = prepared["map"].join("k");
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     prepare(&pod, &sources, &volumes, &claims).unwrap();
-    assert_eq!(mode(&file), 0o600);
+    assert_eq!(mode(&file), 0o644);
+}
+
+#[test]
+fn only_labels_and_annotations_change_while_a_pod_runs() {
+    let item = |path: &str| json!([{"path": "f", "fieldRef": {"fieldPath": path}}]);
+    for (path, expected) in
+        [("metadata.labels", true), ("metadata.annotations['a']", true), ("metadata.namespace", false)]
+    {
+        let own = json!({"name": "v", "downwardAPI": {"items": item(path)}});
+        let projected = json!({"name": "v", "projected": {"sources": [{"downwardAPI": {"items": item(path)}}]}});
+        for volume in [own, projected] {
+            let pod: Pod =
+                serde_json::from_value(json!({"metadata": {}, "spec": {"containers": [], "volumes": [volume]}}))
+                    .unwrap();
+            assert_eq!(show_metadata(&pod), expected, "{path}");
+        }
+    }
 }
 
 #[test]

@@ -211,6 +211,26 @@ async fn a_restarted_loop_continues_a_rollout() {
 }
 
 #[tokio::test]
+async fn a_revision_that_somebody_else_makes_stays_until_the_set_changes() {
+    let plane = TestPlane::builder().virtual_time().controllers(selection()).await;
+    create(&plane, rolling(1, 0), json!(null)).await;
+    let revisions = plane.api::<ControllerRevision>();
+    let list = async || revisions.list(&Default::default()).await.unwrap().items;
+    let mut copy = eventually("it has a revision", async || list().await.pop()).await;
+    copy.metadata.name = Some("copy".to_owned());
+    copy.metadata.resource_version = None;
+    copy.metadata.uid = None;
+    copy.revision += 1;
+    revisions.create(&PostParams::default(), &copy).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    assert_eq!(list().await.len(), 2);
+    // Then the copies are merged.
+    let patch = Patch::Merge(json!({"spec": {"minReadySeconds": 1}}));
+    plane.api::<DaemonSet>().patch("agent", &PatchParams::default(), &patch).await.unwrap();
+    eventually("one revision is left", async || (list().await.len() == 1).then_some(())).await;
+}
+
+#[tokio::test]
 async fn a_pod_that_the_server_rejects_is_reported_with_its_reason() {
     let plane = TestPlane::builder().controllers(selection()).await;
     create_node(&plane, "a", "ssd").await;

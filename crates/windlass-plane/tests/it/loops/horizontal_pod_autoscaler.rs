@@ -133,7 +133,7 @@ async fn plane() -> TestPlane {
 
 #[tokio::test]
 async fn without_a_metrics_api_the_conditions_say_so() {
-    let plane = TestPlane::builder().controllers(LOOP.parse().unwrap()).await;
+    let plane = TestPlane::builder().controllers(LOOP.parse().unwrap()).virtual_time().await;
     let bench = Bench::with(plane, 2).await;
     bench.create("web", json!({"metrics": cpu(50)})).await;
     let (status, message) = bench.condition("web", "ScalingActive", "FailedGetResourceMetric").await;
@@ -154,8 +154,26 @@ async fn without_a_metrics_api_the_conditions_say_so() {
 }
 
 #[tokio::test]
+async fn a_new_autoscaler_is_evaluated_after_fifteen_seconds() {
+    let plane = TestPlane::builder().controllers(LOOP.parse().unwrap()).virtual_time().await;
+    let bench = Bench::with(plane, 12).await;
+    bench.create("web", json!({"metrics": cpu(50)})).await;
+    let start = windlass_clock::now();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    // A change does not make it earlier.
+    let change = Patch::Merge(json!({"spec": {"maxReplicas": 9}}));
+    bench.autoscalers.patch("web", &PatchParams::default(), &change).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let status = bench.autoscalers.get("web").await.unwrap().status.unwrap_or_default();
+    assert_eq!((status.conditions, bench.replicas().await), (None, 12));
+    bench.scaled(9).await;
+    let passed = windlass_clock::now().duration_since(start).as_secs();
+    assert!((15..20).contains(&passed), "{passed}");
+}
+
+#[tokio::test]
 async fn a_missing_target_cannot_be_scaled() {
-    let plane = TestPlane::builder().controllers(LOOP.parse().unwrap()).await;
+    let plane = TestPlane::builder().controllers(LOOP.parse().unwrap()).virtual_time().await;
     let bench = Bench::with(plane, 1).await;
     let target = |kind: &str| json!({"scaleTargetRef": {"apiVersion": "apps/v1", "kind": kind, "name": "gone"}});
     bench.create("gone", target("Deployment")).await;
@@ -169,7 +187,7 @@ async fn a_missing_target_cannot_be_scaled() {
 
 #[tokio::test]
 async fn replicas_are_kept_within_their_limits() {
-    let plane = TestPlane::builder().controllers(LOOP.parse().unwrap()).await;
+    let plane = TestPlane::builder().controllers(LOOP.parse().unwrap()).virtual_time().await;
     let bench = Bench::with(plane, 12).await;
     bench.create("web", json!({"metrics": cpu(50)})).await;
     bench.scaled(10).await;

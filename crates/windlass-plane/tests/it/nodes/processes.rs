@@ -434,3 +434,39 @@ async fn the_token_of_a_pod_is_valid_as_long_as_the_pod_exists() {
     assert_eq!(ask().await, http::StatusCode::UNAUTHORIZED);
     machine.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_use_what_they_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let machine = Machine::start(folder.path()).await;
+    machine.create(shell("busy", "while :; do :; done")).await;
+    machine.create(shell("lazy", "exec sleep 1000")).await;
+    machine.phase("busy", "Running").await;
+    machine.phase("lazy", "Running").await;
+    let path = "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods";
+    let request = http::Request::get(path).body(Vec::new()).unwrap();
+    let list: Value = serde_json::from_str(&machine.client.request_text(request).await.unwrap()).unwrap();
+    let usage = |pod: &str| {
+        let item = list["items"].as_array().unwrap().iter().find(|item| item["metadata"]["name"] == pod).unwrap();
+        let usage = &item["containers"][0]["usage"];
+        // Billionths of a core, unless it is a rounder number.
+        let number = |resource: &str, units: &[(&str, u64)]| {
+            let text = usage[resource].as_str().unwrap();
+            let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+            let (_, factor) = units.iter().find(|(name, _)| *name == unit).unwrap();
+            digits.parse::<u64>().unwrap() * factor
+        };
+        let cpu = number("cpu", &[("n", 1), ("u", 1000), ("m", 1_000_000), ("", 1_000_000_000)]);
+        (cpu / 1_000_000, number("memory", &[("", 1), ("Ki", 1 << 10), ("Mi", 1 << 20)]))
+    };
+    let ((busy, _), (lazy, resident)) = (usage("busy"), usage("lazy"));
+    assert!((10..=2000).contains(&busy) && lazy < 10, "{list}");
+    assert!((50_000..50_000_000).contains(&resident), "{list}");
+    let request = http::Request::get("/api/v1/nodes/node-1/proxy/metrics/resource").body(Vec::new()).unwrap();
+    let text = machine.client.request_text(request).await.unwrap();
+    assert!(
+        text.contains("container_cpu_usage_seconds_total{container=\"main\",namespace=\"default\",pod=\"busy\"} "),
+        "{text}"
+    );
+    machine.stop().await;
+}

@@ -120,6 +120,23 @@ async fn a_pod_says_that_it_is_being_created_while_its_start_takes_time() {
 }
 
 #[tokio::test]
+async fn a_pod_that_names_its_node_is_rejected_if_its_host_port_is_taken() {
+    let plane = TestPlane::builder().nodes(1).virtual_time().await;
+    let container = json!([{"name": "main", "image": "i", "ports": [{"containerPort": 80, "hostPort": 8080}]}]);
+    let on_node = |name: &str| pod(name, json!({"nodeName": "node-1", "containers": container}));
+    create(&plane, &on_node("first")).await;
+    until(&plane, "first", "it runs", |pod| pod["status"]["phase"] == "Running").await;
+    create(&plane, &on_node("second")).await;
+    let rejected = until(&plane, "second", "it has failed", |pod| pod["status"]["phase"] == "Failed").await;
+    assert_eq!(rejected["status"]["reason"], "NodePorts");
+    plane.api::<Pod>().delete("first", &DeleteParams::default()).await.unwrap();
+    let gone = async || plane.api::<Pod>().get_opt("first").await.unwrap().is_none().then_some(());
+    eventually("the first is gone", gone).await;
+    create(&plane, &on_node("third")).await;
+    until(&plane, "third", "it runs", |pod| pod["status"]["phase"] == "Running").await;
+}
+
+#[tokio::test]
 async fn readiness_waits_for_probes_and_follows_the_annotation() {
     let plane = TestPlane::builder().nodes(1).virtual_time().await;
     let probe = json!({"initialDelaySeconds": 20, "exec": {"command": ["true"]}});
