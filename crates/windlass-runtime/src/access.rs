@@ -90,14 +90,33 @@ impl Denial {
                 let namespace = self.namespace.as_deref().unwrap_or_default();
                 format!(".permission(Permission::new({group:?}, {resource:?}, [{verb:?}]).in_namespace({namespace:?}))")
             }
-            Some((operation, kind)) if self.controller.is_some() && !resource.contains('/') => match operation {
-                Verb::Create => format!(".creates::<{kind}>()"),
-                Verb::Apply => format!(".applies::<{kind}>()"),
-                Verb::Update | Verb::Patch | Verb::SetStatus => format!(".updates::<{kind}>()"),
-                Verb::Delete => format!(".deletes::<{kind}>()"),
-                Verb::Get | Verb::List => format!(".reads::<{kind}>()"),
-            },
+            Some((operation, kind)) if self.controller.is_some() && self.is_declared_by(*operation) => {
+                match operation {
+                    Verb::Create => format!(".creates::<{kind}>()"),
+                    Verb::Apply => format!(".applies::<{kind}>()"),
+                    Verb::Update | Verb::Patch | Verb::SetStatus => format!(".updates::<{kind}>()"),
+                    Verb::Delete => format!(".deletes::<{kind}>()"),
+                    Verb::Get | Verb::List => format!(".reads::<{kind}>()"),
+                    Verb::DeleteAll => format!(".deletes_all::<{kind}>()"),
+                    Verb::Scale => format!(".scales::<{kind}>()"),
+                    Verb::Evict => ".evicts()".to_owned(),
+                    Verb::Logs => ".reads_logs()".to_owned(),
+                    Verb::Exec => ".execs()".to_owned(),
+                }
+            }
             _ => format!(".permission(Permission::new({group:?}, {resource:?}, [{verb:?}]))"),
+        }
+    }
+
+    /// Returns whether the operation has a method of the controller that declares it.
+    fn is_declared_by(&self, operation: Verb) -> bool {
+        let subresource = self.resource.split_once('/').map(|(_, subresource)| subresource);
+        match operation {
+            Verb::Scale => subresource == Some("scale"),
+            Verb::Evict => subresource == Some("eviction"),
+            Verb::Logs => subresource == Some("log"),
+            Verb::Exec => subresource == Some("exec"),
+            _ => subresource.is_none(),
         }
     }
 

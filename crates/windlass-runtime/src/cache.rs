@@ -46,6 +46,7 @@ pub use self::{
     selector::{SelectorError, parse_selector},
     settings::{Settings, Transform},
 };
+pub(crate) use caches::InformerLease;
 
 use crate::{
     any_object::{AnyObject, typed},

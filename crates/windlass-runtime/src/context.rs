@@ -15,7 +15,7 @@ use kube::Client;
 use crate::{
     access::Denials,
     cache::{Caches, Informer},
-    controller::{Attempt, Cause},
+    controller::{Attempt, Cause, Report},
     events::Recorder,
     key::ObjectKey,
     lease::{Leadership, Shard},
@@ -27,29 +27,40 @@ use crate::{
 pub(crate) mod any_kind;
 mod apply;
 mod builder;
+mod delete_all;
+mod edit_status;
 mod error;
 mod event;
+#[cfg(feature = "ws")]
+mod exec;
 mod finalizers;
 mod first_apply;
 mod intent;
 mod kind;
 mod live;
+mod namespaced;
 mod ownership;
 mod set;
 mod status;
+mod subresources;
 mod typed;
 mod watched_kinds;
 mod write;
+mod write_options;
 mod writes;
 
 pub use apply::AdoptionPolicy;
 pub use builder::ContextBuilder;
-pub use error::{ContextError, Verb};
+pub use error::{ContextError, Reader, Verb};
 pub use event::EventBuilder;
+#[cfg(feature = "ws")]
+pub use exec::{Exec, ExecOutput};
 pub use kind::Kind;
 pub use live::LiveReader;
-pub use set::{Desired, SET_LABEL, SetOutcome};
-pub(crate) use watched_kinds::WatchedKinds;
+pub use namespaced::{Namespaced, NamespacedContext};
+pub use set::{Child, ChildId, Desired, SET_LABEL, SET_ORDER, SetOutcome};
+pub(crate) use watched_kinds::{WatchLease, WatchedKinds};
+use write_options::WriteOptions;
 pub(crate) use writes::InFlightWrites;
 
 /// Handles that all controllers and tasks of a process share.
@@ -69,6 +80,8 @@ pub(crate) struct SharedHandles {
     pub(crate) controller: Option<Arc<str>>,
     /// Requests that no role allows.
     pub(crate) denials: Denials,
+    /// Whether nothing is written.
+    pub(crate) planning: bool,
 }
 
 impl SharedHandles {
@@ -112,6 +125,7 @@ pub struct Context {
     /// The object that is being reconciled; `None` outside of reconciles.
     primary: Option<ObjectKey>,
     attempt: Attempt,
+    options: WriteOptions,
 }
 
 impl Context {
@@ -134,6 +148,7 @@ impl Context {
             writes: InFlightWrites::default(),
             primary: None,
             attempt: Attempt::default(),
+            options: WriteOptions::default(),
         }
     }
 
@@ -161,8 +176,30 @@ impl Context {
         self.attempt.causes.list()
     }
 
+    /// Returns whether this is a [plan](crate::operator::Operator::plan), in which nothing is written. A reconciler that
+    /// changes other systems must not do so then.
+    pub fn is_plan(&self) -> bool {
+        self.handles.planning
+    }
+
+    /// Returns the state that the [daemon](crate::controller::Daemon) of the object has last reported, if it has this
+    /// type.
+    pub fn reported<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.attempt.report.clone()?.downcast().ok()
+    }
+
+    /// Adds the state that the daemon of the object has reported.
+    pub(crate) fn with_report(mut self, report: Option<Report>) -> Self {
+        self.attempt.report = report;
+        self
+    }
+
     pub(crate) fn handles(&self) -> &SharedHandles {
         &self.handles
+    }
+
+    pub(crate) fn watched_kinds(&self) -> &WatchedKinds {
+        &self.watched_kinds
     }
 
     pub(crate) fn writes(&self) -> &InFlightWrites {

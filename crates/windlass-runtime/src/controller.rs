@@ -53,21 +53,27 @@ use kube::Client;
 
 use crate::{Result, context::Context, key::ObjectKey, object::Object, queue::RateLimit, scope::Scope};
 
+mod attempt_record;
 mod causes;
+mod daemon;
 mod error_hook;
 pub mod filter;
 mod finalizing;
 mod handler;
+mod mapping;
 mod metrics;
 mod owners;
+mod pass;
 mod permissions;
 mod reconciler;
 mod run;
 mod source;
 pub mod sync;
 mod watch;
+mod watch_set;
 mod worker;
 
+use daemon::AnyDaemon;
 use error_hook::AnyErrorHook;
 use filter::AnyFilter;
 use finalizing::Finalizer;
@@ -78,12 +84,16 @@ use source::AnySource;
 pub(crate) use watch::AnyWatch;
 
 pub use causes::Cause;
-pub(crate) use causes::Causes;
+pub(crate) use causes::{Causes, OwnChanges};
+pub(crate) use daemon::Report;
+pub use daemon::{Daemon, DaemonContext};
+pub(crate) use pass::PassReport;
 pub use reconciler::Reconciler;
 pub use run::ControllerError;
 pub(crate) use run::ControllerView;
 pub use source::{Every, Source, Trigger};
 pub use watch::Watch;
+pub use watch_set::WatchSet;
 pub(crate) use worker::Attempt;
 
 /// What to do after a successful reconcile.
@@ -152,6 +162,7 @@ pub(crate) struct AnyController {
     reconcile_terminating: bool,
     on_deleted: Option<OnDeleted>,
     on_error: Option<Arc<dyn AnyErrorHook>>,
+    daemon: Option<AnyDaemon>,
     concurrency: usize,
     timeout: Option<Duration>,
     rate_limit: RateLimit,
@@ -307,6 +318,15 @@ impl<K: Object> Controller<K> {
         self
     }
 
+    /// Runs a task per object beside the reconciles, from the first reconcile of an object to its deletion; see
+    /// [`Daemon`]. A second call replaces the first. With a [finalizer](Self::finalizer), an object is kept until its
+    /// daemon has ended.
+    #[must_use]
+    pub fn daemon(mut self, daemon: Daemon<K>) -> Self {
+        self.any.daemon = Some(daemon.into_any());
+        self
+    }
+
     /// Sets the number of objects that are reconciled concurrently; 1 by default, which is also the minimum.
     #[must_use]
     pub fn concurrency(mut self, workers: usize) -> Self {
@@ -391,6 +411,7 @@ impl AnyController {
             reconcile_terminating: false,
             on_deleted: None,
             on_error: None,
+            daemon: None,
             concurrency: 1,
             timeout: Some(Duration::from_secs(600)),
             rate_limit: RateLimit::default(),

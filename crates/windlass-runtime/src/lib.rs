@@ -17,8 +17,10 @@
 //! | [`lease`] | leader election and sharding |
 //! | [`webhook`] | defaulting, validation and conversion webhooks |
 //! | [`operator`] | all of the above in one process |
+//! | [`clusters`] | operators of several clusters in one process |
 //! | [`manifests`] | CRDs, RBAC, Deployment and webhook configurations of an operator |
 //! | [`access`] | requests that no role allows, and the permissions that would allow them |
+//! | [`migration`] | storage version migration of custom resources |
 //! | [`metrics`] | Prometheus metrics under controller-runtime's names |
 //! | [`shutdown`], [`error`] | graceful shutdown; errors of reconcilers |
 
@@ -26,6 +28,7 @@ pub mod access;
 mod any_object;
 pub mod cache;
 pub mod client;
+pub mod clusters;
 pub mod context;
 pub mod controller;
 pub mod error;
@@ -34,6 +37,7 @@ pub mod key;
 pub mod lease;
 pub mod manifests;
 pub mod metrics;
+pub mod migration;
 pub mod object;
 pub mod objects;
 pub mod operator;

@@ -23,6 +23,7 @@ use std::{
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 
+mod merge;
 mod process;
 mod text;
 
@@ -34,6 +35,16 @@ pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
     /// Values created by `shared`, by their type.
     shared: Arc<Mutex<HashMap<TypeId, Box<dyn Any + Send + Sync>>>>,
+    /// Metrics of parts of the process, with a label.
+    attached: Arc<Mutex<Vec<Attached>>>,
+}
+
+/// Metrics with a label.
+#[derive(Clone, Debug)]
+struct Attached {
+    label: &'static str,
+    value: Arc<str>,
+    metrics: Metrics,
 }
 
 impl Metrics {
@@ -61,6 +72,18 @@ impl Metrics {
         self.register(process::register);
     }
 
+    /// Adds the metrics of a part of the process, with a label. Replaces those with the same value.
+    pub(crate) fn attach(&self, label: &'static str, value: &Arc<str>, metrics: &Self) {
+        let mut attached = self.attached.lock();
+        attached.retain(|one| one.value != *value);
+        attached.push(Attached { label, value: value.clone(), metrics: metrics.clone() });
+    }
+
+    /// Removes the metrics with this value of the label.
+    pub(crate) fn detach(&self, value: &str) {
+        self.attached.lock().retain(|one| &*one.value != value);
+    }
+
     /// Encodes all metrics as OpenMetrics text.
     pub fn encode(&self) -> String {
         self.encode_as(TextFormat::OpenMetrics)
@@ -71,6 +94,11 @@ impl Metrics {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry.lock())
             .expect("writing to a string must succeed");
+        let attached = self.attached.lock().clone();
+        if !attached.is_empty() {
+            let parts = attached.iter().map(|one| (Some((one.label, &*one.value)), one.metrics.encode()));
+            text = merge::merge(std::iter::once((None, text)).chain(parts));
+        }
         match format {
             TextFormat::OpenMetrics => text,
             TextFormat::Prometheus => text::to_prometheus(&text),

@@ -11,6 +11,7 @@ pub mod conditions;
 pub mod finalizer;
 pub mod meta;
 pub mod owner;
+pub mod readiness;
 pub mod schema;
 
 /// A `K`, or an `Arc<K>`: parameter type of functions that only read an object, so that `&foo` works for both.

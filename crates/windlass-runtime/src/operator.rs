@@ -32,6 +32,7 @@ use kube::{Client, CustomResourceExt};
 
 use crate::{
     cache::Caches,
+    clusters::Clusters,
     context::Context,
     controller::{AnyController, Controller},
     events::EventStyle,
@@ -39,7 +40,7 @@ use crate::{
     metrics::Metrics,
     object::Object,
     shutdown::Shutdown,
-    webhook::{Conversion, Webhook, Webhooks},
+    webhook::{Conversion, RawWebhook, Webhook, Webhooks},
 };
 
 mod bind_address;
@@ -53,6 +54,7 @@ mod http;
 mod logs;
 mod manifests;
 mod options;
+mod plan;
 mod run;
 mod stage;
 #[cfg(feature = "otel")]
@@ -67,6 +69,7 @@ pub use self::{
     health::{Checks, Unhealthy},
     logs::{LogError, LogFormat, start as start_logs},
     options::{LeaseOptions, Listener, Options, Replicas},
+    plan::{FieldChange, Plan, PlanProblem, PlannedAction, PlannedChange},
     webhooks::WebhookServing,
 };
 
@@ -78,6 +81,7 @@ pub struct Operator {
     definitions: Vec<CustomResourceDefinition>,
     controllers: Vec<AnyController>,
     tasks: Vec<Task>,
+    clusters: Vec<Clusters>,
     webhooks: Webhooks,
     /// The client of the controllers and tasks that are being added, if it is not the operator's.
     client: Option<Client>,
@@ -113,6 +117,7 @@ impl Operator {
             definitions: Vec::new(),
             controllers: Vec::new(),
             tasks: Vec::new(),
+            clusters: Vec::new(),
             webhooks: Webhooks::new(),
             client: None,
             configure: Vec::new(),
@@ -154,6 +159,15 @@ impl Operator {
     pub fn definition(mut self, definition: CustomResourceDefinition) -> Self {
         self.definitions.push(definition);
         self
+    }
+
+    /// Adds a controller that rewrites the stored objects of all custom resources that were
+    /// [defined](Self::define) before, whenever their storage version has changed; see
+    /// [`migration`](crate::migration). With several versions of an operator in a cluster, only the newest should do this.
+    #[must_use]
+    pub fn migrate_storage(self) -> Self {
+        let controller = crate::migration::controller(&self.definitions);
+        self.controller(controller)
     }
 
     /// Adds a controller.
@@ -208,10 +222,25 @@ impl Operator {
         self
     }
 
+    /// Works in other clusters, too, which come and go; see [`clusters`](crate::clusters). An operator without controllers
+    /// and tasks of its own that need a leader elects none in its home cluster: each cluster has its own election.
+    #[must_use]
+    pub fn clusters(mut self, clusters: Clusters) -> Self {
+        self.clusters.push(clusters);
+        self
+    }
+
     /// Adds a defaulting and validating webhook for a kind.
     #[must_use]
     pub fn webhook<K: Object>(mut self, webhook: Webhook<K>) -> Self {
         self.webhooks = self.webhooks.add(webhook);
+        self
+    }
+
+    /// Adds a webhook for objects of any kind.
+    #[must_use]
+    pub fn raw_webhook(mut self, webhook: RawWebhook) -> Self {
+        self.webhooks = self.webhooks.add_raw(webhook);
         self
     }
 

@@ -1,7 +1,7 @@
 //! Defaulting, validating and conversion webhooks.
 //!
-//! A [`Webhook`] holds typed handlers of one kind, a [`Conversion`] the versions of one kind, and [`Webhooks`] all
-//! webhooks of a process. [`Webhooks::bind`] turns them into a [`WebhookServer`], which responds to `AdmissionReview`
+//! A [`Webhook`] holds typed handlers of one kind, a [`RawWebhook`] handlers of any kinds, a [`Conversion`] the versions of
+//! one kind, and [`Webhooks`] all webhooks of a process. [`Webhooks::bind`] turns them into a [`WebhookServer`], which responds to `AdmissionReview`
 //! and `ConversionReview` (v1 and v1beta1) at the paths that controller-runtime uses:
 //! `/mutate-<group>-<version>-<kind>`, `/validate-…` and `/convert`.
 //!
@@ -16,6 +16,7 @@
 //! macro could hide these only while versions differ by renamed fields.
 
 mod admission;
+mod calls;
 mod certificates;
 mod conversion;
 mod denied;
@@ -25,17 +26,22 @@ mod http;
 mod memory;
 mod metrics;
 mod patch;
+mod raw;
 mod registry;
 mod request;
 mod review;
 mod server;
 
 pub use admission::{Defaulter, Validator, Webhook};
+pub use calls::{
+    CallOptions, FailurePolicy, MatchCondition, MatchPolicy, ReinvocationPolicy, Rule, RuleScope, SideEffects,
+};
 pub use certificates::{CertResolver, CertificateError, CertificateFiles, Certificates, SelfSigned, SelfSignedError};
 pub(crate) use certificates::{Target, permissions, secret_of};
 pub use conversion::Conversion;
 pub use denied::{Answer, Denied, Warnings};
-pub use describe::{Description, Endpoint, FailurePolicy, MatchCondition, SideEffects};
+pub use describe::{Description, Endpoint};
+pub use raw::{RawRequest, RawWebhook};
 pub use registry::Webhooks;
 pub use request::{Operation, Request};
 pub use server::{ServeError, WebhookOptions, WebhookServer};

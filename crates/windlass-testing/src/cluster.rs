@@ -23,7 +23,7 @@ use kube::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::sync::watch;
-use windlass_apiserver::Server;
+use windlass_apiserver::{Server, ServerBuilder};
 use windlass_store::MemoryStore;
 
 use crate::{
@@ -67,12 +67,17 @@ impl TestCluster {
     ///
     /// If the server cannot be started or reached.
     pub async fn start() -> Self {
+        Self::start_with(|builder| builder).await
+    }
+
+    /// Starts a server with other options, with an empty namespace.
+    pub(crate) async fn start_with(configure: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
         let kubeconfig = std::env::var_os("WINDLASS_TEST_KUBECONFIG").map(PathBuf::from);
         let (client, server) = match &kubeconfig {
             Some(path) => (connect(path).await, None),
             None => {
                 let store = Arc::new(MemoryStore::default());
-                let server = Server::builder(store).build().await.expect("the embedded server must start");
+                let server = configure(Server::builder(store)).build().await.expect("the embedded server must start");
                 (server.client(), Some(server))
             }
         };

@@ -1,12 +1,19 @@
 //! A control plane for a test.
 
-use std::{future::IntoFuture, ops::Deref, sync::OnceLock, time::Duration};
+use std::{
+    future::IntoFuture,
+    ops::Deref,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use futures_util::future::LocalBoxFuture;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use windlass_clock::VirtualTime;
-use windlass_plane::{CertificateAndKey, LoopOptions, Loops, NodeOptions, Pki, Selection};
+use windlass_plane::{
+    AuthenticationOptions, CertificateAndKey, LoopOptions, Loops, NodeOptions, Pki, Selection, metrics_server,
+};
 
 use crate::TestCluster;
 
@@ -42,6 +49,7 @@ pub struct TestPlaneBuilder {
     loops: LoopOptions,
     crds: Vec<CustomResourceDefinition>,
     virtual_time: bool,
+    resource_metrics: bool,
     denials_expected: bool,
 }
 
@@ -68,7 +76,7 @@ impl Default for TestPlaneBuilder {
         let authority = authority();
         let root_ca = Some(authority.certificate.as_str().into());
         let loops = LoopOptions { root_ca, authority: Some(authority), ..LoopOptions::default() };
-        Self { loops, crds: Vec::new(), virtual_time: false, denials_expected: false }
+        Self { loops, crds: Vec::new(), virtual_time: false, resource_metrics: false, denials_expected: false }
     }
 }
 
@@ -91,6 +99,13 @@ impl TestPlaneBuilder {
     #[must_use]
     pub fn node_options(mut self, nodes: NodeOptions) -> Self {
         self.loops.nodes = nodes;
+        self
+    }
+
+    /// Serves resource metrics of the nodes (`metrics.k8s.io`), which autoscalers read, and the documents of nodes.
+    #[must_use]
+    pub fn resource_metrics(mut self) -> Self {
+        self.resource_metrics = true;
         self
     }
 
@@ -128,7 +143,18 @@ impl TestPlaneBuilder {
             tokio::time::pause();
             windlass_clock::virtual_time()
         });
-        let cluster = TestCluster::start().await;
+        let usage = self.loops.usage.clone();
+        // API servers behind this one read the authority of clients.
+        let authentication =
+            AuthenticationOptions { client_ca: Some(authority().certificate), ..AuthenticationOptions::default() };
+        let cluster = TestCluster::start_with(|builder| {
+            let builder = builder.authentication(authentication);
+            match self.resource_metrics {
+                true => metrics_server::add(builder, &usage).node_connections(Arc::new(usage)),
+                false => builder,
+            }
+        })
+        .await;
         let loops = cluster.server().map(|server| Loops::start(server, &self.loops));
         for crd in &self.crds {
             cluster.define_as(crd).await;

@@ -32,22 +32,32 @@ impl TestCluster {
     /// webhook configurations, the Service and CRDs with their conversion are created from the operator's manifests, in
     /// the namespace `<operator>-system`. On a cluster they are not, because it could not reach the test.
     pub fn run(&self, operator: Operator) -> RunningOperator {
-        self.run_as(operator, !is_recording())
+        self.run_as(operator, !is_recording(), WatchedNamespaces::Own)
+    }
+
+    /// Like [`run`](Self::run), but watches of all namespaces are not restricted, as in a deployed operator: for operators
+    /// whose objects in one namespace affect others. On a cluster, the operator also gets the objects of other tests.
+    pub fn run_in_all_namespaces(&self, operator: Operator) -> RunningOperator {
+        self.run_as(operator, !is_recording(), WatchedNamespaces::All)
     }
 
     /// Like [`run`](Self::run), but with the permissions of an administrator instead of the operator's own.
     pub fn run_as_admin(&self, operator: Operator) -> RunningOperator {
-        self.run_as(operator, false)
+        self.run_as(operator, false, WatchedNamespaces::Own)
     }
 
-    fn run_as(&self, operator: Operator, as_account: bool) -> RunningOperator {
+    fn run_as(&self, operator: Operator, as_account: bool, watched: WatchedNamespaces) -> RunningOperator {
         let shutdown = Shutdown::new();
-        let mut options = Options { namespaces: vec![self.namespace().to_owned()], ..Options::default() };
+        let mut options = Options::default();
+        if watched == WatchedNamespaces::Own {
+            options.namespaces.push(self.namespace().to_owned());
+        }
         // Other tests serve webhooks at the same time.
         options.webhooks.port = 0;
         let account = Account::new(self, &operator);
         let (operator, own) = match self.server() {
             Some(_) => (operator, format!("{}-system", account.operator)),
+            None if watched == WatchedNamespaces::All => (operator, self.namespace().to_owned()),
             // Roles of the test's namespace are deleted with it.
             None => (operator.namespaces([self.namespace()]), self.namespace().to_owned()),
         };
@@ -85,6 +95,14 @@ impl TestCluster {
         let served = serves_webhooks.then_some(served);
         RunningOperator { shutdown, running: Some(running), served, denials: check }
     }
+}
+
+/// The namespaces that an operator watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WatchedNamespaces {
+    /// That of the test.
+    Own,
+    All,
 }
 
 /// The account of an operator: on a cluster, which has other tests, one with a name of its own.

@@ -78,8 +78,10 @@
 //! | [`webhook`] | defaulting, validation and conversion webhooks |
 //! | [`manifests`] | CRDs, RBAC, Deployment and webhook configurations of an operator |
 //! | [`access`] | requests that no role allows, and the permissions that would allow them |
+//! | [`migration`] | storage version migration of custom resources |
 //! | [`metrics`] | Prometheus metrics under controller-runtime's names |
 //! | [`client`] | connection to the API server |
+//! | [`clusters`] | operators of several clusters in one process |
 //! | [`key`], [`object`], [`scope`] | object names, the bound for watchable types, and what to watch of a kind |
 //! | [`shutdown`], [`error`] | graceful shutdown; errors of reconcilers |
 
@@ -94,8 +96,8 @@ pub use serde_json;
 pub use windlass_clock as clock;
 pub use windlass_macros::Conditions;
 pub use windlass_runtime::{
-    Error, Result, access, cache, client, context, controller, error, events, key, lease, manifests, metrics, object,
-    objects,
+    Error, Result, access, cache, client, clusters, context, controller, error, events, key, lease, manifests, metrics,
+    migration, object, objects,
     objects::{conditions::Conditions, schema},
     operator, queue, scope, shutdown, watch, webhook,
 };

@@ -54,6 +54,21 @@ fn a_denial_shows_the_rule_and_the_line_to_add() {
 }
 
 #[test]
+fn subresources_have_methods_of_their_own() {
+    let line = |verb: &str, resource: &str, operation| {
+        let status = denied(verb, resource, "", "in the namespace \"default\"");
+        sent(operation, "Pod").of(Denial::of(&status).unwrap()).line()
+    };
+    assert_eq!(line("patch", "pods/scale", Verb::Scale), ".scales::<Pod>()");
+    assert_eq!(line("create", "pods/eviction", Verb::Evict), ".evicts()");
+    assert_eq!(line("get", "pods/log", Verb::Logs), ".reads_logs()");
+    assert_eq!(line("create", "pods/exec", Verb::Exec), ".execs()");
+    assert_eq!(line("deletecollection", "pods", Verb::DeleteAll), ".deletes_all::<Pod>()");
+    // The object itself, which is looked up after the write.
+    assert_eq!(line("get", "pods", Verb::Evict), ".permission(Permission::new(\"\", \"pods\", [\"get\"]))");
+}
+
+#[test]
 fn the_line_names_the_method_of_the_operation() {
     let line = |verb: &str, resource: &str, operation| {
         let status = denied(verb, resource, "", "in the namespace \"default\"");

@@ -252,6 +252,18 @@ impl AnyInformer {
         Ok(store.take_index(Box::new(index)))
     }
 
+    /// Creates an index without a name, and returns its position.
+    pub(super) fn private_index<V>(&self, values: Values<dyn AnyObject, V>) -> usize
+    where
+        V: Hash + Eq + Send + Sync + 'static,
+    {
+        let mut index = Entries::new("", values);
+        let precomputed = index.precompute(self.cells());
+        let mut store = self.store.write();
+        index.fill(store.iter(), precomputed);
+        store.take_index(Box::new(index))
+    }
+
     pub(crate) fn subscribe(&self, handler: Box<dyn FnMut(Event<dyn AnyObject>) + Send>) -> Subscription {
         // Even a subscription takes the write lock: nothing may be queued in between.
         let store = self.store.write();
@@ -277,6 +289,11 @@ impl AnyInformer {
     /// Resolves when the informer has synced, or the resource is known not to be served.
     pub(crate) async fn known(&self) {
         self.wait(|progress| progress.synced || progress.absent).await;
+    }
+
+    /// Like [`known`](Self::known), or when the informer has ended.
+    pub(crate) async fn known_or_ended(&self) {
+        self.wait(|progress| progress.synced || progress.absent || progress.ended).await;
     }
 
     /// Resolves when the resource is served, after it was not.

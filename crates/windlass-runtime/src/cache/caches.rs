@@ -2,7 +2,10 @@
 
 use std::{
     any::TypeId,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
 };
 
 use hashbrown::HashMap;
@@ -17,6 +20,10 @@ use tokio::{
     task::AbortHandle,
 };
 use tracing::Instrument;
+
+mod lease;
+
+pub(crate) use lease::InformerLease;
 
 use super::{
     Informer, Settings,
@@ -42,7 +49,7 @@ const SHOWN_UNREADABLE: usize = 100;
 ///
 /// There is one watch per Rust type, resource and [`Scope`], regardless of the number of users. It starts with the
 /// first request for it, which must be within a tokio runtime, and ends when it is [removed](Caches::remove) or the
-/// last handle is dropped.
+/// last handle is dropped. Informers that only [sets of watches](crate::controller::WatchSet) use end with these.
 ///
 /// ```no_run
 /// # async fn example(client: kube::Client) {
@@ -84,6 +91,8 @@ pub struct InformerStatus {
     pub unreadable: Vec<UnreadableObject>,
     /// Number of panics of its handlers.
     pub handler_panics: u64,
+    /// Whether only [sets of watches](crate::controller::WatchSet) use it, so that it ends with these.
+    pub leased: bool,
 }
 
 struct Inner {
@@ -112,6 +121,10 @@ struct InformerKey {
 struct RunningInformer {
     informer: Arc<AnyInformer>,
     task: AbortHandle,
+    /// Whether it runs until it is removed. Set under any lock of the map, which is locked for writing to end it.
+    pinned: AtomicBool,
+    /// Number of leases, which end a running informer that is not pinned.
+    leases: AtomicUsize,
 }
 
 /// Identity of a written object.
@@ -186,15 +199,7 @@ impl Caches {
     /// Ends an informer's watch and its subscriptions, for all its users. Existing handles keep the last known state,
     /// and get no more events. A later request starts a new informer.
     pub fn remove<K: Object>(&self, dynamic: &K::DynamicType, scope: &Scope) {
-        let mut informers = self.inner.informers.write();
-        let removed = informers.remove(&InformerKey::of::<K>(dynamic, scope));
-        // Under the lock, before a successor counts under the same labels.
-        if let Some(removed) = &removed {
-            removed.informer.uncount();
-        }
-        drop(informers);
-        // Not under the lock: handlers are dropped with it.
-        drop(removed);
+        self.inner.remove(&InformerKey::of::<K>(dynamic, scope), |_| true);
     }
 
     /// Notifies all informers that cover an object of a successful write, with the state from the response of the API
@@ -249,8 +254,7 @@ impl Caches {
 
     /// Returns the status of all informers, sorted by resource.
     pub fn status(&self) -> Vec<InformerStatus> {
-        let mut status: Vec<_> =
-            self.inner.informers.read().values().map(|running| running.informer.status()).collect();
+        let mut status: Vec<_> = self.inner.informers.read().values().map(RunningInformer::status).collect();
         status.sort_by(|a, b| {
             let key = |status: &InformerStatus| (status.resource.group.clone(), status.resource.plural.clone());
             key(a).cmp(&key(b)).then_with(|| format!("{:?}", a.scope).cmp(&format!("{:?}", b.scope)))
@@ -270,15 +274,21 @@ impl Inner {
         self.informers.read().get(slot).map(|running| running.informer.clone())
     }
 
-    /// Returns an informer, and starts it if needed.
+    /// Returns an informer, and starts it if needed. It runs until it is removed.
     fn informer(&self, target: WatchTarget) -> Arc<AnyInformer> {
-        let slot =
-            InformerKey { object: target.object, resource: target.resource.clone(), scope: target.scope.clone() };
-        if let Some(informer) = self.find(&slot) {
-            return informer;
+        self.informer_for(target, |running| running.pinned.store(true, Ordering::Relaxed))
+    }
+
+    /// Returns an informer, and starts it if needed. Its use is registered under the lock, so that it does not end before.
+    fn informer_for(&self, target: WatchTarget, register: impl Fn(&RunningInformer)) -> Arc<AnyInformer> {
+        let slot = target.key();
+        if let Some(running) = self.informers.read().get(&slot) {
+            register(running);
+            return running.informer.clone();
         }
         let mut informers = self.informers.write();
         if let Some(running) = informers.get(&slot) {
+            register(running);
             return running.informer.clone();
         }
         let shared = self.shared(target);
@@ -290,8 +300,33 @@ impl Inner {
             }
         });
         let task = task.abort_handle();
-        informers.insert(slot, RunningInformer { informer: shared.clone(), task });
+        let (pinned, leases) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let running = RunningInformer { informer: shared.clone(), task, pinned, leases };
+        register(&running);
+        informers.insert(slot, running);
         shared
+    }
+
+    /// Ends an informer that satisfies a condition.
+    fn remove(&self, slot: &InformerKey, ends: impl FnOnce(&RunningInformer) -> bool) {
+        let mut informers = self.informers.write();
+        if !informers.get(slot).is_some_and(ends) {
+            return;
+        }
+        let removed = informers.remove(slot);
+        // Under the lock, before a successor counts under the same labels.
+        if let Some(removed) = &removed {
+            removed.informer.uncount();
+        }
+        let is_same = |other: &InformerKey| {
+            (&other.resource.group, &other.resource.plural) == (&slot.resource.group, &slot.resource.plural)
+        };
+        if let Some((_, watches)) = self.metrics.get().filter(|_| !informers.keys().any(is_same)) {
+            watches.forget(&slot.resource);
+        }
+        drop(informers);
+        // Not under the lock: handlers are dropped with it.
+        drop(removed);
     }
 
     /// Notifies informers of a write, those of other Rust types through JSON.
@@ -365,6 +400,18 @@ impl Inner {
     }
 }
 
+impl WatchTarget {
+    fn key(&self) -> InformerKey {
+        InformerKey { object: self.object, resource: self.resource.clone(), scope: self.scope.clone() }
+    }
+}
+
+impl RunningInformer {
+    fn status(&self) -> InformerStatus {
+        InformerStatus { leased: !self.pinned.load(Ordering::Relaxed), ..self.informer.status() }
+    }
+}
+
 impl Drop for RunningInformer {
     fn drop(&mut self) {
         self.task.abort();
@@ -418,6 +465,7 @@ impl AnyInformer {
             revision: store.revision(),
             unreadable: store.some_unreadable(SHOWN_UNREADABLE),
             handler_panics: self.panics(),
+            leased: false,
         }
     }
 }

@@ -121,6 +121,22 @@ impl<K: Object, V: Hash + Eq + Send + Sync + 'static> Index<K, V> {
         objects
     }
 
+    /// Returns the keys of the objects with a value, in no particular order. Packed objects stay packed.
+    pub fn keys<Q>(&self, value: &Q) -> Vec<ObjectKey>
+    where
+        V: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let mut keys = Vec::new();
+        self.any.with_index::<V, _>(self.place, |entries| entries.each(value, |object| keys.push(object.key())));
+        if !self.others.is_empty() {
+            keys.extend(self.others.iter().flat_map(|other| other.keys(value)));
+            keys.sort_unstable();
+            keys.dedup();
+        }
+        keys
+    }
+
     /// Returns the number of objects with a value.
     pub fn count<Q>(&self, value: &Q) -> usize
     where

@@ -158,6 +158,16 @@ impl<K: Object> Informer<K> {
         Ok(Index::new(self.any.clone(), self.any.index(name, values)?))
     }
 
+    /// Creates an index that no other code can look up.
+    pub(crate) fn private_index<V, F>(&self, values: F) -> Index<K, V>
+    where
+        V: Hash + Eq + Send + Sync + 'static,
+        F: Fn(&K) -> Vec<V> + Send + Sync + 'static,
+    {
+        let values = Values::OfObject(Box::new(move |object: &dyn AnyObject| values(typed_ref(object))));
+        Index::new(self.any.clone(), self.any.private_index(values))
+    }
+
     /// Calls a handler with all events in order, beginning with an `Added { initial: true }` for each present object.
     /// The handler must be quick and must not block: it runs on the watch, or in the task that writes. It may use the
     /// informer freely. A panic is logged and counted, and the handler is called again with the next event. The

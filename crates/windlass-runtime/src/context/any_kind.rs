@@ -156,7 +156,10 @@ impl<'a> AnyKind<'a> {
     /// Returns the caches of the kind; an error if there are none.
     pub(super) fn entries(&self) -> Result<Vec<Arc<Entry>>, ContextError> {
         let entries = self.cached_in();
-        if entries.is_empty() { Err(ContextError::NotWatched { kind: self.kind_info.kind() }) } else { Ok(entries) }
+        if entries.is_empty() {
+            return Err(self.context.watched_kinds.missing(self.kind_info.kind()));
+        }
+        Ok(entries)
     }
 
     pub(super) fn target(&self, verb: Verb, key: &ObjectKey) -> Target {

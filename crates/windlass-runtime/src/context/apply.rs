@@ -198,7 +198,7 @@ impl AnyKind<'_> {
             ApplyTarget::Status => request.patch_subresource("status", key.name(), &params, &patch),
         };
         let answer = self.write(self.target(verb, key), request).await?;
-        for entry in &entries {
+        for entry in entries.iter().filter(|_| !self.context.is_dry_run()) {
             entry.remember(key, half, intent, &answer);
         }
         Ok(answer)

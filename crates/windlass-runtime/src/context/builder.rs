@@ -40,6 +40,7 @@ impl ContextBuilder {
             field_manager: "windlass".into(),
             controller: None,
             denials: Denials::default(),
+            planning: false,
             client,
         };
         Self { handles, watched_kinds: WatchedKinds::new() }

@@ -8,14 +8,13 @@ use crate::{cache::IndexError, key::ObjectKey, lease::NotLeading, objects::owner
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContextError {
-    /// The kind is not cached for this controller. Reads never start a watch.
-    #[error(
-        "{kind} is not watched by this controller (hint: add .owns::<{kind}>() or .watches::<{kind}>(..) to the controller, \
-         or read it uncached with ctx.live())"
-    )]
+    /// The kind is not cached for this controller or webhook. Reads never start a watch.
+    #[error("{}", reader.hint(kind))]
     NotWatched {
         /// The kind.
         kind: String,
+        /// The part of the program that reads.
+        reader: Reader,
     },
     /// The kind is not served by the API server, so it is unknown which objects exist.
     #[error("{kind} is not served by the API server (hint: install its CRD; it is watched as soon as it is served)")]
@@ -173,8 +172,36 @@ pub enum ContextError {
     },
 }
 
+/// The part of a program that has a context.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reader {
+    /// A controller, or code outside of an operator.
+    #[default]
+    Controller,
+    /// A webhook.
+    Webhook,
+    /// A task of an operator.
+    Task,
+}
+
+impl Reader {
+    /// Returns what is wrong when it reads a kind that is not watched for it, and what to do.
+    fn hint(self, kind: &str) -> String {
+        let (by, add) = match self {
+            Self::Controller => {
+                ("by this controller", format!("add .owns::<{kind}>() or .watches::<{kind}>(..) to the controller"))
+            }
+            Self::Webhook => ("for this webhook", format!("add .reads::<{kind}>() to the webhook")),
+            Self::Task => ("for this task", "add an informer with ctx.add_informer(..)".to_owned()),
+        };
+        format!("{kind} is not watched {by} (hint: {add}, or read it uncached with ctx.live())")
+    }
+}
+
 /// An operation on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Verb {
     /// Read of one object.
     Get,
@@ -192,6 +219,16 @@ pub enum Verb {
     SetStatus,
     /// Deletion.
     Delete,
+    /// Deletion of several objects.
+    DeleteAll,
+    /// Read or change of the scale.
+    Scale,
+    /// Eviction of a pod.
+    Evict,
+    /// Read of a pod's logs.
+    Logs,
+    /// Command in a container.
+    Exec,
 }
 
 impl std::fmt::Display for Verb {
@@ -205,6 +242,11 @@ impl std::fmt::Display for Verb {
             Self::Apply => "apply",
             Self::SetStatus => "set the status of",
             Self::Delete => "delete",
+            Self::DeleteAll => "delete all",
+            Self::Scale => "scale",
+            Self::Evict => "evict",
+            Self::Logs => "read the logs of",
+            Self::Exec => "run a command in",
         })
     }
 }
@@ -242,6 +284,12 @@ impl ContextError {
         }
         let details = self.status().and_then(|status| status.details.as_ref());
         details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"))
+    }
+
+    /// Returns whether a pod cannot be evicted now, because its disruption budgets do not allow it.
+    pub fn is_disruption_budget(&self) -> bool {
+        let details = self.status().filter(|status| status.code == 429).and_then(|status| status.details.as_ref());
+        details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "DisruptionBudget"))
     }
 
     /// Returns whether the object has changed since it was read. For a set, whether all failures are conflicts.

@@ -111,7 +111,7 @@ impl<K: Object> Kind<'_, K> {
     fn entries(&self) -> Result<Vec<Arc<Entry>>, ContextError> {
         let entries = self.context.watched_kinds.entries_of::<K>(&self.dynamic);
         if entries.is_empty() {
-            return Err(ContextError::NotWatched { kind: K::kind(&self.dynamic).into_owned() });
+            return Err(self.context.watched_kinds.missing(K::kind(&self.dynamic).into_owned()));
         }
         Ok(entries)
     }

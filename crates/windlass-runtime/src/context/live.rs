@@ -147,7 +147,7 @@ impl AnyKind<'_> {
     }
 
     /// Returns the JSON of all matching objects, and the subject of the request.
-    async fn live_list_text(
+    pub(super) async fn live_list_text(
         &self,
         namespace: Option<&str>,
         params: &ListParams,

@@ -1,43 +1,71 @@
 //! Apply sets: everything that a parent desires, and nothing that it no longer does.
 
-use std::sync::Arc;
+use std::{any::Any, fmt, sync::Arc};
 
-use hashbrown::HashSet;
-use kube::{api::DeleteParams, core::ObjectMeta};
-
-use super::{
-    AdoptionPolicy, Context, ContextError,
-    any_kind::{AnyKind, KindInfo, ResourceScope, kind_info},
-};
+use super::any_kind::{KindInfo, ResourceScope, kind_info};
 use crate::{
-    any_object::AnyObject,
+    any_object::{AnyObject, typed_ref, value_of},
     key::ObjectKey,
     object::Object,
-    objects::{meta::label_value, owner::Owner},
+    objects::{
+        conditions::{ConditionUpdate, ready},
+        owner::Owner,
+        readiness::{self, Readiness},
+    },
 };
+
+mod write;
 
 /// Label with the name of the set that an object belongs to.
 pub const SET_LABEL: &str = "windlass.dev/set";
+/// Annotation of objects that depend on others of their set, with the length of the longest chain of dependencies.
+/// Objects with a higher number are deleted before those with a lower one.
+pub const SET_ORDER: &str = "windlass.dev/set-order";
 
-/// Objects of any kinds that a parent desires.
-#[derive(Default)]
+/// Number of objects that are applied or deleted concurrently, unless the set has another.
+const AT_ONCE: usize = 8;
+
+/// Objects of any kinds that a parent desires, and their order.
+///
+/// ```
+/// use k8s_openapi::api::{apps::v1::{Deployment, StatefulSet}, batch::v1::Job, core::v1::Service};
+/// use windlass_runtime::context::Desired;
+///
+/// # let (database, migration, web, service) = (StatefulSet::default(), Job::default(), Deployment::default(), Service::default());
+/// let mut desired = Desired::new().with(service);
+/// let database = desired.add(database);
+/// let migration = desired.add(migration);
+/// desired.after(migration, [database]);
+/// // A Job is ready when it has started; this one must have ended.
+/// desired.ready_when(migration, |job: &Job| job.status.as_ref().is_some_and(|status| status.succeeded == Some(1)));
+/// let web = desired.add(web);
+/// desired.after(web, [migration]);
+/// ```
 pub struct Desired {
     objects: Vec<DesiredObject>,
+    concurrency: usize,
 }
 
-/// Result of [`Context::apply_set`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SetOutcome {
-    /// Number of objects that are as desired.
-    pub applied: usize,
-    /// Kinds and keys of objects that were deleted because they are no longer desired.
-    pub pruned: Vec<(String, ObjectKey)>,
+impl Default for Desired {
+    fn default() -> Self {
+        Self { objects: Vec::new(), concurrency: AT_ONCE }
+    }
 }
+
+/// An object of a [`Desired`] set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChildId(usize);
+
+/// Function that decides whether an object is ready.
+type ReadyWhen = Arc<dyn Fn(&dyn AnyObject) -> bool + Send + Sync>;
 
 /// A type-erased object of the set.
 struct DesiredObject {
     object: Arc<dyn AnyObject>,
     kind_info: Arc<dyn KindInfo>,
+    /// Positions of the objects that must be ready before; all smaller than its own.
+    after: Vec<usize>,
+    ready_when: Option<ReadyWhen>,
 }
 
 impl Desired {
@@ -53,14 +81,63 @@ impl Desired {
         self
     }
 
+    /// Adds an object that is applied when all objects that were added before are ready.
+    #[must_use]
+    pub fn then<K: Object<DynamicType: Default>>(mut self, object: K) -> Self {
+        let before = self.objects.len();
+        let child = self.add(object);
+        self.after(child, (0..before).map(ChildId));
+        self
+    }
+
     /// Adds an object.
-    pub fn add<K: Object<DynamicType: Default>>(&mut self, object: K) {
-        self.add_with(object, &K::DynamicType::default());
+    pub fn add<K: Object<DynamicType: Default>>(&mut self, object: K) -> ChildId {
+        self.add_with(object, &K::DynamicType::default())
     }
 
     /// Adds an object of a kind that is known at run time.
-    pub fn add_with<K: Object>(&mut self, object: K, dynamic: &K::DynamicType) {
-        self.objects.push(DesiredObject { object: Arc::new(object), kind_info: kind_info::<K>(dynamic) });
+    pub fn add_with<K: Object>(&mut self, object: K, dynamic: &K::DynamicType) -> ChildId {
+        let kind_info = kind_info::<K>(dynamic);
+        self.objects.push(DesiredObject { object: Arc::new(object), kind_info, after: Vec::new(), ready_when: None });
+        ChildId(self.objects.len() - 1)
+    }
+
+    /// Declares that an object is applied only when others are ready, and deleted before they are. While one of them is
+    /// not ready, the object is left as it is.
+    ///
+    /// # Panics
+    ///
+    /// If one of the others was added after the object, or belongs to another set: dependencies cannot be circular.
+    pub fn after(&mut self, child: ChildId, others: impl IntoIterator<Item = ChildId>) -> &mut Self {
+        for ChildId(other) in others {
+            assert!(other < child.0, "an object of a set can only depend on objects that were added before");
+            self.objects[child.0].after.push(other);
+        }
+        self
+    }
+
+    /// Sets when an object is ready, instead of the [rules for its kind](crate::objects::readiness).
+    ///
+    /// # Panics
+    ///
+    /// If the object is of another kind.
+    pub fn ready_when<K: Object>(
+        &mut self,
+        child: ChildId,
+        is_ready: impl Fn(&K) -> bool + Send + Sync + 'static,
+    ) -> &mut Self {
+        let child = &mut self.objects[child.0];
+        let object: &dyn Any = &*child.object;
+        assert!(object.is::<K>(), "the object is a {}", child.kind_info.kind());
+        child.ready_when = Some(Arc::new(move |object| is_ready(typed_ref(object))));
+        self
+    }
+
+    /// Sets the number of objects that are applied or deleted concurrently; 8 by default.
+    #[must_use]
+    pub fn concurrency(mut self, objects: usize) -> Self {
+        self.concurrency = objects.max(1);
+        self
     }
 
     /// Returns the number of objects.
@@ -72,52 +149,15 @@ impl Desired {
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
-}
 
-impl Context {
-    /// Like [`apply_set`](Context::apply_set), for an owner whose kind is known at run time.
-    pub async fn apply_set_of(&self, owner: &Owner, set: &str, desired: &Desired) -> Result<SetOutcome, ContextError> {
-        let set = &label_value(set);
-        let mut outcome = SetOutcome::default();
-        let mut failures = Vec::new();
-        let mut wanted = HashSet::new();
-        for object in &desired.objects {
-            let resource = object.kind_info.resource();
-            wanted.insert((resource.group, resource.kind, object.key(owner)));
-            match object.apply(self, owner, set).await {
-                Ok(()) => outcome.applied += 1,
-                Err(error) => failures.push(error),
-            }
+    /// Returns the length of the longest chain of dependencies of each object.
+    fn levels(&self) -> Vec<usize> {
+        let mut levels: Vec<usize> = Vec::with_capacity(self.objects.len());
+        for object in &self.objects {
+            levels.push(object.after.iter().map(|before| levels[*before] + 1).max().unwrap_or(0));
         }
-        let mut total = desired.len();
-        if failures.is_empty() {
-            for entry in self.watched_kinds.all() {
-                let (group, kind) = (&entry.resource.group, &entry.resource.kind);
-                for owned in entry.controlled_by(owner.uid()) {
-                    let meta = owned.metadata();
-                    let key = ObjectKey::of_meta(meta);
-                    // Already deleted through another entry of the same kind.
-                    let it = (group.clone(), kind.clone(), key.clone());
-                    if !is_of(set, meta) || meta.deletion_timestamp.is_some() || wanted.contains(&it) {
-                        continue;
-                    }
-                    total += 1;
-                    let deleting = AnyKind::new(self, entry.kind_info.clone());
-                    match deleting.delete(meta, &DeleteParams::background()).await {
-                        Ok(()) => outcome.pruned.push((kind.clone(), key)),
-                        Err(error) => failures.push(error),
-                    }
-                    wanted.insert(it);
-                }
-            }
-        }
-        if failures.is_empty() { Ok(outcome) } else { Err(ContextError::Set { set: set.clone(), total, failures }) }
+        levels
     }
-}
-
-/// Returns whether an object belongs to a set; `set` is the value of its label.
-fn is_of(set: &str, meta: &ObjectMeta) -> bool {
-    meta.labels.as_ref().and_then(|labels| labels.get(SET_LABEL)).is_some_and(|label| label == set)
 }
 
 impl DesiredObject {
@@ -130,11 +170,134 @@ impl DesiredObject {
             _ => key,
         }
     }
+}
 
-    async fn apply(&self, context: &Context, owner: &Owner, set: &str) -> Result<(), ContextError> {
-        let mut meta = self.object.metadata().clone();
-        meta.labels.get_or_insert_default().insert(SET_LABEL.to_owned(), set.to_owned());
-        let kind = AnyKind::new(context, self.kind_info.clone());
-        kind.apply_owned(owner, &*self.object, meta, AdoptionPolicy::Reject).await.map(drop)
+/// Result of [`Context::apply_set`](super::Context::apply_set).
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SetOutcome {
+    /// The desired objects, in the order in which they were added.
+    pub children: Vec<Child>,
+    /// Kinds and keys of objects that were deleted because they are no longer desired.
+    pub pruned: Vec<(String, ObjectKey)>,
+    /// Kinds and keys of objects that are no longer desired and still exist: they are being deleted, or wait for others.
+    pub deleting: Vec<(String, ObjectKey)>,
+}
+
+impl SetOutcome {
+    /// Returns the number of objects that are as desired, ready or not.
+    pub fn applied(&self) -> usize {
+        self.children.iter().filter(|child| child.object.is_ok()).count()
+    }
+
+    /// Returns whether all objects are applied and ready.
+    pub fn is_ready(&self) -> bool {
+        self.unready().next().is_none()
+    }
+
+    /// Returns whether nothing is left of objects that are no longer desired.
+    pub fn is_gone(&self) -> bool {
+        self.deleting.is_empty()
+    }
+
+    /// Returns the objects that are not ready.
+    pub fn unready(&self) -> impl Iterator<Item = &Child> {
+        self.children.iter().filter(|child| !child.readiness().is_ready())
+    }
+
+    /// Returns an object of the set.
+    pub fn child(&self, child: ChildId) -> Option<&Child> {
+        self.children.get(child.0)
+    }
+
+    /// Returns the state of the first applied object of a Rust type.
+    pub fn get<K: Object>(&self) -> Option<Arc<K>> {
+        self.children.iter().find_map(Child::object)
+    }
+
+    /// Returns the condition `Ready`: whether all objects are ready, and what is missing.
+    pub fn condition(&self) -> ConditionUpdate {
+        let missing: Vec<String> =
+            self.unready().map(|child| format!("{} {}: {}", child.kind, child.key.name(), child.readiness())).collect();
+        match missing.is_empty() {
+            true => ready(true).reason("AllReady").message(format!("{} objects are ready", self.children.len())),
+            false if self.unready().any(|child| child.readiness().is_failed()) => {
+                ready(false).reason("Failed").message(missing.join("; "))
+            }
+            false => ready(false).reason("InProgress").message(missing.join("; ")),
+        }
+    }
+}
+
+/// An object of an applied set.
+#[derive(Clone)]
+pub struct Child {
+    /// Kind of the object.
+    pub kind: String,
+    /// The object.
+    pub key: ObjectKey,
+    /// The state after the apply, or why it was not applied.
+    object: Result<Arc<dyn AnyObject>, String>,
+    kind_info: Arc<dyn KindInfo>,
+    ready_when: Option<ReadyWhen>,
+}
+
+impl fmt::Debug for Child {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Child").field("kind", &self.kind).field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl Child {
+    fn new(desired: &DesiredObject, owner: &Owner, object: Result<Arc<dyn AnyObject>, String>) -> Self {
+        Self {
+            kind: desired.kind_info.kind(),
+            key: desired.key(owner),
+            object,
+            kind_info: desired.kind_info.clone(),
+            ready_when: desired.ready_when.clone(),
+        }
+    }
+
+    /// Returns the state of the object after the apply; `None` if it was not applied, or is of another Rust type.
+    pub fn object<K: Object>(&self) -> Option<Arc<K>> {
+        let object: Arc<dyn Any + Send + Sync> = self.object.clone().ok()?;
+        object.downcast().ok()
+    }
+
+    /// Returns whether the object is ready, by the [rules for its kind](crate::objects::readiness) or by
+    /// [`Desired::ready_when`].
+    pub fn readiness(&self) -> Readiness {
+        let object = match &self.object {
+            Ok(object) => object,
+            Err(why) => return Readiness::Waiting(why.clone()),
+        };
+        if let Some(ready_when) = &self.ready_when {
+            return match ready_when(&**object) {
+                true => Readiness::Ready,
+                false => Readiness::InProgress("it is not ready yet".into()),
+            };
+        }
+        let resource = self.kind_info.resource();
+        match value_of(&**object) {
+            Ok(value) => readiness::of_kind(&resource.group, &resource.kind, &value, self.reports_conditions(&value)),
+            Err(error) => Readiness::InProgress(error.to_string()),
+        }
+    }
+
+    /// Returns whether the kind has conditions, that is, whether one survives a round trip.
+    fn reports_conditions(&self, object: &serde_json::Value) -> bool {
+        // Open kinds accept any field, so they would not tell.
+        if self.kind_info.is_open() || self.kind_info.is_metadata() {
+            return false;
+        }
+        let mut probe = object.clone();
+        probe["status"]["conditions"] = serde_json::json!([{
+            "type": "Ready", "status": "True", "reason": "Probe", "message": "",
+            "lastTransitionTime": "2000-01-01T00:00:00Z",
+        }]);
+        let there = serde_json::to_vec(&probe).and_then(|probe| self.kind_info.read(&probe));
+        let and_back = there.and_then(|object| value_of(&*object));
+        and_back.is_ok_and(|value| value.pointer("/status/conditions/0/type").is_some())
     }
 }

@@ -89,7 +89,7 @@ impl AnyKind<'_> {
 }
 
 /// Returns whether a kind's status has a field `observedGeneration`, that is, whether it survives a round trip.
-fn has_observed_generation(kind: &dyn KindInfo, live: &Value, status: &Map<String, Value>) -> bool {
+pub(super) fn has_observed_generation(kind: &dyn KindInfo, live: &Value, status: &Map<String, Value>) -> bool {
     // Accepts any field, so it would not tell.
     if kind.is_open() {
         return false;
@@ -108,11 +108,15 @@ fn has_observed_generation(kind: &dyn KindInfo, live: &Value, status: &Map<Strin
 }
 
 /// Completes conditions: an unchanged status keeps its transition time, and all refer to this generation.
-fn settle(status: &mut Value, live: &Value, generation: Option<i64>) {
+pub(super) fn settle(status: &mut Value, live: &Value, generation: Option<i64>) {
     let Some(Value::Array(conditions)) = status.get_mut("conditions") else { return };
     for condition in conditions.iter_mut().filter_map(Value::as_object_mut) {
         let mut others = live["conditions"].as_array().into_iter().flatten();
-        if let Some(old) = others.find(|old| old.get("type") == condition.get("type"))
+        let old = others.find(|old| old.get("type") == condition.get("type"));
+        if old.and_then(Value::as_object) == Some(&*condition) {
+            continue;
+        }
+        if let Some(old) = old
             && old.get("status") == condition.get("status")
             && let Some(time) = old.get("lastTransitionTime")
             && condition.contains_key("lastTransitionTime")

@@ -161,9 +161,13 @@ impl Context {
     /// Applies the objects of a parent's set, and deletes objects of the set that are no longer desired.
     ///
     /// The set consists of the objects that the parent controls, of the kinds that the controller watches, with the
-    /// label [`SET_LABEL`](super::SET_LABEL) of this name; nothing else is touched. All objects are attempted even if
-    /// some fail; if any apply failed, nothing is deleted. Each apply is an [`apply_owned`](Context::apply_owned):
-    /// nothing is sent for objects that are in place.
+    /// label [`SET_LABEL`](super::SET_LABEL) of this name; nothing else is touched. Objects are applied concurrently, and
+    /// all are attempted even if some fail; nothing is deleted before all are applied. Each apply is an
+    /// [`apply_owned`](Context::apply_owned): nothing is sent for objects that are in place.
+    ///
+    /// The result has the applied objects and their readiness. An object that comes [`after`](Desired::after) others is
+    /// applied when these are ready, and deleted before they are. As the controller watches them, the next step is taken
+    /// when something changes.
     ///
     /// ```no_run
     /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::{ConfigMap, Service}};
@@ -173,7 +177,8 @@ impl Context {
     /// if let Some(service) = service {
     ///     desired.add(service); // without it, an earlier Service is deleted
     /// }
-    /// ctx.apply_set(parent, "web", &desired).await?;
+    /// let outcome = ctx.apply_set(parent, "web", &desired).await?;
+    /// let missing: Vec<_> = outcome.unready().map(|child| format!("{}: {}", child.key, child.readiness())).collect();
     /// # Ok(()) }
     /// ```
     pub async fn apply_set<P: Object<DynamicType: Default>>(
@@ -183,6 +188,29 @@ impl Context {
         desired: &Desired,
     ) -> Result<SetOutcome, ContextError> {
         self.apply_set_of(&self.owner(parent)?, set, desired).await
+    }
+
+    /// Deletes all objects of a parent's set, those that come [`after`](Desired::after) others before these. The result
+    /// tells whether they are [gone](SetOutcome::is_gone). For cleanups, when the order of garbage collection is not enough:
+    ///
+    /// ```no_run
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use windlass_runtime::{Result, context::Context, controller::Action};
+    /// async fn cleanup(parent: Arc<ConfigMap>, ctx: Context) -> Result<Action> {
+    ///     match ctx.delete_set(&parent, "web").await?.is_gone() {
+    ///         true => Ok(Action::done()),
+    ///         // The end of each object triggers another call.
+    ///         false => Ok(Action::requeue_after(Duration::from_secs(60))),
+    ///     }
+    /// }
+    /// ```
+    pub async fn delete_set<P: Object<DynamicType: Default>>(
+        &self,
+        parent: &impl AsObject<P>,
+        set: &str,
+    ) -> Result<SetOutcome, ContextError> {
+        self.apply_set(parent, set, &Desired::new()).await
     }
 
     /// Sets an object's status. See [`Kind::set_status`](super::Kind::set_status).

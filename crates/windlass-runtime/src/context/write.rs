@@ -113,7 +113,7 @@ impl AnyKind<'_> {
     }
 
     /// See [`Kind::patch_status`].
-    async fn patch_status<P: Serialize + Debug>(&self, key: &ObjectKey, patch: &Patch<P>) -> Answer {
+    pub(super) async fn patch_status<P: Serialize + Debug>(&self, key: &ObjectKey, patch: &Patch<P>) -> Answer {
         let request = self.request(Verb::SetStatus, key)?;
         let request = request.patch_subresource("status", key.name(), &self.patch_params(patch), patch);
         self.write(self.target(Verb::SetStatus, key), request).await
@@ -125,6 +125,7 @@ impl AnyKind<'_> {
         let target = self.target(Verb::Delete, &key);
         let uid = object.uid.clone();
         let mut params = params.clone();
+        params.dry_run |= self.context.is_dry_run();
         let preconditions = params.preconditions.get_or_insert(Preconditions { resource_version: None, uid: None });
         if preconditions.uid.is_none() {
             preconditions.uid.clone_from(&uid);
@@ -197,14 +198,23 @@ impl AnyKind<'_> {
         let (context, kind_info, about) = (self.context.clone(), self.kind_info.clone(), target.clone());
         let write = async move {
             let answer = context.send(&target, request).await?;
-            AnyKind::new(&context, kind_info).register_text(target, &answer)
+            if context.is_dry_run() {
+                return kind_info.read(answer.as_bytes()).map_err(|error| target.shape(error));
+            }
+            let object = AnyKind::new(&context, kind_info).register_text(target, &answer)?;
+            context.attempt.record.wrote(object.metadata());
+            Ok(object)
         };
         let look_up = self.looking_up(about.key.clone(), prefix);
         self.context.see_through(about, write, look_up).await
     }
 
     /// See [`AnyKind::look_up`].
-    fn looking_up(&self, key: ObjectKey, prefix: Option<String>) -> impl Future<Output = ()> + Send + 'static {
+    pub(super) fn looking_up(
+        &self,
+        key: ObjectKey,
+        prefix: Option<String>,
+    ) -> impl Future<Output = ()> + Send + 'static {
         let (context, kind_info) = (self.context.clone(), self.kind_info.clone());
         async move { AnyKind::new(&context, kind_info).look_up(&key, prefix.as_deref()).await }
     }

@@ -71,7 +71,7 @@ impl InFlightWrites {
 
 impl Context {
     /// Checks whether a write may be sent now.
-    fn may_write(&self, target: &Target) -> Result<(), ContextError> {
+    pub(super) fn may_write(&self, target: &Target) -> Result<(), ContextError> {
         self.handles.leadership.check().map_err(|error| target.clone().not_leading(error))?;
         match &self.primary {
             Some(primary) if !self.handles.shard.owns(primary) => Err(target.clone().key_lost(primary)),
@@ -105,6 +105,7 @@ impl Context {
         let (leadership, shard, primary) =
             (self.handles.leadership.clone(), self.handles.shard.clone(), self.primary.clone());
         let may_write = move || leadership.leads() && primary.as_ref().is_none_or(|primary| shard.owns(primary));
+        self.options.add_to(&mut request);
         request.extensions_mut().insert(SendCondition::new(may_write));
         request.extensions_mut().insert(self.origin(target));
         self.may_write(target)?;
@@ -163,6 +164,6 @@ impl Context {
     }
 }
 
-fn interrupted(why: &'static str) -> kube::Error {
+pub(super) fn interrupted(why: &'static str) -> kube::Error {
     kube::Error::Service(std::io::Error::new(std::io::ErrorKind::Interrupted, why).into())
 }

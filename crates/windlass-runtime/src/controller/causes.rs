@@ -85,6 +85,8 @@ impl fmt::Display for Cause {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Causes {
     flags: u8,
+    /// Number of the object's own events.
+    events: u32,
     /// Revisions of the object's own events; 0 for none.
     old: u64,
     new: u64,
@@ -111,6 +113,17 @@ const REQUEUE: u8 = 1 << 4;
 const RETRY: u8 = 1 << 5;
 /// There were more watched objects than are kept.
 const MORE: u8 = 1 << 6;
+/// It was also added without a reason.
+const OTHER: u8 = 1 << 7;
+
+/// Changes of an object by its own reconcile that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OwnChanges {
+    /// Number of writes.
+    pub(crate) writes: u32,
+    /// Resource version after the last one.
+    pub(crate) up_to: u64,
+}
 
 impl Causes {
     pub(crate) fn resync() -> Self {
@@ -139,7 +152,7 @@ impl Causes {
             return Self::flag(if change.initial { INITIAL } else { RESYNC });
         }
         let (old, new) = revisions(change);
-        Self { flags: OBJECT, old, new, watched: None }
+        Self { flags: OBJECT, events: 1, old, new, watched: None }
     }
 
     /// Returns the cause for an event of an object of another kind.
@@ -153,8 +166,27 @@ impl Causes {
         Self { watched, ..Self::default() }
     }
 
+    /// Returns whether these are only events of the object itself, and only those that its own changes explain.
+    pub(crate) fn are_explained_by(&self, own: OwnChanges) -> bool {
+        self.flags == OBJECT && self.watched.is_none() && self.events <= own.writes && self.is_up_to(own.up_to)
+    }
+
+    /// Returns whether this is an event of the object itself, up to a resource version.
+    pub(crate) fn is_event_up_to(&self, revision: u64) -> bool {
+        self.flags == OBJECT && self.watched.is_none() && self.is_up_to(revision)
+    }
+
+    /// Returns whether the last event was a change up to this resource version; not a deletion.
+    fn is_up_to(&self, revision: u64) -> bool {
+        (1..=revision).contains(&self.new)
+    }
+
     /// Adds later causes.
     pub(crate) fn add(&mut self, later: Self) {
+        if later.flags == 0 && later.watched.is_none() {
+            self.flags |= OTHER;
+        }
+        self.events = self.events.saturating_add(later.events);
         if later.flags & OBJECT != 0 {
             if self.flags & OBJECT == 0 {
                 self.old = later.old;
@@ -284,6 +316,27 @@ mod tests {
         let same = state("a", "1");
         let resync = Event::Updated { old: same.clone(), new: same };
         assert_eq!(Causes::watched(&"Pod".into(), &AnyChange::of(&resync)).list(), [Cause::Resync]);
+    }
+
+    #[test]
+    fn own_changes_explain_only_as_many_events_as_there_were_writes() {
+        let own = OwnChanges { writes: 2, up_to: 5 };
+        let mut causes = Causes::object(&AnyChange::of(&updated("a", "1", "3")));
+        causes.add(Causes::object(&AnyChange::of(&updated("a", "3", "5"))));
+        assert!(causes.are_explained_by(own));
+        assert!(!causes.are_explained_by(OwnChanges { up_to: 4, ..own }), "a later change");
+        assert!(!causes.are_explained_by(OwnChanges { writes: 1, ..own }), "a change of another");
+        for other in [
+            Causes::source(),
+            Causes::default(),
+            Causes::watched(&"Pod".into(), &AnyChange::of(&updated("p", "1", "2"))),
+        ] {
+            let mut causes = causes.clone();
+            causes.add(other);
+            assert!(!causes.are_explained_by(OwnChanges { writes: 9, up_to: 9 }));
+        }
+        let deleted = Causes::object(&AnyChange::of(&Event::Deleted { object: state("a", "5") }));
+        assert!(!deleted.are_explained_by(own));
     }
 
     #[test]

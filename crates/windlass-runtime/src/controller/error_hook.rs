@@ -43,8 +43,8 @@ impl<K: Object> Controller<K> {
     /// [`attempts`](Context::attempts) are the failures before this one.
     ///
     /// It is not called for conflicts, which are no failures, nor for objects that do not exist any more. It has 30
-    /// seconds; its own failure is logged. A status that it sets triggers a reconcile like any other change, without
-    /// waiting for the backoff: set the same status for the same error, and nothing is sent.
+    /// seconds; its own failure is logged. A status that it sets, or that the failed reconcile has set, does not shorten the
+    /// backoff.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -15,7 +15,8 @@ use crate::{
         any_kind::{AnyKind, KindInfo},
     },
     controller::{
-        Action,
+        Action, OwnChanges,
+        daemon::Daemons,
         error_hook::{self, AnyErrorHook},
         finalizing::{Finalizer, Step},
         reconciler::{AnyReconciler, OnDeleted},
@@ -29,6 +30,9 @@ use crate::{
 /// Interval at which missing objects are checked while their kind is not served. It is long, as there may be many.
 const UNKNOWN_POLL: Duration = Duration::from_secs(60);
 
+/// Time after the grace period of a daemon until its object is looked at again. Its end queues the object earlier.
+const AFTER_GRACE: Duration = Duration::from_secs(1);
+
 /// Type-erased: only the reconciler knows the type of its objects.
 pub(crate) struct Handler {
     /// One informer per scope.
@@ -40,6 +44,7 @@ pub(crate) struct Handler {
     pub(crate) reconcile_terminating: bool,
     pub(crate) on_deleted: Option<OnDeleted>,
     pub(crate) on_error: Option<Arc<dyn AnyErrorHook>>,
+    pub(crate) daemons: Option<Arc<Daemons>>,
     pub(crate) context: Context,
 }
 
@@ -48,7 +53,7 @@ impl Handle for Handler {
         // Writes of an attempt that was dropped or got no response may still be in flight.
         self.context.writes().settled(key).await;
         let context = self.context.for_attempt(key, attempt);
-        let outcome = self.attempt(key, context).await;
+        let outcome = self.attempt(key, context, attempt).await;
         // Other denials have been reported by the context.
         if let Err(error) = &outcome
             && let Some(kube::Error::Api(status)) = error.downcast_ref()
@@ -62,6 +67,10 @@ impl Handle for Handler {
 
     fn minds_errors(&self) -> bool {
         self.on_error.is_some()
+    }
+
+    fn own_changes(&self, key: &ObjectKey, attempt: &Attempt) -> Option<OwnChanges> {
+        attempt.record.own_changes(&*self.get(key)?)
     }
 
     async fn failed(&self, key: &ObjectKey, attempt: &Attempt, error: Arc<Error>) {
@@ -79,15 +88,22 @@ impl Handle for Handler {
 }
 
 impl Handler {
-    async fn attempt(&self, key: &ObjectKey, context: Context) -> Result<Action> {
+    async fn attempt(&self, key: &ObjectKey, context: Context, attempt: &Attempt) -> Result<Action> {
         if let Some(object) = self.primary.iter().find_map(|informer| informer.unreadable(key)) {
             self.leave_unreadable(object, &context);
             return Ok(Action::done());
         }
-        match (self.get(key), &self.finalizer) {
+        let object = self.get(key);
+        if let Some(wait) = self.stop_daemon(key, object.as_deref()) {
+            return Ok(wait);
+        }
+        if let Some(object) = &object {
+            attempt.record.saw(object);
+        }
+        match (object, &self.finalizer) {
             (Some(object), Some(finalizer)) => self.keep(finalizer, object, context).await,
             (Some(object), None) if self.leaves(&*object) => Ok(Action::done()),
-            (Some(object), None) => self.reconciler.reconcile(object, context).await,
+            (Some(object), None) => self.reconcile(object, context).await,
             // It is unknown whether the object exists: it may return when the kind is served again.
             (None, _) if self.on_deleted.is_some() && !self.primary.iter().all(|informer| informer.is_synced()) => {
                 Ok(Action::requeue_after(UNKNOWN_POLL))
@@ -99,6 +115,31 @@ impl Handler {
                 Ok(Action::done())
             }
         }
+    }
+
+    /// Asks the daemon of an object to stop that is being deleted, or was. Returns what to do if it has not ended yet: its
+    /// end queues the key.
+    fn stop_daemon(&self, key: &ObjectKey, object: Option<&dyn AnyObject>) -> Option<Action> {
+        let daemons = self.daemons.as_ref()?;
+        let stays = |object: &&dyn AnyObject| object.metadata().deletion_timestamp.is_none();
+        let uid = object.filter(stays).and_then(|object| object.metadata().uid.as_deref());
+        if object.is_none() && !self.primary.iter().all(|informer| informer.is_synced()) {
+            // It is unknown whether the object exists.
+            return None;
+        }
+        let grace = daemons.stop(key, uid).err()?;
+        Some(Action::requeue_after(grace.saturating_add(AFTER_GRACE)))
+    }
+
+    /// Reconciles an object, whose daemon runs beside it.
+    async fn reconcile(&self, object: Arc<dyn AnyObject>, mut context: Context) -> Result<Action> {
+        if let Some(daemons) = &self.daemons
+            && object.metadata().deletion_timestamp.is_none()
+        {
+            let report = daemons.keep(&ObjectKey::of_meta(object.metadata()), &object, &self.context);
+            context = context.with_report(report);
+        }
+        self.reconciler.reconcile(object, context).await
     }
 
     /// Reports an object that exists but cannot be read. It is neither reconciled in an old state nor cleaned up.
@@ -119,6 +160,11 @@ impl Handler {
         tracing::warn!(%problem, "the object failed to deserialize; not reconciling it");
     }
 
+    /// Returns whether an object is being deleted.
+    pub(crate) fn is_terminating(&self, key: &ObjectKey) -> bool {
+        self.get(key).is_some_and(|object| object.metadata().deletion_timestamp.is_some())
+    }
+
     fn get(&self, key: &ObjectKey) -> Option<Arc<dyn AnyObject>> {
         self.primary.iter().find_map(|informer| informer.get(key))
     }
@@ -133,9 +179,9 @@ impl Handler {
         let kind = AnyKind::new(&context, self.kind_info.clone());
         match Step::of(object.metadata(), &finalizer.name) {
             Step::Leave if self.leaves(&*object) => Ok(Action::done()),
-            Step::Leave | Step::Reconcile => self.reconciler.reconcile(object, context.clone()).await,
+            Step::Leave | Step::Reconcile => self.reconcile(object, context.clone()).await,
             Step::Add => match kind.add_finalizer(object, &finalizer.name).await {
-                Ok(object) => self.reconciler.reconcile(object, context.clone()).await,
+                Ok(object) => self.reconcile(object, context.clone()).await,
                 // The object is deleted or about to be. The controller has not started with it, and need not.
                 Err(error) if error.is_not_found() || matches!(error, ContextError::Incomplete { .. }) => {
                     Ok(Action::done())

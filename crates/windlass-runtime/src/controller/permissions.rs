@@ -1,5 +1,7 @@
 //! Permissions of a controller: those that follow from its wiring, and those that are declared.
 
+use k8s_openapi::api::core::v1::Pod;
+
 use super::{AnyController, Controller};
 use crate::{context::any_kind::ResourceScope, manifests::Permission, object::Object};
 
@@ -85,6 +87,39 @@ impl<K: Object> Controller<K> {
         self.declares::<W>(&["get", "list"])
     }
 
+    /// Declares that the controller deletes many objects of this kind by one request, with
+    /// [`ctx.delete_all()`](crate::context::Context::delete_all): the verb `deletecollection`.
+    #[must_use]
+    pub fn deletes_all<W: Object<DynamicType: Default>>(self) -> Self {
+        self.declares::<W>(&["deletecollection"])
+    }
+
+    /// Declares that the controller reads and sets the [scale](crate::context::Context::set_scale) of objects of this
+    /// kind: the verbs `get`, `update` and `patch` of the subresource, and `get` of the object.
+    #[must_use]
+    pub fn scales<W: Object<DynamicType: Default>>(self) -> Self {
+        self.declares::<W>(&["get"]).declares_subresource::<W>("scale", &["get", "update", "patch"])
+    }
+
+    /// Declares that the controller [evicts](crate::context::Context::evict) pods.
+    #[must_use]
+    pub fn evicts(self) -> Self {
+        self.declares::<Pod>(&["get"]).declares_subresource::<Pod>("eviction", &["create"])
+    }
+
+    /// Declares that the controller reads the [logs](crate::context::Context::logs) of pods.
+    #[must_use]
+    pub fn reads_logs(self) -> Self {
+        self.declares_subresource::<Pod>("log", &["get"])
+    }
+
+    /// Declares that the controller runs commands in containers of pods, with `ctx.exec()`. API servers check `get` or
+    /// `create`, depending on their version and the protocol.
+    #[must_use]
+    pub fn execs(self) -> Self {
+        self.declares_subresource::<Pod>("exec", &["create", "get"])
+    }
+
     /// Adds any other permission: for a subresource, for objects of a name, or in a namespace.
     #[must_use]
     pub fn permission(mut self, permission: Permission) -> Self {
@@ -97,8 +132,17 @@ impl<K: Object> Controller<K> {
         self.any.permissions()
     }
 
-    fn declares<W: Object<DynamicType: Default>>(mut self, verbs: &[&'static str]) -> Self {
-        let permission = Permission::of::<W>(verbs.iter().copied());
+    fn declares<W: Object<DynamicType: Default>>(self, verbs: &[&'static str]) -> Self {
+        self.declares_permission::<W>(Permission::of::<W>(verbs.iter().copied()))
+    }
+
+    fn declares_subresource<W: Object<DynamicType: Default>>(self, name: &str, verbs: &[&'static str]) -> Self {
+        let mut permission = Permission::of::<W>(verbs.iter().copied());
+        permission.resource = format!("{}/{name}", permission.resource);
+        self.declares_permission::<W>(permission)
+    }
+
+    fn declares_permission<W: Object>(mut self, permission: Permission) -> Self {
         let follows_namespaces = ResourceScope::of::<W>() == ResourceScope::Namespaced;
         self.any.declared.0.push(Declared { permission, follows_namespaces });
         self

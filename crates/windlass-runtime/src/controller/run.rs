@@ -10,14 +10,15 @@ use tracing::Instrument;
 
 use crate::{
     cache::AnyInformer,
-    context::{Context, SharedHandles, WatchedKinds, any_kind::KindInfo},
+    context::{Context, Reader, SharedHandles, WatchedKinds, any_kind::KindInfo},
     controller::{
         AnyController, Causes, Controller,
+        daemon::{DaemonCounts, Daemons},
         handler::Handler,
         metrics::Counters,
         owners::OwnerKind,
         source::{Connection, PendingSubscription, Resync, SourceContext, Streams},
-        watch::AnyWatch,
+        watch::{AnyWatch, prioritized},
         worker::{Handle, Workers},
     },
     key::ObjectKey,
@@ -57,17 +58,26 @@ pub(crate) struct ControllerView {
     pub(crate) workers: usize,
     pub(crate) queue: Queue<ObjectKey>,
     pub(crate) streams: Arc<Streams>,
+    daemons: Option<Arc<Daemons>>,
+}
+
+impl ControllerView {
+    /// Returns the number of daemons, if the controller has any.
+    pub(crate) fn daemons(&self) -> Option<DaemonCounts> {
+        self.daemons.as_ref().map(|daemons| daemons.counts())
+    }
 }
 
 /// A controller whose informers run.
 pub(crate) struct Prepared {
-    source_context: SourceContext,
-    kind_info: Arc<dyn KindInfo>,
-    primary: Vec<Arc<AnyInformer>>,
+    pub(super) source_context: SourceContext,
+    pub(super) kind_info: Arc<dyn KindInfo>,
+    pub(super) primary: Vec<Arc<AnyInformer>>,
     /// Subscriptions to the primary kind.
-    first: Vec<PendingSubscription>,
-    others: Vec<PendingSubscription>,
+    pub(super) first: Vec<PendingSubscription>,
+    pub(super) others: Vec<PendingSubscription>,
     tasks: Vec<BoxFuture<'static, ()>>,
+    pub(super) daemons: Option<Arc<Daemons>>,
 }
 
 impl<K: Object> Controller<K> {
@@ -122,9 +132,10 @@ impl AnyController {
 
     /// Returns a view of the state of the controller, which must be prepared.
     pub(crate) fn view(&self) -> Option<ControllerView> {
-        let SourceContext { queue, streams, .. } = self.prepared.as_ref()?.source_context.clone();
-        let resource = self.primary.kind_info.resource();
-        Some(ControllerView { name: self.name.clone(), resource, workers: self.concurrency, queue, streams })
+        let prepared = self.prepared.as_ref()?;
+        let SourceContext { queue, streams, .. } = prepared.source_context.clone();
+        let (resource, daemons) = (self.primary.kind_info.resource(), prepared.daemons.clone());
+        Some(ControllerView { name: self.name.clone(), resource, workers: self.concurrency, queue, streams, daemons })
     }
 
     /// See [`Controller::run`].
@@ -145,7 +156,7 @@ impl AnyController {
     }
 
     fn connect(&mut self, shared: &SharedHandles) -> Prepared {
-        let watched_kinds = WatchedKinds::new();
+        let watched_kinds = WatchedKinds::of(Reader::Controller);
         let primary = self.primary.open(&shared.caches, &watched_kinds);
         let mut sources = std::mem::take(&mut self.sources);
         for source in &mut sources {
@@ -168,6 +179,7 @@ impl AnyController {
         let source_context = SourceContext {
             queue,
             context,
+            primary: primary.clone().into(),
             owner: Arc::new(owner),
             resync: Arc::new(Resync::new(queue_all)),
             streams: Arc::default(),
@@ -176,8 +188,12 @@ impl AnyController {
             |informer: &Arc<AnyInformer>| pending_subscription(informer.clone(), &self.primary, &source_context);
         let first = primary.iter().map(subscribe).collect();
         let kind_info = self.primary.kind_info.clone();
-        let mut prepared =
-            Prepared { source_context, kind_info, primary, first, others: Vec::new(), tasks: Vec::new() };
+        let daemons = self.daemon.take().map(|daemon| {
+            let SourceContext { queue, context, .. } = &source_context;
+            Arc::new(Daemons::new(self.name.clone(), daemon, queue.clone(), context))
+        });
+        let (others, tasks) = (Vec::new(), Vec::new());
+        let mut prepared = Prepared { source_context, kind_info, primary, first, others, tasks, daemons };
         for source in sources {
             match source.connect(&prepared.source_context) {
                 Connection::Task(task) => prepared.tasks.push(task),
@@ -225,6 +241,10 @@ impl AnyController {
         for informer in prepared.primary.iter().cloned() {
             source_tasks.spawn(follow_unreadable(informer, prepared.source_context.queue.clone()).in_current_span());
         }
+        if let Some(daemons) = &prepared.daemons {
+            let leadership = self.needs_leader.then(|| handles.leadership.clone());
+            source_tasks.spawn(daemons.clone().follow(leadership, shutdown.clone()).in_current_span());
+        }
         let controller = self.name.clone();
         tokio::select! {
             ended = self.works(prepared, handles, shutdown) => ended,
@@ -238,7 +258,7 @@ impl AnyController {
         handles: SharedHandles,
         shutdown: Shutdown,
     ) -> Result<(), ControllerError> {
-        let Prepared { source_context, kind_info, primary, first, others, .. } = prepared;
+        let Prepared { source_context, kind_info, primary, first, others, daemons, .. } = prepared;
         let synced = synced(&first, &others, self.absent_grace);
         if unless_draining(&shutdown, synced).await.is_none() {
             source_context.queue.close();
@@ -255,6 +275,7 @@ impl AnyController {
                 reconcile_terminating: self.reconcile_terminating,
                 on_deleted: self.on_deleted,
                 on_error: self.on_error,
+                daemons: daemons.clone(),
                 context: source_context.context.clone(),
             },
             timeout: self.timeout,
@@ -270,6 +291,9 @@ impl AnyController {
         let subscriptions: Vec<_> = first.into_iter().chain(others).map(PendingSubscription::subscribe).collect();
         source_context.resync.open();
         let ended = work(Arc::new(workers), self.concurrency, gate).await;
+        if let Some(daemons) = &daemons {
+            daemons.end().await;
+        }
         source_context.context.writes().end(LAST_WRITES).await;
         drop(subscriptions);
         ended
@@ -283,17 +307,19 @@ fn pending_subscription(
     source_context: &SourceContext,
 ) -> PendingSubscription {
     let (filter, queue, owner) = (primary.filter.clone(), source_context.queue.clone(), source_context.owner.clone());
+    let chosen = primary.priority;
     PendingSubscription::new(informer, move |change| {
         let Some(object) = change.newest() else { return };
         owner.saw(object.metadata());
         if filter.as_ref().is_none_or(|filter| filter.lets_pass(change)) {
-            queue.add_caused(ObjectKey::of_meta(object.metadata()), change.priority(), Causes::object(change));
+            let priority = prioritized(change, chosen);
+            queue.add_caused(ObjectKey::of_meta(object.metadata()), priority, Causes::object(change));
         }
     })
 }
 
 /// Time that writes of dropped reconciles get when a controller ends, before another process may lead.
-const LAST_WRITES: Duration = Duration::from_secs(2);
+pub(super) const LAST_WRITES: Duration = Duration::from_secs(2);
 /// Maximum length of a field manager's name, in bytes.
 const LONGEST_MANAGER: usize = 128;
 
@@ -389,7 +415,7 @@ async fn follow_shard(mut shard: Shard, resync: Arc<Resync>) {
 }
 
 /// Requests a resync when a watched kind is served that was not: reconciles have failed to read it.
-async fn follow_served(informer: Arc<AnyInformer>, resync: Arc<Resync>) {
+pub(super) async fn follow_served(informer: Arc<AnyInformer>, resync: Arc<Resync>) {
     loop {
         informer.served_again().await;
         resync.request();

@@ -14,11 +14,12 @@ use futures_util::{Stream, StreamExt, future::BoxFuture};
 use kube::core::ApiResource;
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     any_object::{AnyChange, ChangeHandler},
     cache::{AnyInformer, Caches, Subscription},
-    context::{Context, WatchedKinds},
+    context::{Context, WatchLease, WatchedKinds},
     controller::{Causes, owners::OwnerKind},
     key::ObjectKey,
     manifests::Permission,
@@ -261,6 +262,8 @@ impl AnySource for TaskSource {
 pub(crate) struct SourceContext {
     pub(crate) queue: Queue<ObjectKey>,
     pub(crate) context: Context,
+    /// The informers of the controller's kind, one per scope.
+    pub(crate) primary: Arc<[Arc<AnyInformer>]>,
     pub(crate) owner: Arc<OwnerKind>,
     pub(crate) resync: Arc<Resync>,
     pub(crate) streams: Arc<Streams>,
@@ -318,6 +321,12 @@ pub(crate) trait AnySource: Send {
         let _ = (caches, watched_kinds);
     }
 
+    /// Like [`open`](Self::open), for a source that may end earlier than its controller: with the leases.
+    fn open_leased(&mut self, caches: &Caches, watched_kinds: &WatchedKinds) -> Vec<WatchLease> {
+        self.open(caches, watched_kinds);
+        Vec::new()
+    }
+
     fn connect(self: Box<Self>, source_context: &SourceContext) -> Connection;
 }
 
@@ -353,6 +362,11 @@ impl PendingSubscription {
         self.informer.synced().await;
     }
 
+    /// Resolves when the informer has synced, or its resource is known not to be served.
+    pub(crate) async fn known(&self) {
+        self.informer.known().await;
+    }
+
     /// Subscribes to the current state and all later events.
     pub(crate) fn subscribe(self) -> Subscription {
         let Self { informer, mut handler } = self;
@@ -369,6 +383,7 @@ impl PendingSubscription {
 pub(crate) struct Resync {
     queue_all: Box<dyn Fn() + Send + Sync>,
     state: Mutex<ResyncState>,
+    opened: CancellationToken,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -380,7 +395,11 @@ enum ResyncState {
 
 impl Resync {
     pub(crate) fn new(queue_all: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { queue_all: Box::new(queue_all), state: Mutex::new(ResyncState::Closed) }
+        Self {
+            queue_all: Box::new(queue_all),
+            state: Mutex::new(ResyncState::Closed),
+            opened: CancellationToken::new(),
+        }
     }
 
     /// Requests a resync.
@@ -397,9 +416,15 @@ impl Resync {
     /// Workers run from now on.
     pub(crate) fn open(&self) {
         let early = std::mem::replace(&mut *self.state.lock(), ResyncState::Open) == ResyncState::Requested;
+        self.opened.cancel();
         if early {
             (self.queue_all)();
         }
+    }
+
+    /// Resolves when workers run.
+    pub(crate) async fn opened(&self) {
+        self.opened.cancelled().await;
     }
 }
 

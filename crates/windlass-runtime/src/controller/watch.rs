@@ -9,30 +9,36 @@ use kube::core::PartialObjectMeta;
 
 use crate::{
     any_object::{AnyChange, AnyObject, typed_ref},
-    cache::{AnyInformer, Caches, Informer},
+    cache::{AnyInformer, Caches, Informer, InformerLease},
     context::{
-        Context, WatchedKinds,
+        Context, WatchLease, WatchedKinds,
         any_kind::{KindInfo, ResourceScope, kind_info},
     },
     controller::{
         Causes,
         filter::{AnyFilter, Filter},
+        mapping::{Find, Lookup},
         owners::OwnerSelection,
         source::{AnySource, Connection, PendingSubscription, Source, SourceContext},
     },
     key::ObjectKey,
     manifests::Permission,
     object::Object,
+    queue::Priority,
     scope::Scope,
 };
 
 type Open = Arc<dyn Fn(&Caches, &Scope) -> Arc<AnyInformer> + Send + Sync>;
-type Map = Box<dyn Fn(&dyn AnyObject, &Context) -> Vec<ObjectKey> + Send + Sync>;
+/// Opens an informer that ends with the lease; without one if it was given by the caller.
+type OpenLeased = Arc<dyn Fn(&Caches, &Scope) -> (Arc<AnyInformer>, Option<InformerLease>) + Send + Sync>;
+type Map = Box<dyn Fn(&dyn AnyObject, &Context, EachPrioritized<'_>) + Send + Sync>;
+/// Calls the function with each key, and its priority if the program has chosen one.
+type EachPrioritized<'a> = &'a mut dyn FnMut(ObjectKey, Option<Priority>);
 
 /// Selects the objects to watch: of a kind, within a scope, with a filter of their events.
 ///
-/// It becomes a [`Source`] by choosing which objects its events affect: [`map`](Self::map), [`owned`](Self::owned) or
-/// [`owned_by_any`](Self::owned_by_any).
+/// It becomes a [`Source`] by choosing which objects its events affect: [`map`](Self::map), [`owned`](Self::owned),
+/// [`owned_by_any`](Self::owned_by_any) or [`for_all`](Self::for_all).
 ///
 /// ```
 /// use k8s_openapi::api::{apps::v1::Deployment, core::v1::{ConfigMap, Secret}};
@@ -56,6 +62,9 @@ pub(crate) struct AnyWatch {
     scopes: Vec<Scope>,
     pub(crate) filter: Option<AnyFilter>,
     open: Open,
+    open_leased: OpenLeased,
+    /// Priority of keys, if it is not that of the event.
+    pub(super) priority: Option<Priority>,
     /// Whether the informer was given by the caller.
     given: bool,
     /// Rust type of the objects, for logs.
@@ -92,7 +101,17 @@ impl<W: Object> Watch<W> {
     }
 
     fn opened_by(dynamic: W::DynamicType, open: Open, given: bool) -> Self {
-        let any = AnyWatch::new(kind_info::<W>(&dynamic), open, given, std::any::type_name::<W>());
+        let open_leased: OpenLeased = if given {
+            let open = open.clone();
+            Arc::new(move |caches, scope| (open(caches, scope), None))
+        } else {
+            let kind = dynamic.clone();
+            Arc::new(move |caches, scope| {
+                let (informer, lease) = caches.lease::<W>(&kind, scope);
+                (informer, Some(lease))
+            })
+        };
+        let any = AnyWatch::new(kind_info::<W>(&dynamic), open, open_leased, given, std::any::type_name::<W>());
         Self { dynamic, any }
     }
 
@@ -121,12 +140,42 @@ impl<W: Object> Watch<W> {
         self
     }
 
+    /// Sets the priority of the keys that new events affect; [`Priority::NORMAL`] by default. Those of the initial list and
+    /// of resyncs are never above [`Priority::LOW`].
+    ///
+    /// An object whose changes affect thousands of others should have a low priority: users' edits then come first.
+    #[must_use]
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.any.priority = Some(priority);
+        self
+    }
+
     /// Maps an event to the keys that the function returns for the states before and after it. The function runs on the
     /// watch, so it must be quick. It can read other caches of the controller. If it panics, all objects are
     /// reconciled.
     pub fn map(self, map: impl Fn(&W, &Context) -> Vec<ObjectKey> + Send + Sync + 'static) -> Source {
-        let map = move |object: &dyn AnyObject, context: &Context| map(typed_ref(object), context);
+        let map = move |object: &dyn AnyObject, context: &Context, each: EachPrioritized<'_>| {
+            map(typed_ref(object), context).into_iter().for_each(|key| each(key, None));
+        };
         self.any.source(Target::Map(Box::new(map)))
+    }
+
+    /// Like [`map`](Self::map), with a priority for each key.
+    pub fn map_prioritized(
+        self,
+        map: impl Fn(&W, &Context) -> Vec<(ObjectKey, Priority)> + Send + Sync + 'static,
+    ) -> Source {
+        let map = move |object: &dyn AnyObject, context: &Context, each: EachPrioritized<'_>| {
+            map(typed_ref(object), context).into_iter().for_each(|(key, priority)| each(key, Some(priority)));
+        };
+        self.any.source(Target::Map(Box::new(map)))
+    }
+
+    /// Maps an event to all objects of the controller's kind, with [`Priority::LOW`] unless another
+    /// [priority](Self::priority) is set: for one object that all depend on. The initial list and resyncs are ignored, as
+    /// all objects are reconciled at the start anyway.
+    pub fn for_all(self) -> Source {
+        self.any.source(Target::All)
     }
 
     /// Maps an event to the controlling owner of the object, before and after the event, if it is of the controller's
@@ -150,9 +199,16 @@ impl<W: Object> Watch<W> {
 }
 
 impl AnyWatch {
-    fn new(kind_info: Arc<dyn KindInfo>, open: Open, given: bool, type_name: &'static str) -> Self {
+    fn new(
+        kind_info: Arc<dyn KindInfo>,
+        open: Open,
+        open_leased: OpenLeased,
+        given: bool,
+        type_name: &'static str,
+    ) -> Self {
         let kind = kind_info.kind().into();
-        Self { kind_info, scopes: vec![Scope::all()], filter: None, open, given, type_name, kind }
+        let scopes = vec![Scope::all()];
+        Self { kind_info, scopes, filter: None, priority: None, open, open_leased, given, type_name, kind }
     }
 
     pub(crate) fn set_scope(&mut self, scope: Scope) {
@@ -166,7 +222,7 @@ impl AnyWatch {
         });
     }
 
-    fn source(self, target: Target) -> Source {
+    pub(super) fn source(self, target: Target) -> Source {
         Source::new(WatchSource { watch: self, target, informers: Vec::new() })
     }
 
@@ -232,9 +288,20 @@ impl Watch<PartialObjectMeta> {
     }
 }
 
-enum Target {
+/// The objects that events affect.
+pub(super) enum Target {
     Owner(OwnerSelection),
     Map(Map),
+    All,
+    Lookup(Lookup),
+}
+
+/// A [`Target`] of a controller whose informers exist.
+enum ConnectedTarget {
+    Owner(OwnerSelection),
+    Map(Map),
+    All,
+    Find(Find),
 }
 
 struct WatchSource {
@@ -248,7 +315,7 @@ impl AnySource for WatchSource {
         // A controller creates and deletes the objects that it owns.
         let verbs: &[_] = match self.target {
             Target::Owner(_) => &["get", "list", "watch", "create", "update", "patch", "delete"],
-            Target::Map(_) => &["get", "list", "watch"],
+            Target::Map(_) | Target::All | Target::Lookup(_) => &["get", "list", "watch"],
         };
         self.watch.permissions("", verbs)
     }
@@ -261,8 +328,24 @@ impl AnySource for WatchSource {
         self.informers = self.watch.open(caches, watched_kinds);
     }
 
+    fn open_leased(&mut self, caches: &Caches, watched_kinds: &WatchedKinds) -> Vec<WatchLease> {
+        let watch = &self.watch;
+        let open = |scope: &Scope| {
+            let (informer, lease) = (watch.open_leased)(caches, scope);
+            self.informers.push(informer.clone());
+            watched_kinds.insert_leased(watch.kind_info.clone(), scope, informer, lease)
+        };
+        watch.scopes.iter().map(open).collect()
+    }
+
     fn connect(self: Box<Self>, source_context: &SourceContext) -> Connection {
         let Self { watch, target, informers } = *self;
+        let target = match target {
+            Target::Owner(which) => ConnectedTarget::Owner(which),
+            Target::Map(map) => ConnectedTarget::Map(map),
+            Target::All => ConnectedTarget::All,
+            Target::Lookup(lookup) => ConnectedTarget::Find(lookup(&source_context.primary)),
+        };
         let shared = Arc::new((watch, target));
         let subscriptions = informers.into_iter().map(|informer| {
             let (shared, source_context) = (shared.clone(), source_context.clone());
@@ -275,15 +358,16 @@ impl AnySource for WatchSource {
 }
 
 /// Queues the keys that an event of a watched object affects.
-fn handle_change(change: &AnyChange<'_>, watch: &AnyWatch, target: &Target, source_context: &SourceContext) {
+fn handle_change(change: &AnyChange<'_>, watch: &AnyWatch, target: &ConnectedTarget, source_context: &SourceContext) {
     if !watch.filter.as_ref().is_none_or(|filter| filter.lets_pass(change)) {
         return;
     }
-    let priority = change.priority();
-    let add = |key| source_context.queue.add_caused(key, priority, Causes::watched(&watch.kind, change));
+    let priority = prioritized(change, watch.priority);
+    let add_with = |key, priority| source_context.queue.add_caused(key, priority, Causes::watched(&watch.kind, change));
+    let mut add = |key| add_with(key, priority);
     let old = if change.resync { None } else { change.old };
     match target {
-        Target::Owner(which) => {
+        ConnectedTarget::Owner(which) => {
             let (new, old) = (change.new.map(AnyObject::metadata), old.map(AnyObject::metadata));
             if let Some(new) = new {
                 source_context.owner.keys(new, *which, add);
@@ -294,17 +378,47 @@ fn handle_change(change: &AnyChange<'_>, watch: &AnyWatch, target: &Target, sour
                 source_context.owner.keys(old, *which, add);
             }
         }
-        Target::Map(map) => {
-            for object in [change.new, old].into_iter().flatten() {
-                match catch_unwind(AssertUnwindSafe(|| map(object, &source_context.context))) {
-                    Ok(keys) => keys.into_iter().for_each(add),
-                    Err(_) => {
-                        let kind = watch.type_name;
-                        tracing::error!(kind, "the map function of a watch panicked; reconciling all objects");
-                        source_context.resync.request();
-                    }
-                }
+        ConnectedTarget::All if change.initial || change.resync => {}
+        ConnectedTarget::All => {
+            let priority = watch.priority.unwrap_or(Priority::LOW);
+            let causes = Causes::watched(&watch.kind, change);
+            for key in source_context.primary.iter().flat_map(|informer| informer.keys()) {
+                source_context.queue.add_caused(key, priority, causes.clone());
             }
+        }
+        ConnectedTarget::Find(find) => {
+            guarded([change.new, old], watch, source_context, |object| find(object, &mut add))
+        }
+        ConnectedTarget::Map(map) => guarded([change.new, old], watch, source_context, |object| {
+            map(object, &source_context.context, &mut |key, chosen| match chosen {
+                Some(_) => add_with(key, prioritized(change, chosen)),
+                None => add_with(key, priority),
+            });
+        }),
+    }
+}
+
+/// Returns the chosen priority, or that of the event. The initial list and resyncs wait for new events.
+pub(super) fn prioritized(change: &AnyChange<'_>, chosen: Option<Priority>) -> Priority {
+    match (change.priority(), chosen) {
+        (Priority::NORMAL, Some(chosen)) => chosen,
+        (of_event, Some(chosen)) => of_event.min(chosen),
+        (of_event, None) => of_event,
+    }
+}
+
+/// Calls a function of the program with the states before and after an event. If it panics, all objects are reconciled.
+fn guarded(
+    states: [Option<&dyn AnyObject>; 2],
+    watch: &AnyWatch,
+    source_context: &SourceContext,
+    mut call: impl FnMut(&dyn AnyObject),
+) {
+    for object in states.into_iter().flatten() {
+        if catch_unwind(AssertUnwindSafe(|| call(object))).is_err() {
+            let kind = watch.type_name;
+            tracing::error!(kind, "the map function of a watch panicked; reconciling all objects");
+            source_context.resync.request();
         }
     }
 }

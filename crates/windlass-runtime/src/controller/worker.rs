@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::{
     Error, Result,
     context::ContextError,
-    controller::{Action, Causes, metrics::Counters},
+    controller::{Action, Causes, OwnChanges, Report, attempt_record::AttemptRecord, metrics::Counters},
     key::ObjectKey,
     lease::Shard,
     queue::{Queue, Work},
@@ -26,6 +26,12 @@ pub(crate) trait Handle: Send + Sync + 'static {
         false
     }
 
+    /// Returns the changes of the object by a failed attempt, if nothing else has changed but its status.
+    fn own_changes(&self, key: &ObjectKey, attempt: &Attempt) -> Option<OwnChanges> {
+        let _ = (key, attempt);
+        None
+    }
+
     /// Called when an attempt has failed, before the key is retried.
     fn failed(&self, key: &ObjectKey, attempt: &Attempt, error: Arc<Error>) -> impl Future<Output = ()> + Send {
         let _ = (key, attempt, error);
@@ -39,6 +45,9 @@ pub(crate) struct Attempt {
     /// Consecutive failures before this attempt.
     pub(crate) failures: u32,
     pub(crate) causes: Causes,
+    /// State that the daemon of the object has reported.
+    pub(crate) report: Option<Report>,
+    pub(crate) record: AttemptRecord,
 }
 
 /// State that the workers of a controller share.
@@ -98,7 +107,8 @@ impl<H: Handle> Workers<H> {
         let _active = Active::new(&self.counters);
         let began = Instant::now();
         self.counters.caused(work.causes());
-        let about = Attempt { failures: work.attempts(), causes: work.causes().clone() };
+        let record = AttemptRecord::default();
+        let about = Attempt { failures: work.attempts(), causes: work.causes().clone(), report: None, record };
         let attempt = AssertUnwindSafe(self.handler.handle(work.key(), &about)).catch_unwind();
         let attempt = async {
             match self.timeout {
@@ -156,7 +166,11 @@ impl<H: Handle> Workers<H> {
                 () = self.shard.lost(work.key()) => return lost(work),
             }
         }
-        if terminal { work.done() } else { retry(work, delay) }
+        match self.handler.own_changes(work.key(), &about) {
+            _ if terminal => work.done(),
+            Some(own) => work.retry_despite(own, delay),
+            None => retry(work, delay),
+        }
     }
 
     fn succeeded(&self, work: Work<ObjectKey>, action: Action) {

@@ -16,7 +16,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::webhook::{Description, Endpoint, FailurePolicy, MatchCondition, Operation, SideEffects};
+use crate::webhook::{CallOptions, Description, Endpoint, Rule};
 
 fn definition(version: &str, storage: bool) -> CustomResourceDefinition {
     serde_json::from_value(json!({
@@ -42,12 +42,8 @@ fn webhook(endpoint: Endpoint, path: &str) -> Description {
         group: "example.com".to_owned(),
         versions: vec!["v1".to_owned()],
         kind: "Foo".to_owned(),
-        resources: vec!["foos".to_owned()],
-        operations: vec![Operation::Create, Operation::Update],
-        failure_policy: FailurePolicy::Fail,
-        side_effects: SideEffects::None,
-        timeout_seconds: 10,
-        match_conditions: Vec::new(),
+        rules: vec![Rule::new("example.com", "foos").versions(["v1"])],
+        calls: CallOptions::default(),
     }
 }
 
@@ -63,7 +59,7 @@ fn large() -> OperatorManifests {
     let mut operator = small();
     operator.definitions = vec![definition("v1beta1", true), definition("v1", true)];
     let mut mutating = webhook(Endpoint::Mutating, "/mutate");
-    mutating.match_conditions = vec![MatchCondition { name: "new".to_owned(), expression: "true".to_owned() }];
+    mutating.calls = mutating.calls.match_condition("new", "true");
     operator.webhooks = vec![
         mutating,
         webhook(Endpoint::Validating, "/validate"),

@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{Manifest, OperatorManifests, Part, Permission, WebhookCertificates};
-use crate::webhook::{self, Description, Endpoint, FailurePolicy, SideEffects, Target};
+use crate::webhook::{
+    self, Description, Endpoint, FailurePolicy, MatchPolicy, ReinvocationPolicy, Rule, RuleScope, SideEffects, Target,
+};
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
 
@@ -54,35 +56,60 @@ pub(super) fn self_signed_permissions(operator: &OperatorManifests) -> Vec<Permi
 }
 
 fn entry(operator: &OperatorManifests, webhook: &Description) -> Value {
-    let operations: Vec<_> = webhook.operations.iter().map(|operation| operation.as_str()).collect();
+    let calls = &webhook.calls;
     let mut entry = json!({
         "name": webhook.name,
         "admissionReviewVersions": ["v1"],
         "clientConfig": operator.webhook_client(&webhook.path),
-        "failurePolicy": match webhook.failure_policy {
+        "failurePolicy": match calls.failure_policy {
             FailurePolicy::Fail => "Fail",
             FailurePolicy::Ignore => "Ignore",
         },
-        "rules": [{
-            "apiGroups": [webhook.group],
-            "apiVersions": webhook.versions,
-            "operations": operations,
-            "resources": webhook.resources,
-        }],
-        "sideEffects": match webhook.side_effects {
+        "rules": webhook.rules.iter().map(rule).collect::<Value>(),
+        "sideEffects": match calls.side_effects {
             SideEffects::None => "None",
             SideEffects::NoneOnDryRun => "NoneOnDryRun",
         },
-        "timeoutSeconds": webhook.timeout_seconds,
+        "timeoutSeconds": calls.timeout_seconds,
     });
-    if !webhook.match_conditions.is_empty() {
-        let conditions = webhook
+    if !calls.match_conditions.is_empty() {
+        let conditions = calls
             .match_conditions
             .iter()
             .map(|condition| json!({ "name": condition.name, "expression": condition.expression }));
         entry["matchConditions"] = conditions.collect();
     }
+    // Fields with the API server's defaults are left out.
+    if calls.match_policy == MatchPolicy::Exact {
+        entry["matchPolicy"] = "Exact".into();
+    }
+    if calls.reinvocation_policy == ReinvocationPolicy::IfNeeded && webhook.endpoint == Endpoint::Mutating {
+        entry["reinvocationPolicy"] = "IfNeeded".into();
+    }
+    for (field, selector) in
+        [("objectSelector", &calls.object_selector), ("namespaceSelector", &calls.namespace_selector)]
+    {
+        if let Some(selector) = selector {
+            entry[field] = json!(selector);
+        }
+    }
     entry
+}
+
+fn rule(rule: &Rule) -> Value {
+    let operations: Vec<_> = rule.operations.iter().map(|operation| operation.as_str()).collect();
+    let mut value = json!({
+        "apiGroups": rule.groups,
+        "apiVersions": rule.versions,
+        "operations": operations,
+        "resources": rule.resources,
+    });
+    match rule.scope {
+        RuleScope::All => {}
+        RuleScope::Namespaced => value["scope"] = "Namespaced".into(),
+        RuleScope::Cluster => value["scope"] = "Cluster".into(),
+    }
+    value
 }
 
 fn certificate(operator: &OperatorManifests) -> [Manifest; 2] {

@@ -2,7 +2,7 @@
 
 use std::{
     fmt, io,
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     str::FromStr,
 };
 
@@ -59,6 +59,14 @@ impl fmt::Display for BindAddress {
 }
 
 impl BindAddress {
+    /// Replaces all interfaces by one, if it is given.
+    pub(super) fn within(self, address: Option<IpAddr>) -> Self {
+        match (self, address) {
+            (Self::At { host: None, port }, Some(address)) => Self::At { host: Some(address.to_string()), port },
+            (address, _) => address,
+        }
+    }
+
     /// Starts to listen; returns `None` if disabled. All interfaces include IPv6 where it is available.
     pub async fn listen(&self) -> io::Result<Option<TcpListener>> {
         let listener = match self {

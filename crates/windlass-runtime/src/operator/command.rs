@@ -26,6 +26,8 @@ struct Cli {
 enum Command {
     /// Run the operator; the default without a subcommand
     Run(Box<Flags>),
+    /// Print what the operator would change, without changing it; exits with 2 if there is something
+    Plan(Box<PlanFlags>),
     /// Print the manifests that install the operator
     Manifests(ManifestFlags),
     /// Print the CustomResourceDefinitions
@@ -34,6 +36,25 @@ enum Command {
         #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "yaml")]
         output: Format,
     },
+}
+
+// A doc comment would show up in the help.
+#[derive(clap::Args)]
+struct PlanFlags {
+    #[command(flatten)]
+    flags: Flags,
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
+    output: PlanFormat,
+}
+
+/// Output format of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum PlanFormat {
+    /// A line per changed field
+    Text,
+    /// JSON
+    Json,
 }
 
 pub(super) async fn main(operator: Operator, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -48,18 +69,26 @@ async fn execute(
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> u8 {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let plans = arguments.get(1).is_some_and(|first| first == "plan");
     let cli = match parse(&operator, arguments) {
         Ok(cli) => cli,
         Err(error) => {
             let text = error.render();
             // Help and version are requested output, not errors.
             let _ = if error.use_stderr() { write!(err, "{text}") } else { write!(out, "{text}") };
-            return u8::try_from(error.exit_code()).unwrap_or(2);
+            let code = u8::try_from(error.exit_code()).unwrap_or(2);
+            // The code 2 of a plan says that there are changes.
+            return if plans { code.min(1) } else { code };
         }
     };
     let done = match cli.command {
         None => run(operator, &cli.flags).await,
         Some(Command::Run(flags)) => run(operator, &flags).await,
+        Some(Command::Plan(flags)) => match plan(operator, &flags, out).await {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Some(Command::Manifests(flags)) => write(manifests::print(operator, flags), out),
         Some(Command::Crds { output }) => write(manifests::print_definitions(&operator, output), out),
     };
@@ -68,7 +97,7 @@ async fn execute(
     if let Some(hint) = error.hint() {
         let _ = writeln!(err, "hint: {hint}");
     }
-    error.exit_code()
+    if plans { 1 } else { error.exit_code() }
 }
 
 fn parse(operator: &Operator, arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
@@ -106,6 +135,29 @@ async fn run(operator: Operator, flags: &Flags) -> Result<(), OperatorError> {
         telemetry.finish().await;
     }
     outcome
+}
+
+/// Prints a plan, and returns the exit code.
+async fn plan(operator: Operator, flags: &PlanFlags, out: &mut impl Write) -> Result<u8, OperatorError> {
+    let PlanFlags { flags, output } = flags;
+    // Only problems are of interest beside a plan.
+    let level = if flags.log_level == "info" { "warn" } else { &flags.log_level };
+    match logs::start(level, flags.log_format) {
+        Ok(()) | Err(LogError::Taken(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let config = client::configuration(&flags.target()).await?;
+    let options = Options::from_flags(flags, &operator.name, &config)?;
+    let version = operator.version.unwrap_or("unknown");
+    let mut talking = ClientOptions::new(format!("{}/{version}", operator.name));
+    talking.rate = flags.rate();
+    let plan = operator.plan(client::connect(&config, talking)?, options).await?;
+    let text = match output {
+        PlanFormat::Text => plan.to_text(),
+        PlanFormat::Json => format!("{:#}\n", plan.to_json()),
+    };
+    out.write_all(text.as_bytes()).map_err(OperatorError::Write)?;
+    Ok(plan.exit_code())
 }
 
 async fn work(operator: Operator, flags: &Flags) -> Result<(), OperatorError> {
@@ -174,6 +226,17 @@ mod tests {
         let (code, out, err) = execute_with(&["--moon"]).await;
         assert_eq!((code, out.as_str()), (2, ""));
         assert!(err.contains("--moon"), "{err}");
+    }
+
+    #[tokio::test]
+    async fn all_errors_of_a_plan_have_the_same_exit_code() {
+        let _ = tracing_subscriber::fmt().with_writer(std::io::sink).try_init();
+        for (argument, expected) in [("--moon", "unexpected argument"), ("--kubeconfig=/nowhere/at/all", "hint: ")] {
+            let (code, out, err) = execute_with(&["plan", argument]).await;
+            assert_eq!((code, out.as_str()), (1, ""), "2 means that there are changes");
+            assert!(err.contains(expected), "{err}");
+        }
+        assert_eq!(execute_with(&["plan", "--help"]).await.0, 0);
     }
 
     #[tokio::test]

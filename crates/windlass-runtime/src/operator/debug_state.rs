@@ -59,13 +59,17 @@ pub(super) fn informer(status: &InformerStatus) -> Value {
 /// Returns the state of a controller.
 pub(super) fn controller(controller: &ControllerView) -> Value {
     let (ControllerView { queue, .. }, (running, ended)) = (controller, controller.streams.counts());
-    json!({
+    let mut state = json!({
         "name": &*controller.name,
         "resource": resource(&controller.resource),
         "workers": controller.workers,
         "queue": { "ready": queue.len(), "delayed": queue.delayed(), "held": queue.held() },
         "streams": { "running": running, "ended": ended },
-    })
+    });
+    if let Some(daemons) = controller.daemons() {
+        state["daemons"] = json!({ "running": daemons.running, "finished": daemons.finished });
+    }
+    state
 }
 
 /// `deployments.apps`.

@@ -1,6 +1,6 @@
 //! Flags and environment variables of every operator.
 
-use std::{path::PathBuf, time::Duration};
+use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use super::{BindAddress, LogFormat};
 use crate::client::{Rate, Target};
@@ -209,6 +209,10 @@ pub struct Flags {
     /// Namespace of the pod that the process runs in
     #[arg(long, value_name = "NAME", env = "POD_NAMESPACE", hide = true)]
     pub pod_namespace: Option<String>,
+
+    /// Address of the pod, if it is a process that shares the machine's addresses with other pods
+    #[arg(long, value_name = "ADDRESS", env = "WINDLASS_POD_IP", hide = true)]
+    pub pod_ip: Option<IpAddr>,
 }
 
 impl Flags {

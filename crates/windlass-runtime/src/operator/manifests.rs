@@ -4,6 +4,7 @@ use clap::ValueEnum;
 use serde_json::json;
 
 use super::Operator;
+use crate::clusters::Clusters;
 use crate::manifests::{Coordination, Manifest, ManifestError, OperatorManifests, Part, WebhookCertificates, to_yaml};
 
 // A doc comment would show up in the help.
@@ -79,6 +80,7 @@ impl Operator {
         manifests.definitions = self.definitions.clone();
         manifests.permissions = self.controllers.iter().flat_map(|controller| controller.permissions()).collect();
         manifests.permissions.extend(self.webhooks.permissions());
+        manifests.permissions.extend(self.clusters.iter().flat_map(Clusters::permissions));
         manifests.permissions.extend(self.permissions.iter().cloned());
         manifests.watched_namespaces.clone_from(&self.restricted_to);
         manifests.webhooks = self.webhooks.describe();

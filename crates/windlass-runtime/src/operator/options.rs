@@ -72,7 +72,13 @@ impl Default for Options {
             metrics: Listener::Address(BindAddress::Off),
             probes: Listener::Address(BindAddress::Off),
             debug_state: false,
-            webhooks: WebhookServing { port: 9443, cert_dir: None, namespace: "default".to_owned(), service: None },
+            webhooks: WebhookServing {
+                address: None,
+                port: 9443,
+                cert_dir: None,
+                namespace: "default".to_owned(),
+                service: None,
+            },
             install_crds: false,
             grace: Duration::from_secs(30),
         }
@@ -114,10 +120,11 @@ impl Options {
             instance: flags.pod_name.clone().unwrap_or_else(host_name),
             namespaces: flags.namespaces.iter().filter(|name| !name.is_empty()).cloned().collect(),
             replicas,
-            metrics: Listener::Address(flags.metrics_bind_address.clone()),
-            probes: Listener::Address(flags.health_probe_bind_address.clone()),
+            metrics: Listener::Address(flags.metrics_bind_address.clone().within(flags.pod_ip)),
+            probes: Listener::Address(flags.health_probe_bind_address.clone().within(flags.pod_ip)),
             debug_state: flags.debug_state,
             webhooks: WebhookServing {
+                address: flags.pod_ip,
                 port: flags.webhook_port,
                 cert_dir: flags.webhook_cert_dir.clone(),
                 namespace: pod_namespace.clone(),
@@ -182,6 +189,15 @@ mod tests {
     fn an_empty_namespace_is_all_of_them() {
         assert!(options(&["--namespace="], true).unwrap().namespaces.is_empty());
         assert_eq!(options(&["--namespace=a,,b"], true).unwrap().namespaces, ["a", "b"]);
+    }
+
+    #[test]
+    fn a_pod_that_is_a_process_listens_on_its_own_address() {
+        let options = options(&["--pod-ip=127.5.0.2", "--metrics-bind-address=0.0.0.0:1"], true).unwrap();
+        assert_eq!(options.webhooks.address, Some([127, 5, 0, 2].into()));
+        let Listener::Address(probes) = options.probes else { panic!("an address") };
+        let Listener::Address(metrics) = options.metrics else { panic!("an address") };
+        assert_eq!((probes.to_string().as_str(), metrics.to_string().as_str()), ("127.5.0.2:8081", "0.0.0.0:1"));
     }
 
     #[test]

@@ -15,7 +15,8 @@ use crate::{
     access::Denials,
     cache::Caches,
     client,
-    context::{Context, SharedHandles, WatchedKinds},
+    clusters::{self, Home},
+    context::{Context, Reader, SharedHandles, WatchedKinds},
     controller::AnyController,
     events::{EventMetrics, Recorder},
     lease::{ElectionMetrics, ElectionOutcome, LeaderElection, Leadership, Shard, Sharding},
@@ -85,7 +86,18 @@ impl Process {
         wanted.service.clone_from(&options.webhooks.service);
         let denials = Denials::new(wanted.all_permissions());
         let Operator {
-            name, definitions, webhooks, controllers, tasks, event_style, live, ready, metrics, state, ..
+            name,
+            definitions,
+            webhooks,
+            controllers,
+            tasks,
+            clusters,
+            event_style,
+            live,
+            ready,
+            metrics,
+            state,
+            ..
         } = operator;
         let mut stages = Stages::new(shutdown);
         metrics.register_process();
@@ -126,6 +138,7 @@ impl Process {
                 field_manager: format!("{name}/webhooks").into(),
                 controller: None,
                 denials: denials.clone(),
+                planning: false,
             });
             let serving = webhooks::serving(options.webhooks, &name, &client, &definitions, &webhooks);
             let server = webhooks.bind(serving, &metrics).await.map_err(OperatorError::Webhooks)?;
@@ -141,7 +154,12 @@ impl Process {
 
         // A lease must not be lost because reconciles have used up the rate limit.
         let urgent = client::urgent(&client);
-        let (leadership, shard) = match options.replicas {
+        let everywhere = options.replicas.clone();
+        let needs_leader =
+            controllers.iter().any(AnyController::needs_leader) || tasks.iter().any(|task| task.needs_leader);
+        // The clusters have elections of their own, which must not depend on that of the home cluster.
+        let replicas = if clusters.is_empty() || needs_leader { options.replicas } else { Replicas::Single };
+        let (leadership, shard) = match replicas {
             Replicas::Single => (Leadership::always(), Shard::whole()),
             Replicas::Leader(lease) => {
                 let election = LeaderElection::new(urgent, &lease.namespace, &lease.name)
@@ -170,7 +188,26 @@ impl Process {
             field_manager: name.into(),
             controller: None,
             denials,
+            planning: false,
         };
+        for clusters in clusters {
+            let home = Home {
+                client: handles.client.clone(),
+                caches: handles.caches.clone(),
+                metrics: handles.metrics.clone(),
+                state: state.clone(),
+                replicas: everywhere.clone(),
+                instance: options.instance.clone(),
+                namespaces: options.namespaces.clone(),
+                grace: options.grace,
+                user_agent: handles.field_manager.to_string(),
+            };
+            let stop = stages.everywhere.shutdown();
+            stages.everywhere.spawn("clusters", async move {
+                clusters::run(clusters, home, stop).await;
+                Ok(())
+            });
+        }
         let mut process = Self { handles, stopping, stages, controllers, tasks };
         for controller in &mut process.controllers {
             controller.restrict_to(&options.namespaces);
@@ -204,7 +241,7 @@ impl Process {
             if let Some(client) = client {
                 handles = handles.with_client(&client);
             }
-            let running = run(Context::new(handles, WatchedKinds::new()), stage.shutdown());
+            let running = run(Context::new(handles, WatchedKinds::of(Reader::Task)), stage.shutdown());
             stage.spawn_finite(&name.clone(), async move {
                 running.await.map_err(|error| OperatorError::Task { name, source: error.to_string().into() })
             });
@@ -337,7 +374,8 @@ fn informers_synced(caches: Caches, started: Arc<Flag>) -> impl Fn() -> Result<(
         let mut waiting: Vec<String> = caches
             .status()
             .iter()
-            .filter(|informer| !informer.synced && !informer.absent)
+            // A watch that comes and goes must not decide about the whole process.
+            .filter(|informer| !informer.synced && !informer.absent && !informer.leased)
             .map(|informer| debug_state::resource(&informer.resource))
             .collect();
         waiting.sort();

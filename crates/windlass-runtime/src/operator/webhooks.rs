@@ -1,6 +1,9 @@
 //! Options of an operator's webhook server.
 
-use std::{net::Ipv6Addr, path::PathBuf};
+use std::{
+    net::{IpAddr, Ipv6Addr},
+    path::PathBuf,
+};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
@@ -10,7 +13,9 @@ use crate::webhook::{Certificates, SelfSigned, Target, WebhookOptions, Webhooks}
 /// Options of an operator's webhook server.
 #[derive(Clone, Debug)]
 pub struct WebhookServing {
-    /// Port, on all interfaces.
+    /// Address; all interfaces by default.
+    pub address: Option<IpAddr>,
+    /// Port.
     pub port: u16,
     /// Directory with `tls.crt` and `tls.key`. Without it, the operator issues its own certificates, stores them in a
     /// Secret, and writes the CA bundle into the webhook configurations.
@@ -39,6 +44,6 @@ pub(super) fn serving(
         }
     };
     let mut serving = WebhookOptions::new(certificates);
-    serving.address = (Ipv6Addr::UNSPECIFIED, options.port).into();
+    serving.address = (options.address.unwrap_or(Ipv6Addr::UNSPECIFIED.into()), options.port).into();
     serving
 }

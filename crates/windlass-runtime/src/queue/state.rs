@@ -18,7 +18,10 @@ use super::{
     slots::{Slot, Slots},
     stats::Stats,
 };
-use crate::{controller::Causes, token_bucket::TokenBucket};
+use crate::{
+    controller::{Causes, OwnChanges},
+    token_bucket::TokenBucket,
+};
 
 /// A delay longer than any process runs, but short enough to be added to any clock.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
@@ -48,6 +51,8 @@ struct Known {
     failures: u32,
     /// Why it was added since a worker last took it.
     causes: Causes,
+    /// Resource version up to which its own events do not shorten its delay; 0 for none.
+    quiet_up_to: u64,
     place: Place,
 }
 
@@ -142,13 +147,16 @@ impl<T: Clone + Eq + Hash> State<T> {
         }
         // A new key starts without a holder, and is then placed like one whose worker is done.
         let place = || Place::Held { since: now, again: None };
-        let known = || Known { priority, failures: 0, causes: Causes::default(), place: place() };
+        let known = || Known { priority, failures: 0, causes: Causes::default(), quiet_up_to: 0, place: place() };
         let (slot, new) = self.known.find_or_insert(key, known);
         if new {
             self.known.get_mut(slot).causes = causes;
             return self.place(now, slot, Again { priority, since: now, at: when });
         }
         let known = self.known.get_mut(slot);
+        if matches!(known.place, Place::Delayed { .. }) && causes.is_event_up_to(known.quiet_up_to) {
+            return;
+        }
         known.causes.add(causes);
         match &mut known.place {
             Place::Ready { .. } => {
@@ -190,9 +198,24 @@ impl<T: Clone + Eq + Hash> State<T> {
             self.stats.queued.observe(now.saturating_duration_since(since));
         }
         known.place = Place::Held { since: now, again: None };
+        known.quiet_up_to = 0;
         let (priority, failures, causes) = (known.priority, known.failures, std::mem::take(&mut known.causes));
         self.held.insert((now, slot));
         Some(Taken { slot, key: self.known.key(slot).clone(), priority, failures, causes })
+    }
+
+    /// Ignores requests for a held key that its own changes explain, and those that arrive while it is delayed.
+    pub(super) fn disregard(&mut self, slot: Slot, own: OwnChanges) {
+        let known = self.known.get_mut(slot);
+        known.quiet_up_to = own.up_to;
+        if let Place::Held { again, .. } = &mut known.place
+            && again.is_some_and(|again| again.at == When::Now)
+            && known.causes.are_explained_by(own)
+        {
+            *again = None;
+            known.causes = Causes::default();
+            self.wanted_again -= 1;
+        }
     }
 
     /// Ends the work on a held key, and queues it again if necessary.

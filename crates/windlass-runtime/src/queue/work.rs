@@ -7,7 +7,7 @@ use super::{
     slots::Slot,
     state::{Taken, Verdict},
 };
-use crate::controller::Causes;
+use crate::controller::{Causes, OwnChanges};
 
 /// A key that a worker has. No other worker gets the same key until this is dropped; if the key was added in the
 /// meantime, it is queued again then.
@@ -72,6 +72,16 @@ impl<T: Clone + Eq + Hash> Work<T> {
     /// delay is stretched at random by up to the [jitter](super::RateLimit::jitter).
     pub fn retry_after(mut self, delay: Duration) {
         self.tell(Verdict::RetryAfter(delay));
+    }
+
+    /// Reports a failure like [`retry`](Self::retry), or [`retry_after`](Self::retry_after) with a delay. Events that the
+    /// attempt itself has caused do not make the key ready earlier.
+    pub(crate) fn retry_despite(mut self, own: OwnChanges, delay: Option<Duration>) {
+        self.told = true;
+        self.shared.change(|state, now| {
+            state.disregard(self.slot, own);
+            state.finish(now, self.slot, delay.map_or(Verdict::Retry, Verdict::RetryAfter));
+        });
     }
 
     fn tell(&mut self, verdict: Verdict) {

@@ -44,6 +44,10 @@ pub(super) enum Failure {
     UnreadableDeleted,
 }
 
+/// All reason labels of the failure metric; see [`Failure::word`].
+pub(super) const REASONS: [&str; 8] =
+    ["expired", "not_served", "forbidden", "throttled", "refused", "connection", "silent", "unreadable"];
+
 impl Failure {
     /// Returns the failure for a `Status`, from a response or an event of a watch.
     pub(super) fn of_status(status: Status) -> Self {

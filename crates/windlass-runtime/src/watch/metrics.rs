@@ -11,6 +11,7 @@ use prometheus_client::{
     },
 };
 
+use super::failure::REASONS;
 use crate::metrics::Metrics;
 
 /// Metric families of all watches of a process. A cheap handle.
@@ -103,15 +104,36 @@ impl WatchMetrics {
         });
         families
     }
+
+    /// Removes the metrics of a resource that is no longer watched.
+    pub(crate) fn forget(&self, resource: &ApiResource) {
+        let name = Name::of(resource);
+        for counters in [&self.lists, &self.watches, &self.short_watches, &self.unreadable] {
+            counters.remove(&name);
+        }
+        for histograms in [&self.list_duration, &self.items_per_list, &self.watch_duration, &self.items_per_watch] {
+            histograms.remove(&name);
+        }
+        self.last_revision.remove(&name);
+        for reason in REASONS {
+            self.failures.remove(&FailureLabels { name: name.name.clone(), reason });
+        }
+    }
 }
 
-impl Counts {
-    pub(super) fn new(metrics: Option<WatchMetrics>, resource: &ApiResource) -> Self {
+impl Name {
+    fn of(resource: &ApiResource) -> Self {
         let name = match resource.group.as_str() {
             "" => resource.plural.clone(),
             group => format!("{}.{group}", resource.plural),
         };
-        let of = metrics.map(|metrics| (metrics, Name { name }));
+        Self { name }
+    }
+}
+
+impl Counts {
+    pub(super) fn new(metrics: Option<WatchMetrics>, resource: &ApiResource) -> Self {
+        let of = metrics.map(|metrics| (metrics, Name::of(resource)));
         let last_revision = of.as_ref().map(|(metrics, name)| metrics.last_revision.get_or_create(name).clone());
         Self { of, last_revision }
     }

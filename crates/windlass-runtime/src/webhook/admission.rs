@@ -1,6 +1,7 @@
 //! Defaulting and validation of one kind.
 
 mod handlers;
+mod settings;
 
 use std::{future::Future, sync::Arc};
 
@@ -9,11 +10,12 @@ use kube::core::ApiResource;
 use serde_json::Value;
 
 pub use handlers::{Defaulter, Validator};
+use settings::Settings;
 
 use super::{
-    Answer, Denied, Request, Warnings,
+    Answer, Denied, Request, Rule, RuleScope, Warnings,
     denied::Subject,
-    describe::{Description, Endpoint, FailurePolicy, MatchCondition, SideEffects},
+    describe::{Description, Endpoint},
     patch::{self, Patch},
     request::Operation,
     review::{AdmissionRequest, AdmissionResponse},
@@ -61,19 +63,6 @@ pub struct Webhook<K: Object> {
     settings: Settings,
 }
 
-/// Fields of the webhook configuration besides the resource.
-#[derive(Clone, Debug)]
-struct Settings {
-    subresources: Vec<String>,
-    operations: Vec<Operation>,
-    failure_policy: FailurePolicy,
-    side_effects: SideEffects,
-    timeout_seconds: u8,
-    match_conditions: Vec<MatchCondition>,
-    mutate_path: Option<String>,
-    validate_path: Option<String>,
-}
-
 impl<K: Object<DynamicType: std::default::Default>> Webhook<K> {
     /// Creates a webhook without handlers.
     #[expect(clippy::new_without_default, reason = "a webhook without handlers has no use as a default")]
@@ -85,22 +74,12 @@ impl<K: Object<DynamicType: std::default::Default>> Webhook<K> {
 impl<K: Object> Webhook<K> {
     /// Creates a webhook without handlers, for a kind that is known at run time.
     pub fn of(dynamic: &K::DynamicType) -> Self {
-        let settings = Settings {
-            subresources: Vec::new(),
-            operations: vec![Operation::Create, Operation::Update],
-            failure_policy: FailurePolicy::Fail,
-            side_effects: SideEffects::None,
-            timeout_seconds: 10,
-            match_conditions: Vec::new(),
-            mutate_path: None,
-            validate_path: None,
-        };
         Self {
             resource: resource_of::<K>(dynamic),
             defaulters: Vec::new(),
             validators: Vec::new(),
             reads: Vec::new(),
-            settings,
+            settings: Settings::default(),
         }
     }
 
@@ -217,65 +196,6 @@ impl<K: Object> Webhook<K> {
         self
     }
 
-    /// Validates deletions, too. Such objects then cannot be deleted while the operator is down, unless the failure
-    /// policy is [`FailurePolicy::Ignore`].
-    #[must_use]
-    pub fn also_on_delete(mut self) -> Self {
-        self.settings.operations.push(Operation::Delete);
-        self
-    }
-
-    /// Handles writes of this subresource, too, for example `status`. Its objects must be of this kind, unlike those of
-    /// `scale`.
-    #[must_use]
-    pub fn subresource(mut self, name: impl Into<String>) -> Self {
-        self.settings.subresources.push(name.into());
-        self
-    }
-
-    /// Sets what the API server does when the webhook cannot be called; `Fail` by default.
-    #[must_use]
-    pub fn failure_policy(mut self, policy: FailurePolicy) -> Self {
-        self.settings.failure_policy = policy;
-        self
-    }
-
-    /// Declares side effects of the handlers; `None` by default.
-    #[must_use]
-    pub fn side_effects(mut self, effects: SideEffects) -> Self {
-        self.settings.side_effects = effects;
-        self
-    }
-
-    /// Sets the API server's timeout, 1 to 30 seconds; 10 by default.
-    #[must_use]
-    pub fn timeout_seconds(mut self, seconds: u8) -> Self {
-        self.settings.timeout_seconds = seconds.clamp(1, 30);
-        self
-    }
-
-    /// Restricts the webhook to requests for which this CEL expression is true.
-    #[must_use]
-    pub fn match_condition(mut self, name: impl Into<String>, expression: impl Into<String>) -> Self {
-        self.settings.match_conditions.push(MatchCondition { name: name.into(), expression: expression.into() });
-        self
-    }
-
-    /// Sets another path than `/mutate-<group>-<version>-<kind>`. The name in the webhook configuration then includes
-    /// the path, so that a kind can have several webhooks.
-    #[must_use]
-    pub fn mutate_path(mut self, path: impl Into<String>) -> Self {
-        self.settings.mutate_path = Some(path.into());
-        self
-    }
-
-    /// Sets another path than `/validate-<group>-<version>-<kind>`; see [`Webhook::mutate_path`].
-    #[must_use]
-    pub fn validate_path(mut self, path: impl Into<String>) -> Self {
-        self.settings.validate_path = Some(path.into());
-        self
-    }
-
     /// Returns the entries of webhook configurations: one for defaulting and one for validation, if there are handlers.
     pub fn describe(&self) -> Vec<Description> {
         let mut described = Vec::new();
@@ -289,9 +209,9 @@ impl<K: Object> Webhook<K> {
     }
 
     fn describe_as(&self, endpoint: Endpoint) -> Description {
-        let (verb, path) = match endpoint {
-            Endpoint::Mutating => ("mutate", &self.settings.mutate_path),
-            _ => ("validate", &self.settings.validate_path),
+        let (verb, path, calls) = match endpoint {
+            Endpoint::Mutating => ("mutate", &self.settings.mutate_path, &self.settings.mutating),
+            _ => ("validate", &self.settings.validate_path, &self.settings.validating),
         };
         let ApiResource { group, version, kind, plural, .. } = &self.resource;
         let distinction = path.as_deref().map(label).filter(|label| !label.is_empty());
@@ -312,12 +232,14 @@ impl<K: Object> Webhook<K> {
             group: group.clone(),
             versions: vec![version.clone()],
             kind: kind.clone(),
-            resources: std::iter::once(plural.clone()).chain(subresources).collect(),
-            operations: operations.collect(),
-            failure_policy: self.settings.failure_policy,
-            side_effects: self.settings.side_effects,
-            timeout_seconds: self.settings.timeout_seconds,
-            match_conditions: self.settings.match_conditions.clone(),
+            rules: vec![Rule {
+                groups: vec![group.clone()],
+                versions: vec![version.clone()],
+                resources: std::iter::once(plural.clone()).chain(subresources).collect(),
+                operations: operations.collect(),
+                scope: RuleScope::All,
+            }],
+            calls: calls.clone(),
         }
     }
 
@@ -372,7 +294,7 @@ impl<K: Object> std::fmt::Debug for Webhook<K> {
 }
 
 /// Converts a path to a part of a domain name.
-fn label(path: &str) -> String {
+pub(super) fn label(path: &str) -> String {
     let letters = path.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' });
     letters.collect::<String>().trim_matches('-').to_ascii_lowercase()
 }
@@ -395,17 +317,21 @@ impl<K: Object> Admission for Webhook<K> {
         context: Option<&'a Context>,
     ) -> BoxFuture<'a, AdmissionResponse> {
         async move {
-            let uid = &request.uid;
             let answer = match endpoint {
                 Endpoint::Mutating => self.mutate(request, context).await.map(|patch| (patch, Warnings::none())),
                 _ => self.judge(request, context).await.map(|warnings| (Patch::default(), warnings)),
             };
-            match answer {
-                Ok((patch, warnings)) => AdmissionResponse::allowed(uid, warnings.into_inner()).patched(&patch),
-                Err(denied) => deny(request, denied),
-            }
+            respond(request, answer)
         }
         .boxed()
+    }
+}
+
+/// Returns the response to a request.
+pub(super) fn respond(request: &AdmissionRequest, answer: Result<(Patch, Warnings), Denied>) -> AdmissionResponse {
+    match answer {
+        Ok((patch, warnings)) => AdmissionResponse::allowed(&request.uid, warnings.into_inner()).patched(&patch),
+        Err(denied) => deny(request, denied),
     }
 }
 

@@ -5,7 +5,10 @@ use std::{any::type_name, fmt::Display};
 use kube::core::ApiResource;
 use serde_json::{Map, Value};
 
-use super::describe::{Description, Endpoint, FailurePolicy, SideEffects};
+use super::{
+    CallOptions,
+    describe::{Description, Endpoint},
+};
 use crate::object::{Object, resource_of};
 
 /// Path of all conversions.
@@ -118,12 +121,8 @@ impl<H: Object<DynamicType: Default>> Conversion<H> {
             group: self.hub.group.clone(),
             versions: self.versions().map(str::to_owned).collect(),
             kind: self.hub.kind.clone(),
-            resources: vec![self.hub.plural.clone()],
-            operations: Vec::new(),
-            failure_policy: FailurePolicy::Fail,
-            side_effects: SideEffects::None,
-            timeout_seconds: 30,
-            match_conditions: Vec::new(),
+            rules: Vec::new(),
+            calls: CallOptions::default().timeout_seconds(30),
         }
     }
 }

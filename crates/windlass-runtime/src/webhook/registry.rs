@@ -9,7 +9,7 @@ use serde_json::Value;
 use tracing::{debug, error, warn};
 
 use super::{
-    Conversion, Denied, Webhook,
+    Conversion, Denied, RawWebhook, Webhook,
     admission::{Admission, deny},
     conversion::{self, Convert},
     describe::{Description, Endpoint},
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     cache::AnyInformer,
-    context::{Context, SharedHandles, WatchedKinds},
+    context::{Context, Reader, SharedHandles, WatchedKinds},
     controller::AnyWatch,
     manifests::Permission,
     object::Object,
@@ -76,9 +76,23 @@ impl Webhooks {
     #[expect(clippy::should_implement_trait, reason = "webhooks are added to a set, not to each other")]
     pub fn add<K: Object>(mut self, mut webhook: Webhook<K>) -> Self {
         self.reads.append(&mut webhook.reads);
-        let webhook = Arc::new(webhook);
-        for description in webhook.describe() {
-            let route = (description.endpoint, webhook.clone() as Arc<dyn Admission>);
+        let descriptions = webhook.describe();
+        self.route(descriptions, Arc::new(webhook));
+        self
+    }
+
+    /// Adds a webhook for objects of any kind. If another one has the same name, [`Webhooks::bind`] fails.
+    #[must_use]
+    pub fn add_raw(mut self, mut webhook: RawWebhook) -> Self {
+        self.reads.append(&mut webhook.reads);
+        let descriptions = webhook.describe();
+        self.route(descriptions, Arc::new(webhook));
+        self
+    }
+
+    fn route(&mut self, descriptions: Vec<Description>, webhook: Arc<dyn Admission>) {
+        for description in descriptions {
+            let route = (description.endpoint, webhook.clone());
             if self.admissions.insert(description.path.clone(), route).is_some() || description.path == conversion::PATH
             {
                 self.duplicate.get_or_insert(description.path.clone());
@@ -89,7 +103,6 @@ impl Webhooks {
             }
             self.descriptions.push(description);
         }
-        self
     }
 
     /// Adds the versions of a kind. If there is another conversion of the same kind, [`Webhooks::bind`] fails.
@@ -114,7 +127,7 @@ impl Webhooks {
 
     /// Watches the kinds that handlers read, and sets their context.
     pub(crate) fn connect(&mut self, handles: SharedHandles) {
-        let watched_kinds = WatchedKinds::new();
+        let watched_kinds = WatchedKinds::of(Reader::Webhook);
         let open = |watch: &AnyWatch| watch.open(&handles.caches, &watched_kinds);
         let informers = self.reads.iter().flat_map(open).collect();
         self.context = Some(WebhookContext { context: Context::new(handles, watched_kinds), informers });

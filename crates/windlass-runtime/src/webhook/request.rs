@@ -117,6 +117,14 @@ impl<K> Request<K> {
     }
 }
 
+impl Request<Value> {
+    /// Returns the request with the objects as they were sent.
+    pub(super) fn raw(request: &AdmissionRequest, context: Option<&Context>) -> Self {
+        let sent = |object: &Value| Some(object.clone()).filter(|object| !object.is_null());
+        Self::new(request, sent(&request.object), sent(&request.old_object), context)
+    }
+}
+
 impl<K: Object> Request<K> {
     /// Deserializes the objects. Only validation needs the old one.
     pub(super) fn decode(
@@ -128,7 +136,13 @@ impl<K: Object> Request<K> {
             Err(_) if endpoint == Endpoint::Mutating => None,
             decoded => decoded?,
         };
-        Ok(Self {
+        Ok(Self::new(request, decode_object("object", &request.object)?, old_object, context))
+    }
+}
+
+impl<K> Request<K> {
+    fn new(request: &AdmissionRequest, object: Option<K>, old_object: Option<K>, context: Option<&Context>) -> Self {
+        Self {
             uid: request.uid.clone(),
             operation: request.operation,
             kind: request.kind.clone(),
@@ -138,12 +152,12 @@ impl<K: Object> Request<K> {
             name: request.name.clone(),
             namespace: request.namespace.clone().filter(|name| !name.is_empty()),
             user: request.user_info.clone(),
-            object: decode_object("object", &request.object)?,
+            object,
             old_object,
             dry_run: request.dry_run.unwrap_or(false),
             options: request.options.clone(),
             context: RequestContext(context.cloned()),
-        })
+        }
     }
 }
 

@@ -1,10 +1,13 @@
 //! Reads and writes of reconcilers.
 
 mod apply;
+mod edit_status;
 mod finalizers;
 mod lagging;
+mod options;
 mod set;
 mod status;
+mod subresources;
 mod writes;
 
 use std::sync::{

@@ -27,15 +27,18 @@ use crate::cluster::eventually;
 
 mod attempts;
 mod causes;
+mod daemons;
 mod definitions;
 mod errors;
 mod finalizers;
 mod kinds;
 mod life;
+mod mapping;
 mod sources;
 mod sync;
 mod terminating;
 mod unreadable;
+mod watch_sets;
 mod watches;
 mod writes;
 

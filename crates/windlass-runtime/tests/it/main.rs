@@ -6,12 +6,14 @@
 mod cache;
 mod client;
 mod cluster;
+mod clusters;
 mod context;
 mod controller;
 mod events;
 mod faults;
 mod lease;
 mod manifests;
+mod migration;
 mod operator;
 mod watch;
 mod webhook;

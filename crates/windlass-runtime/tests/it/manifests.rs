@@ -8,8 +8,12 @@ use kube::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_runtime::{
+    cache::parse_selector,
     manifests::{Coordination, OperatorManifests, Permission, WebhookCertificates},
-    webhook::{Description, Endpoint, FailurePolicy, MatchCondition, Operation, SelfSigned, SideEffects},
+    webhook::{
+        CallOptions, Description, Endpoint, FailurePolicy, MatchPolicy, Operation, ReinvocationPolicy, Rule, RuleScope,
+        SelfSigned, SideEffects,
+    },
 };
 
 use crate::cluster::TestCluster;
@@ -54,15 +58,22 @@ fn webhook(endpoint: Endpoint, group: &str) -> Description {
         group: group.to_owned(),
         versions: vec!["v1".to_owned(), "v1beta1".to_owned()],
         kind: "Gadget".to_owned(),
-        resources: vec!["gadgets".to_owned(), "gadgets/status".to_owned()],
-        operations: vec![Operation::Create, Operation::Update, Operation::Delete],
-        failure_policy: FailurePolicy::Ignore,
-        side_effects: SideEffects::NoneOnDryRun,
-        timeout_seconds: 5,
-        match_conditions: vec![MatchCondition {
-            name: "not-system".to_owned(),
-            expression: "request.namespace != 'kube-system'".to_owned(),
-        }],
+        rules: vec![
+            Rule::new(group, "gadgets")
+                .resource("gadgets/status")
+                .versions(["v1", "v1beta1"])
+                .operations([Operation::Create, Operation::Update, Operation::Delete])
+                .scope(RuleScope::Namespaced),
+        ],
+        calls: CallOptions::default()
+            .failure_policy(FailurePolicy::Ignore)
+            .side_effects(SideEffects::NoneOnDryRun)
+            .timeout_seconds(5)
+            .match_condition("not-system", "request.namespace != 'kube-system'")
+            .match_policy(MatchPolicy::Exact)
+            .reinvocation_policy(ReinvocationPolicy::IfNeeded)
+            .object_selector(parse_selector("team in (a, b)").unwrap())
+            .namespace_selector(parse_selector("!system").unwrap()),
     }
 }
 

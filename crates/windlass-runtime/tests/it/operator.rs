@@ -36,6 +36,7 @@ use crate::{
 };
 
 mod install;
+mod plan;
 mod shards;
 mod webhooks;
 

@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod roles;
+mod webhook_calls;
 mod webhooks;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -14,6 +15,11 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::json;
+use windlass_runtime::{
+    context::Context,
+    controller::{Action, Controller},
+    operator::Operator,
+};
 use windlass_testing::{
     TestCluster, TestPlane,
     fixtures::{self, Fixture},
@@ -84,6 +90,35 @@ async fn objects_are_created_in_the_namespace_they_name() {
     cluster.expect_in(there, "there").exists().await;
     let namespaces = Api::<Namespace>::all(cluster.client()).list(&ListParams::default()).await.unwrap();
     assert!(namespaces.items.iter().any(|namespace| namespace.metadata.name.as_deref() == Some("elsewhere")));
+}
+
+/// An operator that marks the ConfigMaps of all namespaces.
+fn marking() -> Operator {
+    let controller = Controller::<ConfigMap>::new("marks", async |config: Arc<ConfigMap>, ctx: Context| {
+        if config.metadata.labels.is_none() {
+            ctx.patch(&config, &Patch::Merge(json!({"metadata": {"labels": {"marked": "yes"}}}))).await?;
+        }
+        Ok(Action::done())
+    });
+    Operator::new("marking").controller(controller)
+}
+
+#[tokio::test]
+async fn an_operator_can_watch_all_namespaces() {
+    let plane = TestPlane::builder().await;
+    if plane.server().is_none() {
+        // It would change objects of other tests.
+        return;
+    }
+    plane.create(fixtures::namespace("elsewhere")).await;
+    let running = plane.run_in_all_namespaces(marking());
+    plane.create(fixtures::config_map("here", "a", "b")).await;
+    plane.create(fixtures::config_map("there", "a", "b").within("elsewhere")).await;
+    let marked = |config: &ConfigMap| config.metadata.labels.as_ref().is_some_and(|labels| labels["marked"] == "yes");
+    let there: Api<ConfigMap> = Api::namespaced(plane.client(), "elsewhere");
+    plane.expect_in(there, "there").to("be marked", marked).await;
+    plane.expect::<ConfigMap>("here").to("be marked", marked).await;
+    running.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -74,6 +74,25 @@ fn other_writes_are_declared() {
 }
 
 #[test]
+fn subresources_are_declared() {
+    let controller = controller().scales::<Deployment>().evicts().reads_logs().execs().deletes_all::<Job>();
+    check(
+        Operator::new("test").controller(controller),
+        expect![[r#"
+            *  pods,pods/log: get
+            *  pods/eviction: create
+            *  pods/exec: create,get
+            * apps deployments: get,list,patch,update,watch
+            * apps deployments/finalizers: update
+            * apps deployments/scale,deployments/status: get,patch,update
+            * batch jobs: deletecollection
+            * events.k8s.io events: create,patch
+            system coordination.k8s.io leases: create,get,update
+        "#]],
+    );
+}
+
+#[test]
 fn declared_permissions_are_limited_to_the_watched_namespaces() {
     let controller = controller()
         .creates::<Job>()

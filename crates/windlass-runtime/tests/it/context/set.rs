@@ -1,4 +1,11 @@
-use windlass_runtime::context::{ContextError, Desired, SET_LABEL, SetOutcome};
+use k8s_openapi::api::batch::v1::Job;
+use windlass_runtime::{
+    context::{ContextError, Desired, SET_LABEL, SET_ORDER},
+    objects::{
+        conditions::{Conditions, ready},
+        readiness::Readiness,
+    },
+};
 
 use super::*;
 
@@ -26,7 +33,9 @@ async fn a_set_contains_only_desired_objects() {
     let parent = bench.parent("parent").await;
     let desired = Desired::new().with(bench.config("a", &[])).with(bench.config("b", &[])).with(secret("s"));
     let outcome = ctx.apply_set(&parent, "web", &desired).await.unwrap();
-    assert_eq!(outcome, SetOutcome { applied: 3, pruned: vec![] });
+    assert_eq!((outcome.applied(), outcome.pruned.len(), outcome.is_ready()), (3, 0, true));
+    assert_eq!(outcome.get::<Secret>().unwrap().metadata.name.as_deref(), Some("s"));
+    assert!(outcome.get::<Job>().is_none());
     // Objects of another set, of no set, or of another owner are not touched.
     ctx.apply_set(&parent, "db", &Desired::new().with(bench.config("of-db", &[]))).await.unwrap();
     ctx.apply_owned(&parent, bench.config("single", &[])).await.unwrap();
@@ -35,13 +44,13 @@ async fn a_set_contains_only_desired_objects() {
     ctx.create(stranger).await.unwrap();
 
     bench.writes();
-    assert_eq!(ctx.apply_set(&parent, "web", &desired).await.unwrap().applied, 3);
+    assert_eq!(ctx.apply_set(&parent, "web", &desired).await.unwrap().applied(), 3);
     assert_eq!(bench.writes(), 0, "all is in place");
 
     let outcome = ctx.apply_set(&parent, "web", &Desired::new().with(bench.config("b", &[]))).await.unwrap();
     let mut pruned: Vec<String> = outcome.pruned.iter().map(|(kind, key)| format!("{kind} {}", key.name())).collect();
     pruned.sort();
-    assert_eq!((outcome.applied, pruned), (1, vec!["ConfigMap a".to_owned(), "Secret s".to_owned()]));
+    assert_eq!((outcome.applied(), pruned), (1, vec!["ConfigMap a".to_owned(), "Secret s".to_owned()]));
     assert_eq!(there(&bench).await, ["b", "of-db", "parent", "single", "stranger"]);
     ctx.apply_set(&parent, "web", &Desired::new()).await.unwrap();
     assert_eq!(there(&bench).await, ["of-db", "parent", "single", "stranger"]);
@@ -74,4 +83,121 @@ async fn nothing_is_pruned_if_something_could_not_be_applied() {
     let ContextError::Set { total, failures, .. } = &error else { panic!("{error}") };
     assert_eq!((*total, failures.len()), (3, 2), "{error}");
     assert_eq!(there(&bench).await, ["new", "old", "parent", "stranger"], "the good one is applied, the old one kept");
+}
+
+/// Marks a gadget as ready or not, as its controller would.
+async fn report(bench: &Bench, name: &str, holds: bool) {
+    let mut status = GadgetStatus::default();
+    status.set_condition(ready(holds).reason("Tested").message("as the test wants"));
+    let patch = Patch::Merge(serde_json::json!({ "status": status }));
+    let written = bench.api::<Gadget>().patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+    bench.seen(name, &written).await;
+}
+
+#[tokio::test]
+async fn an_object_waits_until_those_before_it_are_ready() {
+    let bench = Bench::with_gadgets().await;
+    let ctx = &bench.context;
+    let parent = bench.parent("parent").await;
+    let desired = || {
+        let mut desired = Desired::new().with(bench.config("settings", &[]));
+        let database = desired.add(bench.gadget("database", 1));
+        let web = desired.add(bench.config("web", &[]));
+        desired.after(web, [database]);
+        desired.then(secret("last"))
+    };
+    let outcome = ctx.apply_set(&parent, "all", &desired()).await.unwrap();
+    assert_eq!((outcome.applied(), outcome.is_ready()), (2, false));
+    let states: Vec<String> = outcome.children.iter().map(|child| child.readiness().to_string()).collect();
+    let waits = "waits for Gadget database".to_owned();
+    assert_eq!(states, ["ready".to_owned(), "no conditions are reported yet".to_owned(), waits.clone(), waits]);
+    assert_eq!(
+        outcome.condition(),
+        ready(false).reason("InProgress").message(
+            "Gadget database: no conditions are reported yet; ConfigMap web: waits for Gadget database; \
+         Secret last: waits for Gadget database",
+        )
+    );
+    assert_eq!(there(&bench).await, ["parent", "settings"]);
+
+    report(&bench, "database", false).await;
+    let outcome = ctx.apply_set(&parent, "all", &desired()).await.unwrap();
+    assert_eq!(outcome.children[1].readiness(), Readiness::InProgress("as the test wants".into()));
+    report(&bench, "database", true).await;
+    let outcome = ctx.apply_set(&parent, "all", &desired()).await.unwrap();
+    assert_eq!((outcome.applied(), outcome.is_ready()), (4, true));
+    assert_eq!(outcome.condition(), ready(true).reason("AllReady").message("4 objects are ready"));
+    assert_eq!(there(&bench).await, ["parent", "secret last", "settings", "web"]);
+    let order = |meta: &kube::core::ObjectMeta| meta.annotations.as_ref().and_then(|all| all.get(SET_ORDER).cloned());
+    assert_eq!(order(&ctx.get::<ConfigMap>(&bench.key("web")).unwrap().unwrap().metadata).as_deref(), Some("1"));
+    assert_eq!(order(&ctx.get::<Secret>(&bench.key("last")).unwrap().unwrap().metadata).as_deref(), Some("2"));
+
+    // Something that is not ready any more keeps the others as they are, and nothing is pruned meanwhile.
+    report(&bench, "database", false).await;
+    bench.writes();
+    let fewer = Desired::new().with(bench.gadget("database", 1)).then(bench.config("web", &[("changed", "yes")]));
+    let outcome = ctx.apply_set(&parent, "all", &fewer).await.unwrap();
+    assert_eq!((outcome.applied(), outcome.pruned.len(), bench.writes()), (1, 0, 0));
+}
+
+#[tokio::test]
+async fn a_program_can_decide_when_an_object_is_ready() {
+    let bench = Bench::start().await;
+    let parent = bench.parent("parent").await;
+    let apply = async |done: &str| {
+        let mut desired = Desired::new();
+        let first = desired.add(bench.config("first", &[("done", done)]));
+        desired.ready_when(first, |config: &ConfigMap| config.data.as_ref().is_some_and(|data| data["done"] == "yes"));
+        let second = desired.add(secret("second"));
+        desired.after(second, [first]);
+        let outcome = bench.context.apply_set(&parent, "all", &desired).await.unwrap();
+        (outcome.child(first).unwrap().readiness(), outcome.child(second).unwrap().object::<Secret>().is_some())
+    };
+    assert_eq!(apply("no").await, (Readiness::InProgress("it is not ready yet".into()), false));
+    assert_eq!(apply("yes").await, (Readiness::Ready, true));
+}
+
+#[tokio::test]
+async fn objects_are_deleted_before_those_they_depend_on() {
+    let bench = Bench::start().await;
+    let ctx = &bench.context;
+    let parent = bench.parent("parent").await;
+    let mut last = secret("last");
+    last.metadata.finalizers = Some(vec!["example.com/slow".to_owned()]);
+    let desired = Desired::new().with(bench.config("first", &[])).then(bench.config("middle", &[])).then(last);
+    assert_eq!(ctx.apply_set(&parent, "all", &desired).await.unwrap().applied(), 3);
+
+    let outcome = ctx.delete_set(&parent, "all").await.unwrap();
+    let names = |objects: &[(String, ObjectKey)]| {
+        let mut names: Vec<String> = objects.iter().map(|(_, key)| key.name().to_owned()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!((names(&outcome.pruned), outcome.is_gone()), (vec!["last".to_owned()], false));
+    assert_eq!(names(&outcome.deleting), ["first", "last", "middle"]);
+    let outcome = ctx.delete_set(&parent, "all").await.unwrap();
+    assert!(outcome.pruned.is_empty(), "the last one is still there");
+
+    let gone = ctx.get::<Secret>(&bench.key("last")).unwrap().unwrap();
+    let gone = ctx.remove_finalizer(&gone, "example.com/slow").await.unwrap();
+    // As the garbage collector does, which not every server of this test runs.
+    ctx.remove_finalizer(&gone.unwrap(), "foregroundDeletion").await.unwrap();
+    let outcome = ctx.delete_set(&parent, "all").await.unwrap();
+    let deleted: Vec<&str> = outcome.pruned.iter().map(|(_, key)| key.name()).collect();
+    assert!(deleted == ["middle"] || deleted == ["middle", "first"], "{deleted:?}");
+}
+
+#[tokio::test]
+async fn many_objects_are_applied_concurrently() {
+    let bench = Bench::start().await;
+    let parent = bench.parent("parent").await;
+    let mut desired = Desired::new().concurrency(3);
+    for number in 0..20 {
+        desired.add(bench.config(&format!("c{number}"), &[]));
+    }
+    let outcome = bench.context.apply_set(&parent, "many", &desired).await.unwrap();
+    let names: Vec<&str> = outcome.children.iter().map(|child| child.key.name()).collect();
+    let expected: Vec<String> = (0..20).map(|number| format!("c{number}")).collect();
+    assert_eq!(names, expected, "in the order in which they were added");
+    assert_eq!(bench.context.delete_set(&parent, "many").await.unwrap().pruned.len(), 20);
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::Api;
 use windlass_runtime::{Error, context::Context, controller::Action, queue::RateLimit, scope::Scope};
 
@@ -101,4 +102,57 @@ async fn panics_and_timeouts_are_errors_for_the_hook_and_conflicts_are_not() {
     assert_eq!(error_of("hopeless"), Some("bad name"));
     assert_eq!(error_of("panics"), Some("the reconcile panicked: as the test wants"));
     running.stop().await;
+}
+
+#[tokio::test]
+async fn a_status_that_is_set_because_of_an_error_does_not_skip_the_backoff() {
+    let cluster = TestCluster::start().await;
+    let pods: Api<Pod> = Api::namespaced(cluster.client(), cluster.namespace());
+    // Pods need it, and a server without control loops does not create it.
+    let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client(), cluster.namespace());
+    let mut account = ServiceAccount::default();
+    account.metadata.name = Some("default".into());
+    let _ = accounts.create(&PostParams::default(), &account).await;
+    create(&pods, pod("p")).await;
+    let (attempts, failures) = (Journal::new(), Journal::new());
+    let written = attempts.clone();
+    let told = failures.clone();
+    let controller = Controller::<Pod>::new("statuses", move |pod: Arc<Pod>, ctx: Context| {
+        written.write((ctx.attempts(), pod.metadata.labels.is_some()));
+        async move {
+            // Both write a status that is never the same.
+            let patch = serde_json::json!({"status": {"message": format!("attempt {}", ctx.attempts())}});
+            ctx.kind::<Pod>().patch_status(&ObjectKey::of(&*pod), &Patch::Merge(patch)).await?;
+            Err(Error::new("never"))
+        }
+    })
+    .on_error(move |pod: Arc<Pod>, _: Arc<Error>, ctx: Context| {
+        let told = told.clone();
+        async move {
+            let patch = serde_json::json!({"status": {"reason": format!("Failed{}", ctx.attempts())}});
+            ctx.kind::<Pod>().patch_status(&ObjectKey::of(&*pod), &Patch::Merge(patch)).await?;
+            told.write(ctx.attempts());
+            Ok(())
+        }
+    })
+    .scope(Scope::namespace(cluster.namespace()))
+    .rate_limit(RateLimit {
+        base: Duration::from_secs(3600),
+        max: Duration::from_secs(3600),
+        ..RateLimit::default()
+    });
+    let running = Running::start(cluster.client(), controller);
+    failures.has(1).await;
+    let delayed = || running.metric(r#"workqueue_retries_total{name="statuses",controller="statuses"}"#);
+    eventually("the key waits", async || (delayed() == 1.0).then_some(())).await;
+    // The watch has delivered both statuses when it delivers this; only a change of something else triggers a reconcile.
+    merge(&pods, "p", serde_json::json!({"metadata": {"labels": {"edited": "yes"}}})).await;
+    attempts.until("the edit is reconciled", |seen| seen.contains(&(1, true))).await;
+    assert_eq!(attempts.read(), [(0, false), (1, true)], "the statuses have triggered nothing");
+    running.stop().await;
+}
+
+fn pod(name: &str) -> Pod {
+    let spec = serde_json::json!({"containers": [{"name": "c", "image": "i"}]});
+    serde_json::from_value(serde_json::json!({"metadata": {"name": name}, "spec": spec})).unwrap()
 }

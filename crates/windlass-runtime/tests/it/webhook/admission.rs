@@ -243,10 +243,10 @@ fn a_webhook_describes_itself() {
     let described = Webhooks::new().add(webhook).describe();
     let [mutate, validate] = &described[..] else { panic!("{described:?}") };
     assert_eq!(mutate.path, MUTATE.split('?').next().unwrap());
-    assert_eq!(mutate.operations, [Operation::Create, Operation::Update]);
+    assert_eq!(mutate.rules[0].operations, [Operation::Create, Operation::Update]);
     assert_eq!(validate.path, VALIDATE.split('?').next().unwrap());
-    assert_eq!(validate.operations, [Operation::Create, Operation::Update, Operation::Delete]);
+    assert_eq!(validate.rules[0].operations, [Operation::Create, Operation::Update, Operation::Delete]);
     assert_eq!(validate.name, "validate.foos.v1.webhook.windlass.example");
-    assert_eq!(validate.resources, ["foos", "foos/status"]);
-    assert_eq!((validate.timeout_seconds, validate.versions.as_slice()), (5, ["v1".to_owned()].as_slice()));
+    assert_eq!(validate.rules[0].resources, ["foos", "foos/status"]);
+    assert_eq!((validate.calls.timeout_seconds, validate.versions.as_slice()), (5, ["v1".to_owned()].as_slice()));
 }

@@ -50,14 +50,14 @@ fn entry(description: &Description, address: SocketAddr, namespace: &str) -> Val
         "name": description.name,
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",
-        "timeoutSeconds": description.timeout_seconds,
+        "timeoutSeconds": description.calls.timeout_seconds,
         "clientConfig": {"url": format!("https://{address}{}", description.path)},
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
         "rules": [{
             "apiGroups": [description.group],
             "apiVersions": description.versions,
-            "resources": description.resources,
-            "operations": description.operations,
+            "resources": description.rules[0].resources,
+            "operations": description.rules[0].operations,
         }]
     })
 }

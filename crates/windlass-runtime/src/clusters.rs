@@ -1,0 +1,285 @@
+//! Several clusters: one process that reconciles objects of many clusters, which come and go while it runs.
+//!
+//! An [`Operator`] that is given [`Clusters`] runs in its home cluster, and builds another operator for each cluster that
+//! it learns about: from kubeconfigs in [Secrets](Clusters::secrets) of the home cluster, in a [folder](Clusters::folder),
+//! or from [code](Clusters::set).
+//!
+//! ```no_run
+//! use std::{process::ExitCode, sync::Arc};
+//!
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//! use kube::{Api, ResourceExt as _};
+//! use windlass_runtime::{
+//!     clusters::{Cluster, Clusters},
+//!     controller::{Action, Controller},
+//!     operator::Operator,
+//! };
+//!
+//! /// Reports the ConfigMaps of a cluster.
+//! fn member(cluster: &Cluster) -> Operator {
+//!     let name = cluster.name().to_owned();
+//!     let controller = Controller::<ConfigMap>::new("maps", move |map: Arc<ConfigMap>, _ctx| {
+//!         println!("{name}: {}", map.name_any());
+//!         async { Ok(Action::done()) }
+//!     });
+//!     Operator::new("fleet-operator").controller(controller)
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> ExitCode {
+//!     let clusters = Clusters::new(member).secrets("fleet-system", "windlass.dev/cluster=true");
+//!     Operator::new("fleet-operator").clusters(clusters).main().await
+//! }
+//! ```
+//!
+//! - **Each cluster is separate**: it has its own client, caches, queues, events and leader election. The replicas of the
+//!   operator elect a leader per cluster, by a lease in that cluster, or share its keys with `--shards`.
+//! - **A cluster that fails does not stop the others.** While its API server cannot be reached, its watches and its
+//!   election wait with backoff. If its operator fails, loses its lease or panics, it is started again after a delay.
+//! - **A cluster that is removed is left cleanly**: running reconciles finish within the grace period, then its watches,
+//!   workers and caches end, and its lease is released. A cluster whose kubeconfig changes is left and joined again.
+//! - **Metrics** of a cluster have the label `cluster`, and `/debug/state` shows its state. Webhooks, probes and servers
+//!   belong to the home cluster.
+//! - **Permissions** in a cluster are those of its kubeconfig. The roles that it needs are the
+//!   [manifests](Operator::manifests) of the operator that is built for it.
+
+use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
+
+use kube::Client;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::{manifests::Permission, operator::Operator};
+
+mod life;
+mod provider;
+mod run;
+
+use provider::Provider;
+pub(crate) use run::{Home, run};
+
+/// Key of the kubeconfig in a Secret, and the extension of files in a folder.
+const KUBECONFIG: &str = "kubeconfig";
+
+/// The clusters of an operator, and the function that builds an operator for each. See [the module](self).
+pub struct Clusters {
+    set: ClusterSet,
+    build: Build,
+    providers: Vec<Provider>,
+    lease_namespace: Option<String>,
+}
+
+type Build = Arc<dyn Fn(&Cluster) -> Operator + Send + Sync>;
+
+/// A cluster that an operator is built for.
+#[derive(Clone)]
+pub struct Cluster {
+    name: Arc<str>,
+    client: Client,
+    home: Client,
+}
+
+/// The clusters that an operator should work in. A cheap handle: clones share them.
+#[derive(Clone, Default)]
+pub struct ClusterSet {
+    wanted: Arc<watch::Sender<Wanted>>,
+    states: Arc<Mutex<BTreeMap<Arc<str>, ClusterState>>>,
+}
+
+#[derive(Default)]
+struct Wanted {
+    members: BTreeMap<Arc<str>, Member>,
+    /// Number of changes, which distinguishes two members of the same name.
+    changes: u64,
+}
+
+#[derive(Clone)]
+struct Member {
+    access: Access,
+    /// The provider that has added it, by number; `None` for code.
+    provider: Option<usize>,
+    version: u64,
+}
+
+/// How to connect to a cluster.
+#[derive(Clone)]
+enum Access {
+    Client(Client),
+    /// Text of a kubeconfig. Only that of a file or of code may name commands and files of this machine.
+    Kubeconfig {
+        text: Arc<str>,
+        is_local: bool,
+    },
+}
+
+/// State of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClusterState {
+    /// Its operator runs.
+    Running,
+    /// Its operator has failed, or its kubeconfig cannot be used, and is tried again after a delay.
+    Failed(String),
+    /// It is being left.
+    Leaving,
+}
+
+impl Clusters {
+    /// Creates a set without clusters. The function is called for each cluster, and again when the operator of a cluster is
+    /// started again.
+    pub fn new(build: impl Fn(&Cluster) -> Operator + Send + Sync + 'static) -> Self {
+        Self { set: ClusterSet::default(), build: Arc::new(build), providers: Vec::new(), lease_namespace: None }
+    }
+
+    /// Returns the set, to add and remove clusters by code.
+    pub fn set(&self) -> ClusterSet {
+        self.set.clone()
+    }
+
+    /// Adds a cluster for each Secret of a namespace of the home cluster with these labels: its name is that of the Secret,
+    /// and its kubeconfig is the value of the key `kubeconfig`. The generated role allows to read the Secrets. Such a
+    /// kubeconfig must contain its credentials: one that runs a command or names files is rejected, as users who
+    /// may write Secrets should not control this process.
+    #[must_use]
+    pub fn secrets(mut self, namespace: &str, labels: &str) -> Self {
+        self.providers.push(Provider::Secrets { namespace: namespace.to_owned(), labels: labels.to_owned() });
+        self
+    }
+
+    /// Adds a cluster for each file `NAME.kubeconfig` of a folder, which is read every ten seconds.
+    #[must_use]
+    pub fn folder(mut self, path: impl Into<PathBuf>) -> Self {
+        self.providers.push(Provider::Folder(path.into()));
+        self
+    }
+
+    /// Sets the namespace of the leases in the clusters; that of the home cluster's lease by default. It must exist.
+    #[must_use]
+    pub fn lease_namespace(mut self, namespace: &str) -> Self {
+        self.lease_namespace = Some(namespace.to_owned());
+        self
+    }
+
+    /// Returns the permissions in the home cluster.
+    pub(crate) fn permissions(&self) -> Vec<Permission> {
+        self.providers.iter().filter_map(Provider::permission).collect()
+    }
+}
+
+impl Cluster {
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the client of the cluster.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// Returns the client of the home cluster.
+    pub fn home(&self) -> Client {
+        self.home.clone()
+    }
+}
+
+impl ClusterSet {
+    /// Adds a cluster, or replaces one of the same name, which is left first.
+    pub fn add(&self, name: &str, client: Client) {
+        self.put(name, None, Access::Client(client));
+    }
+
+    /// Adds a cluster with the text of a kubeconfig, whose current context is used.
+    pub fn add_kubeconfig(&self, name: &str, kubeconfig: &str) {
+        self.put(name, None, Access::Kubeconfig { text: kubeconfig.into(), is_local: true });
+    }
+
+    /// Removes a cluster. Returns whether there was one. It is left in the background; see [`state`](Self::state).
+    pub fn remove(&self, name: &str) -> bool {
+        self.wanted.send_if_modified(|wanted| wanted.members.remove(name).is_some())
+    }
+
+    /// Returns the names of all clusters, except those that are being left.
+    pub fn names(&self) -> Vec<String> {
+        self.wanted.borrow().members.keys().map(ToString::to_string).collect()
+    }
+
+    /// Returns the state of a cluster; `None` if it has not started or was left.
+    pub fn state(&self, name: &str) -> Option<ClusterState> {
+        self.states.lock().get(name).cloned()
+    }
+
+    fn put(&self, name: &str, provider: Option<usize>, access: Access) {
+        self.wanted.send_if_modified(|wanted| {
+            if let Some(present) = wanted.members.get(name) {
+                if present.provider != provider {
+                    tracing::warn!(cluster = name, "two sources have a cluster of this name; keeping the first");
+                    return false;
+                }
+                if present.access.is_same(&access) {
+                    return false;
+                }
+            }
+            wanted.changes += 1;
+            let member = Member { access, provider, version: wanted.changes };
+            wanted.members.insert(name.into(), member);
+            true
+        });
+    }
+
+    /// Sets all clusters of a provider.
+    fn provide(&self, provider: usize, members: BTreeMap<String, Arc<str>>, is_local: bool) {
+        self.wanted.send_if_modified(|wanted| {
+            let before = wanted.members.len();
+            wanted.members.retain(|name, member| member.provider != Some(provider) || members.contains_key(&**name));
+            before != wanted.members.len()
+        });
+        for (name, text) in members {
+            self.put(&name, Some(provider), Access::Kubeconfig { text, is_local });
+        }
+    }
+
+    fn set_state(&self, name: &Arc<str>, state: Option<ClusterState>) {
+        let mut states = self.states.lock();
+        match state {
+            Some(state) => drop(states.insert(name.clone(), state)),
+            None => drop(states.remove(name)),
+        }
+    }
+
+    /// Returns the view of `/debug/state`.
+    fn view(&self) -> Value {
+        let states = self.states.lock();
+        let show = |(name, state): (&Arc<str>, &ClusterState)| match state {
+            ClusterState::Failed(error) => json!({ "name": &**name, "state": "failed", "error": error }),
+            ClusterState::Running => json!({ "name": &**name, "state": "running" }),
+            ClusterState::Leaving => json!({ "name": &**name, "state": "leaving" }),
+        };
+        states.iter().map(show).collect()
+    }
+}
+
+impl Access {
+    /// Returns whether both certainly lead to the same cluster, with the same credentials.
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Kubeconfig { text, is_local }, Self::Kubeconfig { text: other, is_local: also }) => {
+                text == other && is_local == also
+            }
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ClusterSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClusterSet").field("names", &self.names()).finish_non_exhaustive()
+    }
+}

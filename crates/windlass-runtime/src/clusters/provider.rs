@@ -1,0 +1,122 @@
+//! Sources of clusters.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::Secret;
+
+use super::{ClusterSet, KUBECONFIG};
+use crate::{cache::Caches, manifests::Permission, scope::Scope};
+
+/// Interval at which a folder is read.
+const FOLDER_POLL: Duration = Duration::from_secs(10);
+
+/// A source of clusters.
+pub(super) enum Provider {
+    Secrets { namespace: String, labels: String },
+    Folder(PathBuf),
+}
+
+impl Provider {
+    /// Returns the permission that it needs in the home cluster.
+    pub(super) fn permission(&self) -> Option<Permission> {
+        match self {
+            Self::Secrets { namespace, .. } => {
+                Some(Permission::new("", "secrets", ["get", "list", "watch"]).in_namespace(namespace))
+            }
+            Self::Folder(_) => None,
+        }
+    }
+
+    /// Keeps the clusters of the set up to date. Never returns.
+    pub(super) async fn run(self, number: usize, set: ClusterSet, home: Caches) {
+        match self {
+            Self::Secrets { namespace, labels } => {
+                let informer = home.informer::<Secret>(&Scope::namespace(&namespace).labels(&labels));
+                let changed = Arc::new(tokio::sync::Notify::new());
+                let notified = changed.clone();
+                let _subscription = informer.subscribe(move |_| notified.notify_one());
+                informer.synced().await;
+                loop {
+                    set.provide(number, informer.list().iter().filter_map(|secret| member(secret)).collect(), false);
+                    changed.notified().await;
+                }
+            }
+            Self::Folder(path) => loop {
+                match read(&path) {
+                    Ok(members) => set.provide(number, members, true),
+                    // A folder that is being replaced must not stop all clusters.
+                    Err(error) => {
+                        tracing::warn!(%error, path = %path.display(), "failed to read the folder of kubeconfigs")
+                    }
+                }
+                tokio::time::sleep(FOLDER_POLL).await;
+            },
+        }
+    }
+}
+
+/// Returns the name and kubeconfig of a Secret.
+fn member(secret: &Secret) -> Option<(String, Arc<str>)> {
+    let name = secret.metadata.name.clone()?;
+    let text =
+        secret.data.as_ref().and_then(|data| data.get(KUBECONFIG)).map(|value| String::from_utf8(value.0.clone()));
+    match text {
+        Some(Ok(text)) => Some((name, text.into())),
+        _ => {
+            tracing::warn!(secret = name, "the Secret has no valid text under the key `kubeconfig`; skipping it");
+            None
+        }
+    }
+}
+
+/// Returns the kubeconfigs of a folder by name.
+fn read(folder: &Path) -> io::Result<BTreeMap<String, Arc<str>>> {
+    let mut members = BTreeMap::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let is_kubeconfig = path.extension().is_some_and(|extension| extension == KUBECONFIG);
+        let name = path.file_stem().and_then(|name| name.to_str()).filter(|_| is_kubeconfig);
+        if let Some(name) = name {
+            members.insert(name.to_owned(), std::fs::read_to_string(&path)?.into());
+        }
+    }
+    Ok(members)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_has_a_cluster_per_kubeconfig() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.kubeconfig", "b.kubeconfig", "notes.txt"] {
+            std::fs::write(folder.path().join(name), name).unwrap();
+        }
+        let members = read(folder.path()).unwrap();
+        assert_eq!(
+            members.into_iter().map(|(name, text)| format!("{name}={text}")).collect::<Vec<_>>(),
+            ["a=a.kubeconfig", "b=b.kubeconfig"]
+        );
+        assert!(read(&folder.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn a_provider_removes_only_its_own_clusters() {
+        let set = ClusterSet::default();
+        set.add_kubeconfig("code", "x");
+        let members = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), Arc::from("y"))).collect();
+        set.provide(0, members(&["a", "b", "code"]), true);
+        set.provide(1, members(&["c"]), true);
+        assert_eq!(set.names(), ["a", "b", "c", "code"]);
+        set.provide(0, members(&["b"]), true);
+        assert_eq!(set.names(), ["b", "c", "code"]);
+        assert!(set.remove("c") && !set.remove("c"));
+    }
+}

@@ -1,0 +1,189 @@
+//! Writing a set: applying what is desired, deleting what no longer is.
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt, future::BoxFuture, stream};
+use hashbrown::HashSet;
+use kube::{api::DeleteParams, core::ObjectMeta};
+
+use super::{Child, Desired, DesiredObject, SET_LABEL, SET_ORDER, SetOutcome};
+use crate::{
+    any_object::AnyObject,
+    context::{
+        AdoptionPolicy, Context, ContextError,
+        any_kind::{AnyKind, KindInfo},
+    },
+    key::ObjectKey,
+    objects::{meta::label_value, owner::Owner},
+};
+
+/// Group, kind and key of an object.
+type Identity = (String, String, ObjectKey);
+
+impl Context {
+    /// Like [`apply_set`](Context::apply_set), for an owner whose kind is known at run time.
+    pub async fn apply_set_of(&self, owner: &Owner, set: &str, desired: &Desired) -> Result<SetOutcome, ContextError> {
+        let set = &label_value(set);
+        let mut failures = Vec::new();
+        let mut outcome = SetOutcome {
+            children: self.apply_in_order(owner, set, desired, &mut failures).await,
+            ..SetOutcome::default()
+        };
+        let mut total = desired.len();
+        if failures.is_empty() && outcome.applied() == total {
+            let identity = |object: &DesiredObject| {
+                let resource = object.kind_info.resource();
+                (resource.group, resource.kind, object.key(owner))
+            };
+            let pruning = Pruning {
+                context: self,
+                owner,
+                set,
+                wanted: desired.objects.iter().map(identity).collect(),
+                concurrency: desired.concurrency,
+            };
+            total += pruning.run(&mut outcome, &mut failures).await;
+        }
+        if failures.is_empty() { Ok(outcome) } else { Err(ContextError::Set { set: set.clone(), total, failures }) }
+    }
+
+    /// Applies the objects, each after those that it depends on.
+    async fn apply_in_order(
+        &self,
+        owner: &Owner,
+        set: &str,
+        desired: &Desired,
+        failures: &mut Vec<ContextError>,
+    ) -> Vec<Child> {
+        let levels = desired.levels();
+        let mut children: Vec<Option<Child>> = desired.objects.iter().map(|_| None).collect();
+        for level in 0..=levels.iter().copied().max().unwrap_or(0) {
+            let mut applies: Vec<BoxFuture<'_, (usize, Result<Child, ContextError>)>> = Vec::new();
+            for (place, object) in desired.objects.iter().enumerate().filter(|(place, _)| levels[*place] == level) {
+                match blocked(object, &children) {
+                    Some(why) => children[place] = Some(Child::new(object, owner, Err(why))),
+                    None => applies.push(Box::pin(async move {
+                        let applied = object.apply(self, owner, set, level).await;
+                        (place, applied.map(|applied| Child::new(object, owner, Ok(applied))))
+                    })),
+                }
+            }
+            let mut applied = stream::iter(applies).buffer_unordered(desired.concurrency);
+            while let Some((place, child)) = applied.next().await {
+                children[place] = Some(child.unwrap_or_else(|error| {
+                    let why = error.to_string();
+                    failures.push(error);
+                    Child::new(&desired.objects[place], owner, Err(why))
+                }));
+            }
+        }
+        children.into_iter().flatten().collect()
+    }
+}
+
+/// Returns which object of the set must be ready before, if one is not.
+fn blocked(object: &DesiredObject, children: &[Option<Child>]) -> Option<String> {
+    let mut before = object.after.iter().filter_map(|before| children[*before].as_ref());
+    let child = before.find(|child| !child.readiness().is_ready())?;
+    Some(format!("waits for {} {}", child.kind, child.key.name()))
+}
+
+impl DesiredObject {
+    async fn apply(
+        &self,
+        context: &Context,
+        owner: &Owner,
+        set: &str,
+        level: usize,
+    ) -> Result<Arc<dyn AnyObject>, ContextError> {
+        let mut meta = self.object.metadata().clone();
+        meta.labels.get_or_insert_default().insert(SET_LABEL.to_owned(), set.to_owned());
+        if level > 0 {
+            meta.annotations.get_or_insert_default().insert(SET_ORDER.to_owned(), level.to_string());
+        }
+        let kind = AnyKind::new(context, self.kind_info.clone());
+        kind.apply_owned(owner, &*self.object, meta, AdoptionPolicy::Reject).await
+    }
+}
+
+/// Deletes the objects of a set that are no longer desired.
+struct Pruning<'a> {
+    context: &'a Context,
+    owner: &'a Owner,
+    set: &'a str,
+    wanted: HashSet<Identity>,
+    concurrency: usize,
+}
+
+/// An object that is no longer desired.
+struct Leftover {
+    identity: Identity,
+    kind_info: Arc<dyn KindInfo>,
+    meta: ObjectMeta,
+    level: usize,
+}
+
+impl Pruning<'_> {
+    /// Deletes the objects that others depended on after those. Returns the number of deletions.
+    async fn run(&self, outcome: &mut SetOutcome, failures: &mut Vec<ContextError>) -> usize {
+        let mut deleted: HashSet<Identity> = HashSet::new();
+        loop {
+            let left = self.left();
+            let last = left.iter().map(|object| object.level).max().unwrap_or(0);
+            let due = |object: &&Leftover| {
+                let fresh = object.meta.deletion_timestamp.is_none() && !deleted.contains(&object.identity);
+                object.level == last && fresh
+            };
+            let due: Vec<&Leftover> = left.iter().filter(due).collect();
+            if due.is_empty() || !failures.is_empty() {
+                let of = |object: &Leftover| (object.identity.1.clone(), object.identity.2.clone());
+                outcome.deleting = left.iter().map(of).collect();
+                return deleted.len();
+            }
+            // What depended on the others must be gone with all that belongs to it.
+            let in_order = left.iter().any(|object| object.level < last);
+            let params = if in_order { DeleteParams::foreground() } else { DeleteParams::background() };
+            let deletions = due.iter().map(|object| -> BoxFuture<'_, _> {
+                let (kind, params) = (AnyKind::new(self.context, object.kind_info.clone()), &params);
+                Box::pin(async move { (object.identity.clone(), kind.delete(&object.meta, params).await) })
+            });
+            let deletions: Vec<_> = deletions.collect();
+            let mut deletions = stream::iter(deletions).buffer_unordered(self.concurrency);
+            while let Some((identity, answer)) = deletions.next().await {
+                match answer {
+                    Ok(()) => outcome.pruned.push((identity.1.clone(), identity.2.clone())),
+                    Err(error) => failures.push(error),
+                }
+                deleted.insert(identity);
+            }
+        }
+    }
+
+    /// Returns the objects of the set that exist and are not desired, each once.
+    fn left(&self) -> Vec<Leftover> {
+        let mut seen = HashSet::new();
+        let mut left = Vec::new();
+        for entry in self.context.watched_kinds.all() {
+            for object in entry.controlled_by(self.owner.uid()) {
+                let meta = object.metadata();
+                let identity = (entry.resource.group.clone(), entry.resource.kind.clone(), ObjectKey::of_meta(meta));
+                if is_of(self.set, meta) && !self.wanted.contains(&identity) && seen.insert(identity.clone()) {
+                    let order =
+                        meta.annotations.as_ref().and_then(|annotations| annotations.get(SET_ORDER)?.parse().ok());
+                    left.push(Leftover {
+                        identity,
+                        kind_info: entry.kind_info.clone(),
+                        meta: meta.clone(),
+                        level: order.unwrap_or(0),
+                    });
+                }
+            }
+        }
+        left
+    }
+}
+
+/// Returns whether an object belongs to a set; `set` is the value of its label.
+fn is_of(set: &str, meta: &ObjectMeta) -> bool {
+    meta.labels.as_ref().and_then(|labels| labels.get(SET_LABEL)).is_some_and(|label| label == set)
+}

@@ -1,0 +1,90 @@
+//! One pass over all objects of a controller, for plans.
+
+use std::{panic::AssertUnwindSafe, time::Duration};
+
+use futures_util::{FutureExt, future::join_all};
+use kube::Client;
+
+use crate::{
+    context::SharedHandles,
+    controller::{
+        AnyController, Attempt,
+        handler::Handler,
+        run::{LAST_WRITES, Prepared},
+        source::PendingSubscription,
+        worker::Handle as _,
+    },
+    key::ObjectKey,
+};
+
+/// Outcome of a pass.
+#[derive(Debug, Default)]
+pub(crate) struct PassReport {
+    pub(crate) reconciled: usize,
+    /// Objects whose reconcile failed; without one if the pass could not begin.
+    pub(crate) failures: Vec<(Option<ObjectKey>, String)>,
+    /// Number of objects that were skipped because they are being deleted.
+    pub(crate) terminating: usize,
+    pub(crate) has_daemon: bool,
+}
+
+impl AnyController {
+    /// Replaces the controller's own client, if it has one.
+    pub(crate) fn plan_with(&mut self, wrap: impl FnOnce(Client) -> Client) {
+        self.client = self.client.take().map(wrap);
+    }
+
+    /// Reconciles every object once, in order, except those that are being deleted.
+    pub(crate) async fn pass(mut self, handles: &SharedHandles, sync_limit: Duration) -> PassReport {
+        self.prepare(handles);
+        let mut report = PassReport::default();
+        let Some(prepared) = self.prepared.take() else { return report };
+        let Prepared { source_context, kind_info, primary, first, others, daemons, .. } = prepared;
+        report.has_daemon = daemons.is_some();
+        // Kinds that are not served read as such, and fail the reconciles that need them.
+        let known = first.iter().chain(&others).map(PendingSubscription::known);
+        if tokio::time::timeout(sync_limit, join_all(known)).await.is_err() {
+            report.failures.push((None, format!("the caches did not sync within {sync_limit:?}")));
+            return report;
+        }
+        if let Some(absent) = first.iter().find(|first| first.is_absent()) {
+            let resource = &absent.resource().plural;
+            report.failures.push((None, format!("the resource {resource} is not served")));
+            return report;
+        }
+        let context = source_context.context.clone();
+        let mut keys: Vec<_> = primary.iter().flat_map(|informer| informer.keys()).collect();
+        keys.sort();
+        keys.dedup();
+        let handler = Handler {
+            primary,
+            kind_info,
+            reconciler: self.reconciler,
+            finalizer: self.finalizer,
+            reconcile_terminating: false,
+            on_deleted: None,
+            on_error: None,
+            daemons: None,
+            context: context.clone(),
+        };
+        for key in keys {
+            if handler.is_terminating(&key) {
+                report.terminating += 1;
+                continue;
+            }
+            let about = Attempt::default();
+            let attempt = AssertUnwindSafe(handler.handle(&key, &about)).catch_unwind();
+            let limit = self.timeout.unwrap_or(Duration::MAX);
+            let failure = match tokio::time::timeout(limit, attempt).await {
+                Ok(Ok(Ok(_))) => None,
+                Ok(Ok(Err(error))) => Some(error.to_string()),
+                Ok(Err(panic)) => Some(format!("the reconcile panicked: {}", crate::panic::message(panic.as_ref()))),
+                Err(_) => Some(format!("the reconcile took longer than {limit:?}")),
+            };
+            report.reconciled += 1;
+            report.failures.extend(failure.map(|failure| (Some(key), failure)));
+        }
+        context.writes().end(LAST_WRITES).await;
+        report
+    }
+}

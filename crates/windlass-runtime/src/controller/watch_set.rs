@@ -1,0 +1,302 @@
+//! Sources that come and go while a controller runs.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Weak},
+};
+
+use futures_util::future::join_all;
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
+
+use crate::{
+    cache::{AnyInformer, Caches, Subscription},
+    context::{WatchLease, WatchedKinds},
+    controller::{
+        run::follow_served,
+        source::{AnySource, Connection, PendingSubscription, Source, SourceContext},
+    },
+    manifests::Permission,
+};
+
+/// Watches, and other [sources](Source), that a controller adds and removes while it runs: for kinds that it learns about
+/// from its objects. Clones share them.
+///
+/// ```
+/// use std::sync::Arc;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+/// use windlass_runtime::{Result, context::Context, controller::{Action, Controller, Watch, WatchSet}};
+///
+/// /// Every ConfigMap names a kind of the group `example.com`, whose objects belong to it.
+/// async fn follow(config: Arc<ConfigMap>, watches: WatchSet) -> Result<Action> {
+///     let Some(kind) = config.data.as_ref().and_then(|data| data.get("kind")) else { return Ok(Action::done()) };
+///     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", kind));
+///     watches.add(kind, Watch::<DynamicObject>::with(resource).owned());
+///     watches.retain(|name| name == kind);
+///     watches.synced().await;
+///     Ok(Action::done())
+/// }
+///
+/// let watches = WatchSet::new().allow("example.com", "*");
+/// let own = watches.clone();
+/// let controller = Controller::<ConfigMap>::new("follow", move |config, _ctx| follow(config, own.clone())).source(&watches);
+/// ```
+///
+/// - An added watch makes its kind readable through the [context](crate::context::Context) of the controller, and its
+///   objects trigger reconciles. It lists in the background; [`synced`](Self::synced) waits for it. A kind that is not
+///   served yet is watched as soon as it is.
+/// - A removed watch ends. Its cache is freed and its metrics disappear, unless something else uses the informer: another
+///   watch of this or another set with the same kind and scope, a controller's own watch, or a program that has asked
+///   [`Caches`] for it.
+/// - A watch of a set does not count for the readiness of the process: that one kind cannot be read does not make the
+///   operator unready.
+/// - In an operator that is [restricted](crate::operator::Operator::namespaces) to namespaces, watches of kinds that are
+///   known to be namespaced are restricted, too.
+/// - Each process has its own set. With leader election, only the leader reconciles, so the next leader starts with an
+///   empty set, and adds its watches in its first reconciles.
+#[derive(Clone, Default)]
+pub struct WatchSet {
+    shared: Arc<Mutex<Shared>>,
+    allowed: Vec<Permission>,
+}
+
+#[derive(Default)]
+struct Shared {
+    entries: BTreeMap<String, Entry>,
+    /// The running controller; weak, so that the set does not keep it alive.
+    running: Option<Weak<Running>>,
+    /// Whether a controller has used the set.
+    connected: bool,
+    /// Namespaces that the operator is restricted to; all if empty.
+    namespaces: Vec<String>,
+}
+
+/// A controller that runs with the set.
+struct Running {
+    source_context: SourceContext,
+    caches: Caches,
+    watched_kinds: WatchedKinds,
+    namespaces: Vec<String>,
+}
+
+enum Entry {
+    /// Added before the controller works.
+    Waiting(Box<dyn AnySource>),
+    Active(ActiveSource),
+}
+
+/// A source in use; dropping it ends it.
+struct ActiveSource {
+    informers: Vec<Arc<AnyInformer>>,
+    // Fields are dropped in this order: no event may find its kind unreadable.
+    _subscriptions: Vec<Subscription>,
+    _tasks: JoinSet<()>,
+    _leases: Vec<WatchLease>,
+}
+
+impl WatchSet {
+    /// Creates an empty set.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Declares a kind that may be watched, for the generated role: `get`, `list` and `watch` for a resource of a group, or
+    /// for `*`. Kinds that are known only at run time cannot be derived from the wiring.
+    #[must_use]
+    pub fn allow(mut self, group: &str, resource: &str) -> Self {
+        self.allowed.push(Permission::new(group, resource, ["get", "list", "watch"]));
+        self
+    }
+
+    /// Adds a source under a name; does nothing if the name is taken. Returns whether it was added.
+    ///
+    /// Must be called within a tokio runtime. A source that is added before the controller works starts with it.
+    pub fn add(&self, name: impl Into<String>, source: impl Into<Source>) -> bool {
+        let (name, source) = (name.into(), source.into().into_any());
+        let running = {
+            let mut shared = self.shared.lock();
+            if shared.entries.contains_key(&name) {
+                return false;
+            }
+            match shared.running.as_ref().and_then(Weak::upgrade) {
+                Some(running) => {
+                    shared.entries.insert(name.clone(), Entry::Active(ActiveSource::empty()));
+                    (running, source)
+                }
+                None => {
+                    shared.entries.insert(name, Entry::Waiting(source));
+                    return true;
+                }
+            }
+        };
+        let (running, source) = running;
+        // Not under the lock: subscribing calls handlers, and these may add sources.
+        let active = running.start(source);
+        self.put(name, active);
+        true
+    }
+
+    /// Removes a source. Returns whether there was one.
+    pub fn remove(&self, name: &str) -> bool {
+        // Dropped after the lock, as handlers are dropped with it.
+        let removed = self.shared.lock().entries.remove(name);
+        removed.is_some()
+    }
+
+    /// Removes the sources whose names do not satisfy a condition.
+    pub fn retain(&self, mut keeps: impl FnMut(&str) -> bool) {
+        let removed: Vec<Entry> = {
+            let mut shared = self.shared.lock();
+            let names: Vec<String> = shared.entries.keys().filter(|name| !keeps(name)).cloned().collect();
+            names.iter().filter_map(|name| shared.entries.remove(name)).collect()
+        };
+        drop(removed);
+    }
+
+    /// Returns the names of all sources.
+    pub fn names(&self) -> Vec<String> {
+        self.shared.lock().entries.keys().cloned().collect()
+    }
+
+    /// Resolves when every watch that the set has now is synced, or its kind is known not to be served. Resolves at once for
+    /// sources that wait for the controller.
+    pub async fn synced(&self) {
+        let informers: Vec<_> = {
+            let shared = self.shared.lock();
+            shared.entries.values().flat_map(Entry::informers).cloned().collect()
+        };
+        join_all(informers.iter().map(|informer| informer.known_or_ended())).await;
+    }
+
+    /// Replaces the placeholder of a source, unless it was removed in the meantime.
+    fn put(&self, name: String, active: ActiveSource) {
+        let mut shared = self.shared.lock();
+        let unused = match shared.entries.get_mut(&name) {
+            Some(entry) => Some(std::mem::replace(entry, Entry::Active(active))),
+            None => Some(Entry::Active(active)),
+        };
+        drop(shared);
+        drop(unused);
+    }
+
+    /// Starts the sources that have waited for the controller.
+    fn start(&self, running: &Arc<Running>) {
+        let waiting: Vec<(String, Box<dyn AnySource>)> = {
+            let mut shared = self.shared.lock();
+            shared.running = Some(Arc::downgrade(running));
+            let names: Vec<String> = shared.entries.keys().cloned().collect();
+            let mut waiting = Vec::new();
+            for name in names {
+                match shared.entries.insert(name.clone(), Entry::Active(ActiveSource::empty())) {
+                    Some(Entry::Waiting(source)) => waiting.push((name, source)),
+                    Some(active) => drop(shared.entries.insert(name, active)),
+                    None => {}
+                }
+            }
+            waiting
+        };
+        for (name, source) in waiting {
+            self.put(name, running.start(source));
+        }
+    }
+}
+
+impl Running {
+    fn start(&self, mut source: Box<dyn AnySource>) -> ActiveSource {
+        source.restrict_to(&self.namespaces);
+        let leases = source.open_leased(&self.caches, &self.watched_kinds);
+        let mut active = ActiveSource { _leases: leases, ..ActiveSource::empty() };
+        match source.connect(&self.source_context) {
+            Connection::Task(task) => drop(active._tasks.spawn(task)),
+            Connection::Watch(subscriptions) => {
+                active.informers = subscriptions.iter().map(PendingSubscription::informer).collect();
+                for informer in &active.informers {
+                    active._tasks.spawn(follow_served(informer.clone(), self.source_context.resync.clone()));
+                }
+                active._subscriptions = subscriptions.into_iter().map(PendingSubscription::subscribe).collect();
+            }
+        }
+        active
+    }
+}
+
+impl ActiveSource {
+    fn empty() -> Self {
+        Self { informers: Vec::new(), _subscriptions: Vec::new(), _tasks: JoinSet::new(), _leases: Vec::new() }
+    }
+}
+
+impl Entry {
+    fn informers(&self) -> &[Arc<AnyInformer>] {
+        match self {
+            Self::Waiting(_) => &[],
+            Self::Active(active) => &active.informers,
+        }
+    }
+}
+
+impl fmt::Debug for WatchSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchSet").field("names", &self.names()).finish_non_exhaustive()
+    }
+}
+
+impl From<&WatchSet> for Source {
+    fn from(set: &WatchSet) -> Self {
+        Self::new(set.clone())
+    }
+}
+
+impl From<WatchSet> for Source {
+    fn from(set: WatchSet) -> Self {
+        Self::new(set)
+    }
+}
+
+impl AnySource for WatchSet {
+    fn permissions(&self) -> Vec<Permission> {
+        self.allowed.clone()
+    }
+
+    fn restrict_to(&mut self, namespaces: &[String]) {
+        if !namespaces.is_empty() {
+            self.shared.lock().namespaces = namespaces.to_vec();
+        }
+    }
+
+    fn connect(self: Box<Self>, source_context: &SourceContext) -> Connection {
+        let context = source_context.context.clone();
+        let namespaces = self.shared.lock().namespaces.clone();
+        let running = Arc::new(Running {
+            namespaces,
+            source_context: source_context.clone(),
+            caches: context.caches().clone(),
+            watched_kinds: context.watched_kinds().clone(),
+        });
+        if std::mem::replace(&mut self.shared.lock().connected, true) {
+            tracing::warn!("a set of watches is used by several controllers; only the last one gets its events");
+        }
+        Connection::Task(Box::pin(async move {
+            let ending = Ending(*self);
+            // Before that, nothing would take the keys.
+            running.source_context.resync.opened().await;
+            ending.0.start(&running);
+            std::future::pending().await
+        }))
+    }
+}
+
+/// Ends the sources with the controller.
+struct Ending(WatchSet);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let (entries, running) = {
+            let mut shared = self.0.shared.lock();
+            (std::mem::take(&mut shared.entries), shared.running.take())
+        };
+        drop((entries, running));
+    }
+}

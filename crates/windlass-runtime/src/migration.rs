@@ -1,0 +1,271 @@
+//! Storage version migration: rewrites the stored objects of a custom resource in its storage version.
+//!
+//! When the storage version of a CRD changes, objects stay as they are stored until they are written again, and
+//! `status.storedVersions` lists every version that may be among them. A version can be removed from the CRD only when it
+//! is no longer listed. [`migrate`] writes every object once, unchanged, and then removes the old versions from the list.
+//!
+//! ```no_run
+//! # async fn example(client: kube::Client) -> Result<(), windlass_runtime::migration::MigrationError> {
+//! use windlass_runtime::migration::{MigrationOutcome, migrate};
+//!
+//! let outcome = migrate(&client, "sites.example.com", |progress| println!("{progress}")).await?;
+//! if let MigrationOutcome::Migrated { removed, .. } = outcome {
+//!     println!("no object is stored as {} any more", removed.join(", "));
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - **Safe with other writers**: an object is written with its resource version, so a change by someone else is never
+//!   overwritten. The other client has written it in the storage version.
+//! - **In pages**, a few objects at a time, and **resumable**: after each page, the position is saved in an annotation of the
+//!   CRD. A migration that was interrupted continues there. An expired position starts again, which is harmless.
+//! - **All or nothing**: if an object cannot be written, for example because it violates the schema, the list of stored
+//!   versions is left alone, and the error names the objects.
+//!
+//! [`Operator::migrate_storage`](crate::operator::Operator::migrate_storage) does this whenever it is needed.
+
+use std::fmt;
+
+use futures_util::StreamExt as _;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{ListParams, PostParams},
+    core::{ApiResource, DynamicObject},
+};
+
+mod controller;
+mod definition;
+
+pub(crate) use controller::controller;
+use definition::Target;
+
+/// Objects per page.
+const PAGE: u32 = 200;
+/// Objects that are written at the same time.
+const CONCURRENCY: usize = 8;
+/// Number of failed objects that an error lists.
+const SHOWN: usize = 10;
+/// Number of times that an object is written if the API server is overloaded.
+const TRIES: u32 = 5;
+
+/// Progress of a migration, after each page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MigrationProgress {
+    /// Name of the CRD.
+    pub definition: String,
+    /// Objects that were rewritten.
+    pub rewritten: u64,
+    /// Objects that were changed or deleted by someone else at the same time, and need no rewrite.
+    pub skipped: u64,
+    /// Objects that could not be rewritten.
+    pub failed: u64,
+    /// Objects that are left, if the API server counts them.
+    pub remaining: Option<u64>,
+}
+
+/// Outcome of a migration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MigrationOutcome {
+    /// All objects are stored in the storage version already.
+    NotNeeded {
+        /// The storage version.
+        version: String,
+    },
+    /// All objects were rewritten.
+    Migrated {
+        /// The storage version.
+        version: String,
+        /// Versions that were removed from `status.storedVersions`.
+        removed: Vec<String>,
+        /// The last progress.
+        progress: MigrationProgress,
+    },
+}
+
+/// Error of a migration.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MigrationError {
+    /// The CRD could not be read or written.
+    #[error("failed to {verb} CustomResourceDefinition {name}")]
+    Definition {
+        /// `get` or `update`.
+        verb: &'static str,
+        /// Name of the CRD.
+        name: String,
+        /// The cause.
+        source: Box<kube::Error>,
+    },
+    /// The CRD has no storage version that can be written.
+    #[error("CustomResourceDefinition {name} serves no version")]
+    NotServed {
+        /// Name of the CRD.
+        name: String,
+    },
+    /// The objects could not be listed.
+    #[error("failed to list the objects of {name}")]
+    List {
+        /// Name of the CRD.
+        name: String,
+        /// The cause.
+        source: Box<kube::Error>,
+    },
+    /// The CRD changed during the migration, perhaps its storage version, so some objects may be stored in another one.
+    #[error("CustomResourceDefinition {name} changed during the migration; start it again")]
+    DefinitionChanged {
+        /// Name of the CRD.
+        name: String,
+    },
+    /// Some objects could not be written.
+    #[error("failed to rewrite {failed} objects of {name}: {}", objects.join("; "))]
+    Objects {
+        /// Name of the CRD.
+        name: String,
+        /// Number of objects.
+        failed: u64,
+        /// The first of them, with their errors.
+        objects: Vec<String>,
+    },
+}
+
+/// Rewrites all objects of a custom resource in its storage version, and removes other versions from
+/// `status.storedVersions`. Does nothing if there are none. `report` is called after each page.
+///
+/// Dropping the future at any time is safe: the next call continues.
+pub async fn migrate(
+    client: &Client,
+    definition: &str,
+    mut report: impl FnMut(&MigrationProgress),
+) -> Result<MigrationOutcome, MigrationError> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let target = Target::read(&definitions, definition).await?;
+    if target.is_migrated() {
+        return Ok(MigrationOutcome::NotNeeded { version: target.storage });
+    }
+    let resource = target.resource()?;
+    let mut position = target.position();
+    let mut progress = MigrationProgress { definition: definition.to_owned(), ..MigrationProgress::default() };
+    let mut failures = Vec::new();
+    loop {
+        let page = match list(client, &resource, position.as_deref()).await {
+            // The position has expired, or is not one of this server. Objects that were rewritten are rewritten to no
+            // effect.
+            Err(kube::Error::Api(status)) if matches!(status.code, 400 | 410) && position.is_some() => {
+                position = None;
+                continue;
+            }
+            page => {
+                page.map_err(|error| MigrationError::List { name: definition.to_owned(), source: Box::new(error) })?
+            }
+        };
+        let objects = futures_util::stream::iter(page.items)
+            .map(|object| rewrite(client, &resource, object))
+            .buffer_unordered(CONCURRENCY);
+        let mut outcomes = std::pin::pin!(objects);
+        while let Some(outcome) = outcomes.next().await {
+            match outcome {
+                Rewrite::Done => progress.rewritten += 1,
+                Rewrite::Skipped => progress.skipped += 1,
+                Rewrite::Failed(failure) => {
+                    progress.failed += 1;
+                    failures.push(failure);
+                }
+            }
+        }
+        progress.remaining = page.metadata.remaining_item_count.and_then(|count| u64::try_from(count).ok());
+        report(&progress);
+        position = page.metadata.continue_.filter(|token| !token.is_empty());
+        if position.is_none() {
+            break;
+        }
+        // The next attempt must come back to an object that failed.
+        if failures.is_empty() {
+            target.save(&definitions, position.as_deref()).await?;
+        }
+    }
+    if !failures.is_empty() {
+        failures.sort();
+        failures.truncate(SHOWN);
+        return Err(MigrationError::Objects {
+            name: definition.to_owned(),
+            failed: progress.failed,
+            objects: failures,
+        });
+    }
+    let removed = target.finish(&definitions).await?;
+    Ok(MigrationOutcome::Migrated { version: target.storage, removed, progress })
+}
+
+async fn list(
+    client: &Client,
+    resource: &ApiResource,
+    position: Option<&str>,
+) -> Result<kube::core::ObjectList<DynamicObject>, kube::Error> {
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), resource);
+    let params = ListParams { limit: Some(PAGE), continue_token: position.map(str::to_owned), ..ListParams::default() };
+    api.list(&params).await
+}
+
+enum Rewrite {
+    Done,
+    Skipped,
+    Failed(String),
+}
+
+/// Writes an object as it is, if it is still as it was read.
+async fn rewrite(client: &Client, resource: &ApiResource, mut object: DynamicObject) -> Rewrite {
+    let (name, namespace) = (object.name_any(), object.namespace());
+    let api: Api<DynamicObject> = match &namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
+        None => Api::all_with(client.clone(), resource),
+    };
+    // Lists omit it.
+    object.types.get_or_insert_with(|| kube::core::TypeMeta {
+        api_version: resource.api_version.clone(),
+        kind: resource.kind.clone(),
+    });
+    let mut delay = std::time::Duration::from_millis(200);
+    for tries in 1.. {
+        let error = match api.replace(&name, &PostParams::default(), &object).await {
+            Ok(_) => return Rewrite::Done,
+            Err(error) => error,
+        };
+        let code = match &error {
+            kube::Error::Api(status) => status.code,
+            _ => 0,
+        };
+        match code {
+            404 | 409 => return Rewrite::Skipped,
+            // Overloaded, or no answer.
+            0 | 429 | 500.. if tries < TRIES => {
+                tokio::time::sleep(delay).await;
+                delay *= 2;
+            }
+            _ => {
+                let key = namespace.map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}"));
+                return Rewrite::Failed(format!("{key}: {error}"));
+            }
+        }
+    }
+    unreachable!("the last try returns")
+}
+
+impl fmt::Display for MigrationProgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} rewritten", self.definition, self.rewritten)?;
+        if self.skipped > 0 {
+            write!(f, ", {} changed by others", self.skipped)?;
+        }
+        if self.failed > 0 {
+            write!(f, ", {} failed", self.failed)?;
+        }
+        match self.remaining {
+            Some(remaining) if remaining > 0 => write!(f, ", {remaining} left"),
+            _ => Ok(()),
+        }
+    }
+}

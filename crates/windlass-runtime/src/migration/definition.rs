@@ -1,0 +1,114 @@
+//! The CRD of a migration: what is stored, where a migration has stopped, and its end.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, ResourceExt as _,
+    api::{Patch, PatchParams},
+    core::ApiResource,
+};
+use serde_json::json;
+
+use super::MigrationError;
+
+/// Annotation of a CRD with the position of a migration: the generation of the CRD, a space, and the token of the next page.
+/// A position is valid only for the same generation: another storage version in between may have stored objects.
+const POSITION: &str = "windlass.dev/storage-migration";
+/// Number of times that a CRD is written if it changes at the same time.
+const TRIES: u32 = 5;
+
+/// A CRD whose objects are migrated.
+pub(super) struct Target {
+    definition: CustomResourceDefinition,
+    pub(super) storage: String,
+}
+
+impl Target {
+    pub(super) async fn read(api: &Api<CustomResourceDefinition>, name: &str) -> Result<Self, MigrationError> {
+        let definition = api.get(name).await;
+        let definition = definition.map_err(|source| failed("get", name, source))?;
+        let storage = definition.spec.versions.iter().find(|version| version.storage);
+        let storage = storage.ok_or_else(|| MigrationError::NotServed { name: name.to_owned() })?.name.clone();
+        Ok(Self { definition, storage })
+    }
+
+    /// Returns whether all objects are stored in the storage version.
+    pub(super) fn is_migrated(&self) -> bool {
+        others(&self.definition, &self.storage).is_empty()
+    }
+
+    /// Returns the resource to write: in the storage version if it is served.
+    pub(super) fn resource(&self) -> Result<ApiResource, MigrationError> {
+        let spec = &self.definition.spec;
+        let served = || spec.versions.iter().filter(|version| version.served);
+        let version = served().find(|version| version.storage).or_else(|| served().next());
+        let version = version.ok_or_else(|| MigrationError::NotServed { name: self.definition.name_any() })?;
+        Ok(ApiResource {
+            group: spec.group.clone(),
+            version: version.name.clone(),
+            api_version: format!("{}/{}", spec.group, version.name),
+            kind: spec.names.kind.clone(),
+            plural: spec.names.plural.clone(),
+        })
+    }
+
+    /// Returns the position at which a migration of the same generation has stopped.
+    pub(super) fn position(&self) -> Option<String> {
+        let (generation, token) = self.definition.annotations().get(POSITION)?.split_once(' ')?;
+        (generation.parse() == Ok(self.generation())).then(|| token.to_owned())
+    }
+
+    fn generation(&self) -> i64 {
+        self.definition.metadata.generation.unwrap_or_default()
+    }
+
+    /// Saves the position.
+    pub(super) async fn save(
+        &self,
+        api: &Api<CustomResourceDefinition>,
+        position: Option<&str>,
+    ) -> Result<(), MigrationError> {
+        let position = position.map(|token| format!("{} {token}", self.generation()));
+        let patch = json!({ "metadata": { "annotations": { POSITION: position } } });
+        let name = self.definition.name_any();
+        let saved = api.patch_metadata(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        saved.map(drop).map_err(|source| failed("update", &name, source))
+    }
+
+    /// Removes all versions but the storage version from the list of stored versions, and returns them.
+    pub(super) async fn finish(&self, api: &Api<CustomResourceDefinition>) -> Result<Vec<String>, MigrationError> {
+        let name = self.definition.name_any();
+        for tries in 1.. {
+            let now = Self::read(api, &name).await?;
+            // Another storage version in between may have stored objects.
+            if now.generation() != self.generation() || now.definition.uid() != self.definition.uid() {
+                return Err(MigrationError::DefinitionChanged { name });
+            }
+            let removed = others(&now.definition, &self.storage);
+            let patch = json!({
+                "metadata": { "resourceVersion": now.definition.resource_version() },
+                "status": { "storedVersions": [self.storage] },
+            });
+            match api.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await {
+                Ok(_) => {
+                    if now.definition.annotations().contains_key(POSITION) {
+                        self.save(api, None).await?;
+                    }
+                    return Ok(removed);
+                }
+                Err(kube::Error::Api(status)) if status.code == 409 && tries < TRIES => {}
+                Err(source) => return Err(failed("update", &name, source)),
+            }
+        }
+        unreachable!("the last try returns")
+    }
+}
+
+/// Returns the versions other than `storage` in which objects may be stored.
+pub(super) fn others(definition: &CustomResourceDefinition, storage: &str) -> Vec<String> {
+    let stored = definition.status.as_ref().and_then(|status| status.stored_versions.as_ref());
+    stored.into_iter().flatten().filter(|version| *version != storage).cloned().collect()
+}
+
+fn failed(verb: &'static str, name: &str, source: kube::Error) -> MigrationError {
+    MigrationError::Definition { verb, name: name.to_owned(), source: Box::new(source) }
+}

@@ -1,0 +1,222 @@
+//! Plans: one pass over all objects in which nothing is written.
+//!
+//! The client of a plan turns every write into a server-side dry run ([`client`]), and remembers the result ([`state`]),
+//! which later reads of the pass see. [`Plan`] is what remains: the changes per object, and what could not be planned.
+
+use std::{sync::Arc, time::Duration};
+
+use kube::Client;
+use serde_json::{Value, json};
+
+use super::{Operator, OperatorError, Options, definitions::install};
+use crate::{
+    access::Denials,
+    cache::Caches,
+    context::SharedHandles,
+    controller::PassReport,
+    events::{EventMetrics, Recorder},
+    lease::{Leadership, Shard},
+    metrics::Metrics,
+};
+
+mod client;
+mod diff;
+mod overlay;
+mod path;
+mod print;
+mod state;
+
+pub use diff::FieldChange;
+use state::PlannedState;
+
+/// Everything that a pass over all objects would change. See [`Operator::plan`].
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Plan {
+    /// Changes of objects, in the order of their first write.
+    pub changes: Vec<PlannedChange>,
+    /// Objects whose reconcile failed, and kinds that could not be read.
+    pub problems: Vec<PlanProblem>,
+    /// What the plan leaves out, such as objects that are being deleted.
+    pub notes: Vec<String>,
+    /// Number of objects that were reconciled.
+    pub reconciled: usize,
+}
+
+/// A change of one object.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct PlannedChange {
+    /// What would happen to the object.
+    pub action: PlannedAction,
+    /// API version of the object.
+    pub api_version: String,
+    /// Kind of the object.
+    pub kind: String,
+    /// Namespace of the object, if it has one.
+    pub namespace: Option<String>,
+    /// Name of the object.
+    pub name: String,
+    /// Controller that would write it first.
+    pub controller: Option<String>,
+    /// Fields that would change; all of a new object.
+    pub fields: Vec<FieldChange>,
+}
+
+/// What would happen to an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlannedAction {
+    /// It would be created.
+    Create,
+    /// It would be changed.
+    Update,
+    /// It would be deleted. Objects that the garbage collector would delete with it are not planned.
+    Delete,
+    /// A subresource such as `eviction` or `scale` would be called. Later reads do not see its effect.
+    Call(String),
+}
+
+/// A reconcile that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PlanProblem {
+    /// The controller.
+    pub controller: String,
+    /// The object; `None` if the controller could not read its kind.
+    pub object: Option<String>,
+    /// What failed.
+    pub message: String,
+}
+
+/// Time that caches get to sync.
+const SYNC_LIMIT: Duration = Duration::from_secs(300);
+
+impl Operator {
+    /// Reconciles every object of every controller once, with each write as a server-side dry run, and returns what would
+    /// change: what a new version of the operator would do to a cluster. Nothing is stored.
+    ///
+    /// - Controllers run one after the other, in the order in which they were added, each with the objects that those
+    ///   before it would have created. Reads of single objects, cached or live, see the writes of the pass; live lists do
+    ///   not. The effects of control loops (a Deployment's pods, garbage collection) are not part of it.
+    /// - Objects that are being deleted are not cleaned up, [daemons](crate::controller::Daemon), tasks, webhooks and
+    ///   leader election do not run, and events are dropped.
+    /// - A reconciler that calls other systems does so in a plan, too, unless it checks
+    ///   [`Context::is_plan`](crate::context::Context::is_plan).
+    ///
+    /// The client needs the permissions of the operator: the API server authorizes a dry run like a write.
+    pub async fn plan(self, client: Client, options: Options) -> Result<Plan, OperatorError> {
+        let wanted = self.manifests(&options.webhooks.namespace, "");
+        let denials = Denials::new(wanted.all_permissions());
+        let state = Arc::new(PlannedState::default());
+        let client = client::planning(client, state.clone());
+        let caches = Caches::new(client.clone());
+        self.configure.into_iter().for_each(|configure| configure(&caches));
+        if options.install_crds {
+            install(&client, &wanted).await?;
+        }
+        let metrics = Metrics::new();
+        let counted = metrics.shared(EventMetrics::register);
+        let handles = SharedHandles {
+            events: Recorder::with_metrics(client.clone(), &self.name, &options.instance, counted),
+            caches,
+            client,
+            metrics,
+            leadership: Leadership::always(),
+            shard: Shard::whole(),
+            field_manager: self.name.into(),
+            controller: None,
+            denials,
+            planning: true,
+        };
+        let mut controllers = self.controllers;
+        for controller in &mut controllers {
+            controller.plan_with(|client| client::planning(client, state.clone()));
+            controller.restrict_to(&options.namespaces);
+            controller.prepare(&handles);
+        }
+        let mut plan = Plan::default();
+        for controller in controllers {
+            let name = controller.name().to_owned();
+            plan.add(&name, controller.pass(&handles, SYNC_LIMIT).await);
+        }
+        plan.changes = state.changes();
+        Ok(plan)
+    }
+}
+
+impl Plan {
+    /// Returns whether nothing would change.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// Returns the exit code of `OPERATOR plan`: 0 if nothing would change, 2 if something would, 1 if something failed.
+    pub fn exit_code(&self) -> u8 {
+        match (self.problems.is_empty(), self.changes.is_empty()) {
+            (false, _) => 1,
+            (true, false) => 2,
+            (true, true) => 0,
+        }
+    }
+
+    /// Returns the plan as text, with one line per changed field. Values of Secrets are not shown.
+    pub fn to_text(&self) -> String {
+        print::text(self)
+    }
+
+    /// Returns the plan as JSON. Values of Secrets are not shown.
+    pub fn to_json(&self) -> Value {
+        let change = |change: &PlannedChange| {
+            let fields: Vec<_> = change.fields.iter().map(FieldChange::to_json).collect();
+            json!({
+                "action": change.action.name(),
+                "apiVersion": change.api_version,
+                "kind": change.kind,
+                "namespace": change.namespace,
+                "name": change.name,
+                "controller": change.controller,
+                "fields": fields,
+            })
+        };
+        let problem = |problem: &PlanProblem| json!({ "controller": problem.controller, "object": problem.object, "message": problem.message });
+        json!({
+            "reconciled": self.reconciled,
+            "changes": self.changes.iter().map(change).collect::<Vec<_>>(),
+            "problems": self.problems.iter().map(problem).collect::<Vec<_>>(),
+            "notes": self.notes,
+        })
+    }
+
+    /// Adds the report of a controller.
+    fn add(&mut self, controller: &str, report: PassReport) {
+        self.reconciled += report.reconciled;
+        self.problems.extend(report.failures.into_iter().map(|(object, message)| PlanProblem {
+            controller: controller.to_owned(),
+            object: object.map(|key| key.to_string()),
+            message,
+        }));
+        if report.terminating > 0 {
+            let objects = if report.terminating == 1 { "object is" } else { "objects are" };
+            self.notes.push(format!(
+                "controller {controller}: {} {objects} being deleted; a plan does not clean up",
+                report.terminating
+            ));
+        }
+        if report.has_daemon {
+            self.notes.push(format!("controller {controller}: its daemons do not run in a plan"));
+        }
+    }
+}
+
+impl PlannedAction {
+    /// Returns the name, as in JSON: `create`, `update`, `delete`, or the subresource.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Delete => "delete",
+            Self::Call(subresource) => subresource,
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! The client of a plan: reads see planned states, and writes are dry runs.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, Uri, header, request::Parts};
+use http_body_util::BodyExt as _;
+use kube::{Client, client::Body};
+use serde_json::{Value, json};
+
+use super::{
+    PlannedAction, PlannedChange,
+    overlay::{merge, rebase},
+    path::ResourcePath,
+    state::{PlannedObject, PlannedState},
+};
+use crate::access::Origin;
+
+type Answer = Result<Response<Body>, kube::Error>;
+
+/// Returns a client that changes nothing on the server of `client`.
+pub(super) fn planning(client: Client, state: Arc<PlannedState>) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let planner = Planner { client: client.clone(), state: state.clone() };
+        async move { planner.answer(request).await }
+    });
+    Client::new(service, namespace)
+}
+
+struct Planner {
+    client: Client,
+    state: Arc<PlannedState>,
+}
+
+impl Planner {
+    async fn answer(self, request: Request<Body>) -> Answer {
+        let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+        let Some(path) = ResourcePath::parse(request.uri().path()) else {
+            return if reads { self.client.send(request).await } else { Ok(refused("requests other than resources")) };
+        };
+        if path.subresource.as_deref().is_some_and(connects) {
+            return Ok(refused("connections to pods, nodes and services"));
+        }
+        if reads {
+            return match self.read(&path, &request) {
+                Some(answer) => Ok(answer),
+                None => self.client.send(request).await,
+            };
+        }
+        // Reviews store nothing.
+        if matches!(&*path.group, "authentication.k8s.io" | "authorization.k8s.io") || is_dry_run(request.uri()) {
+            return self.client.send(request).await;
+        }
+        let (parts, body) = request.into_parts();
+        let body = body.collect().await?.to_bytes();
+        if path.resource == "events" {
+            return Ok(respond(StatusCode::OK, body.to_vec()));
+        }
+        self.write(path, parts, body).await
+    }
+
+    /// Answers a read of a written object.
+    fn read(&self, path: &ResourcePath, request: &Request<Body>) -> Option<Response<Body>> {
+        if path.subresource.as_deref().is_some_and(|subresource| subresource != "status") {
+            return None;
+        }
+        let name = path.name.as_deref()?;
+        let object = self.state.get(&path.object(name))?;
+        Some(match object.planned {
+            Some(planned) => shown(&planned, wants_metadata(request.headers())),
+            None => not_found(path, name),
+        })
+    }
+
+    async fn write(self, path: ResourcePath, parts: Parts, body: Bytes) -> Answer {
+        let controller = parts.extensions.get::<Origin>().and_then(|origin| origin.controller.clone());
+        let value: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let called = path.subresource.clone().filter(|subresource| subresource != "status");
+        let name = match (&path.name, &parts.method) {
+            (Some(name), _) => Some(name.clone()),
+            (None, &Method::POST) => value["metadata"]["name"].as_str().map(str::to_owned),
+            (None, _) => None,
+        };
+        let call =
+            called.or_else(|| (name.is_none() && parts.method == Method::DELETE).then(|| "deletecollection".into()));
+        if let Some(call) = call {
+            let answer = self.send(&parts, body).await?;
+            if answer.status().is_success() {
+                self.state.called(PlannedChange {
+                    action: PlannedAction::Call(call),
+                    api_version: path.group.clone(),
+                    kind: path.resource.clone(),
+                    namespace: path.namespace.clone(),
+                    name: name.unwrap_or_else(|| "*".to_owned()),
+                    controller: controller.as_deref().map(str::to_owned),
+                    fields: Vec::new(),
+                });
+            }
+            return Ok(answer);
+        }
+        let before = match &name {
+            Some(name) => self.before(&path.object(name), controller.clone()).await?,
+            None => PlannedObject { live: None, planned: None, detached: false, controller },
+        };
+        let metadata = wants_metadata(&parts.headers);
+        let is_new_in_plan = before.planned.is_none() && before.live.is_some();
+        if before.is_only_planned() || is_new_in_plan || self.is_in_planned_namespace(&path) {
+            return Ok(self.write_here(&path, &parts, name.unwrap_or_default(), before, value, metadata));
+        }
+        let body = match before.revisions() {
+            // The API server knows only the stored state.
+            Some((planned, live)) if planned != live => {
+                let text = String::from_utf8_lossy(&body);
+                Bytes::from(text.replace(&format!("{planned:?}"), &format!("{live:?}")))
+            }
+            _ => body,
+        };
+        let answer = self.send(&parts, body).await?;
+        if !answer.status().is_success() {
+            return Ok(answer);
+        }
+        let (head, body) = answer.into_parts();
+        let body = body.collect().await?.to_bytes();
+        let Ok(mut result) = serde_json::from_slice::<Value>(&body) else {
+            return Ok(Response::from_parts(head, Body::from(body)));
+        };
+        let Some(name) = name.or_else(|| result["metadata"]["name"].as_str().map(str::to_owned)) else {
+            return Ok(Response::from_parts(head, Body::from(body)));
+        };
+        let is_gone = parts.method == Method::DELETE && result["metadata"]["deletionTimestamp"].is_null();
+        let planned = match (&before.live, &before.planned) {
+            _ if is_gone => None,
+            (Some(live), Some(planned)) => {
+                if result["kind"] == "PartialObjectMetadata" {
+                    let meta = result["metadata"].take();
+                    result = live.clone();
+                    result["metadata"] = meta;
+                }
+                Some(rebase(planned, live, &result))
+            }
+            _ => Some(result),
+        };
+        match self.state.store(&path.object(&name), PlannedObject { planned, ..before }) {
+            Some(planned) => Ok(shown(&planned, metadata)),
+            None => Ok(Response::from_parts(head, Body::from(body))),
+        }
+    }
+
+    /// Evaluates a write to an object that exists only in the plan. There are no defaults, webhooks and quotas here.
+    fn write_here(
+        &self,
+        path: &ResourcePath,
+        parts: &Parts,
+        name: String,
+        before: PlannedObject,
+        value: Value,
+        metadata: bool,
+    ) -> Response<Body> {
+        let is_apply = content_type(parts).contains("apply-patch");
+        let is_status = path.subresource.is_some();
+        let mut object = match (&parts.method, before.planned.clone()) {
+            (&Method::POST, Some(_)) => {
+                return failed(
+                    StatusCode::CONFLICT,
+                    "AlreadyExists",
+                    &format!("{} {name:?} already exists", path.resource),
+                );
+            }
+            (_, Some(planned)) => planned,
+            (&Method::POST, None) => json!({}),
+            (&Method::PATCH, None) if is_apply && !is_status => json!({}),
+            (_, None) => return not_found(path, &name),
+        };
+        let is_new = before.planned.is_none();
+        let mut after = PlannedObject { detached: before.detached || before.live.is_some(), ..before };
+        match parts.method {
+            Method::DELETE => {
+                let has_finalizers = object["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty());
+                after.planned = has_finalizers.then(|| {
+                    object["metadata"]["deletionTimestamp"] = jiff::Timestamp::now().to_string().into();
+                    object
+                });
+            }
+            Method::PUT if !is_status => {
+                let status = object["status"].take();
+                object = value;
+                if !status.is_null() {
+                    object["status"] = status;
+                }
+                after.planned = Some(object);
+            }
+            _ if content_type(parts).contains("json-patch+json") => {
+                return failed(
+                    StatusCode::UNPROCESSABLE_ENTITY,
+                    "Invalid",
+                    "a plan cannot evaluate a JSON patch of an object that does not exist yet",
+                );
+            }
+            _ if is_status => {
+                merge(&mut object["status"], &value["status"]);
+                after.planned = Some(object);
+            }
+            _ => {
+                merge(&mut object, &value);
+                after.planned = Some(object);
+            }
+        }
+        if let Some(planned) = after.planned.as_mut() {
+            planned["metadata"]["name"] = name.clone().into();
+            if let Some(namespace) = &path.namespace {
+                planned["metadata"]["namespace"] = namespace.clone().into();
+            }
+            if is_new && let Some(meta) = planned["metadata"].as_object_mut() {
+                meta.remove("uid");
+            }
+        }
+        match self.state.store(&path.object(&name), after) {
+            Some(planned) => shown(&planned, metadata),
+            None => {
+                respond(StatusCode::OK, json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}).to_string())
+            }
+        }
+    }
+
+    /// Returns the state of an object before a write.
+    async fn before(&self, path: &str, controller: Option<Arc<str>>) -> Result<PlannedObject, kube::Error> {
+        if let Some(known) = self.state.get(path) {
+            return Ok(known);
+        }
+        let request = Request::get(path).header(header::ACCEPT, "application/json").body(Vec::new());
+        let request = request.map_err(kube::Error::HttpError)?;
+        let live = match self.client.request_text(request).await {
+            Ok(text) => Some(serde_json::from_str::<Value>(&text).map_err(kube::Error::SerdeError)?),
+            Err(kube::Error::Api(status)) if status.code == 404 => None,
+            // Whether it exists is unknown, so is what a write would do.
+            Err(error) => return Err(error),
+        };
+        Ok(PlannedObject { planned: live.clone(), live, detached: false, controller })
+    }
+
+    /// Returns whether the namespace of an object exists only in the plan.
+    fn is_in_planned_namespace(&self, path: &ResourcePath) -> bool {
+        let namespace = path.namespace.as_ref().and_then(|name| self.state.get(&format!("/api/v1/namespaces/{name}")));
+        namespace.is_some_and(|namespace| namespace.is_only_planned())
+    }
+
+    /// Sends a write as a dry run.
+    async fn send(&self, parts: &Parts, body: Bytes) -> Answer {
+        let mut body = body.to_vec();
+        if parts.method == Method::DELETE
+            && let Ok(Value::Object(mut options)) = serde_json::from_slice(&body)
+        {
+            // The API server ignores the query if there is a body.
+            options.insert("dryRun".to_owned(), json!(["All"]));
+            body = Value::Object(options).to_string().into_bytes();
+        }
+        let text = parts.uri.to_string();
+        let sign = if parts.uri.query().is_some() { '&' } else { '?' };
+        let mut request = Request::builder().method(parts.method.clone()).uri(format!("{text}{sign}dryRun=All"));
+        if let Some(headers) = request.headers_mut() {
+            *headers = parts.headers.clone();
+            headers.remove(header::CONTENT_LENGTH);
+        }
+        let mut request = request.body(Body::from(body)).map_err(kube::Error::HttpError)?;
+        *request.extensions_mut() = parts.extensions.clone();
+        self.client.send(request).await
+    }
+}
+
+fn is_dry_run(uri: &Uri) -> bool {
+    uri.query().unwrap_or_default().split('&').any(|parameter| parameter == "dryRun=All")
+}
+
+/// Returns whether a subresource connects to something that a dry run does not protect.
+fn connects(subresource: &str) -> bool {
+    let first = subresource.split('/').next().unwrap_or_default();
+    matches!(first, "exec" | "attach" | "portforward" | "proxy")
+}
+
+fn wants_metadata(headers: &http::HeaderMap) -> bool {
+    headers
+        .get(header::ACCEPT)
+        .and_then(|accept| accept.to_str().ok())
+        .is_some_and(|accept| accept.contains("PartialObjectMetadata"))
+}
+
+fn content_type(parts: &Parts) -> &str {
+    parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+fn shown(object: &Value, metadata: bool) -> Response<Body> {
+    let text = match metadata {
+        true => {
+            let meta = &object["metadata"];
+            json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta}).to_string()
+        }
+        false => object.to_string(),
+    };
+    respond(StatusCode::OK, text)
+}
+
+fn not_found(path: &ResourcePath, name: &str) -> Response<Body> {
+    let code = StatusCode::NOT_FOUND;
+    let mut status = failure(code, "NotFound", &format!("{} {name:?} not found", path.resource));
+    // Without details, it would be the kind that is missing.
+    status["details"] = json!({"name": name, "group": path.group, "kind": path.resource});
+    respond(code, status.to_string())
+}
+
+fn refused(what: &str) -> Response<Body> {
+    failed(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", &format!("a plan refuses {what}"))
+}
+
+fn failed(code: StatusCode, reason: &str, message: &str) -> Response<Body> {
+    respond(code, failure(code, reason, message).to_string())
+}
+
+fn failure(code: StatusCode, reason: &str, message: &str) -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": reason,
+        "message": message, "code": code.as_u16()})
+}
+
+fn respond(code: StatusCode, body: impl Into<Vec<u8>>) -> Response<Body> {
+    let mut response = Response::new(Body::from(body.into()));
+    *response.status_mut() = code;
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+    response
+}

@@ -1,0 +1,181 @@
+//! Watches that come and go.
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::{
+    Api, CustomResource,
+    core::{ApiResource, DynamicObject},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use windlass_runtime::{
+    controller::{Action, Source, Watch, WatchSet},
+    operator::Operator,
+    scope::Scope,
+};
+use windlass_testing::TestPlane;
+
+use super::*;
+use crate::cluster::TestCluster;
+
+fn labelled(name: &str) -> ConfigMap {
+    let mut config = config(name);
+    config.metadata.labels = Some([("test".to_owned(), "sets".to_owned())].into());
+    config
+}
+
+fn secret(name: &str) -> Secret {
+    Secret { metadata: ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() }, ..Secret::default() }
+}
+
+/// Secrets, each of which affects the ConfigMap `a`.
+fn secrets(cluster: &TestCluster) -> Source {
+    let key = ObjectKey::namespaced(cluster.namespace(), "a");
+    Watch::<Secret>::new().scope(Scope::namespace(cluster.namespace())).map(move |_, _| vec![key.clone()])
+}
+
+/// A controller that records how many Secrets it can read.
+fn counting(cluster: &TestCluster, journal: &Journal<String>) -> Controller<ConfigMap> {
+    let journal = journal.clone();
+    Controller::<ConfigMap>::new("counting", move |_: Arc<ConfigMap>, ctx: Context| {
+        journal.write(match ctx.list::<Secret>() {
+            Ok(secrets) => secrets.len().to_string(),
+            Err(_) => "unreadable".to_owned(),
+        });
+        async { Ok(Action::done()) }
+    })
+    .scope(Scope::namespace(cluster.namespace()).labels("test=sets"))
+}
+
+/// Returns whether there is an informer of Secrets, and whether it is in the metrics.
+fn informer(running: &Running) -> (bool, bool) {
+    let status = running.context.caches().status();
+    let metrics = running.context.metrics().encode();
+    (status.iter().any(|one| one.resource.plural == "secrets"), metrics.contains("secrets"))
+}
+
+fn start(cluster: &TestCluster, controller: Controller<ConfigMap>) -> Running {
+    let context = context(cluster.client()).build();
+    context.caches().register_metrics(context.metrics());
+    Running::with(context, controller)
+}
+
+#[tokio::test]
+async fn a_kind_is_watched_and_readable_while_it_is_in_the_set() {
+    let cluster = TestCluster::start().await;
+    let (configs, api): (Api<ConfigMap>, Api<Secret>) = (cluster.api(), cluster.api());
+    create(&configs, labelled("a")).await;
+    let (journal, watches) = (Journal::new(), WatchSet::new());
+    let running = start(&cluster, counting(&cluster, &journal).source(&watches));
+    journal.has(1).await;
+    assert_eq!(journal.read(), ["unreadable"]);
+    assert_eq!(informer(&running), (false, false));
+
+    for round in 1..3 {
+        assert!(watches.add("secrets", secrets(&cluster)) && !watches.add("secrets", secrets(&cluster)));
+        assert_eq!(watches.names(), ["secrets"]);
+        watches.synced().await;
+        create(&api, secret(&format!("s{round}"))).await;
+        journal.until("the new Secret is counted", |seen| seen.last() == Some(&round.to_string())).await;
+        assert_eq!(informer(&running), (true, true));
+
+        assert!(watches.remove("secrets") && !watches.remove("secrets"));
+        assert_eq!(informer(&running), (false, false));
+        merge(&configs, "a", json!({"data": {"round": round.to_string()}})).await;
+        journal.until("Secrets are unreadable", |seen| seen.last().is_some_and(|last| last == "unreadable")).await;
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn an_informer_that_something_else_uses_keeps_running() {
+    let cluster = TestCluster::start().await;
+    let (configs, api): (Api<ConfigMap>, Api<Secret>) = (cluster.api(), cluster.api());
+    create(&configs, labelled("a")).await;
+    let (journal, watches) = (Journal::new(), WatchSet::new());
+    let running = start(&cluster, counting(&cluster, &journal).source(&watches));
+    journal.has(1).await;
+    for name in ["one", "two"] {
+        watches.add(name, secrets(&cluster));
+    }
+    watches.synced().await;
+    watches.retain(|name| name == "two");
+    create(&api, secret("s")).await;
+    journal.until("the Secret is counted", |seen| seen.last().is_some_and(|last| last == "1")).await;
+    watches.remove("two");
+    assert_eq!(informer(&running), (false, false));
+    running.stop().await;
+
+    // The controller's own watch is no part of the set.
+    let (journal, watches) = (Journal::new(), WatchSet::new());
+    let controller = counting(&cluster, &journal).source(secrets(&cluster)).source(&watches);
+    let running = start(&cluster, controller);
+    journal.has(1).await;
+    watches.add("secrets", secrets(&cluster));
+    watches.synced().await;
+    watches.remove("secrets");
+    create(&api, secret("t")).await;
+    journal.until("the Secret is counted", |seen| seen.last().is_some_and(|last| last == "2")).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_set_begins_and_ends_with_its_controller() {
+    let cluster = TestCluster::start().await;
+    create(&cluster.api::<ConfigMap>(), labelled("a")).await;
+    create(&cluster.api::<Secret>(), secret("s")).await;
+    let (journal, watches) = (Journal::new(), WatchSet::new());
+    watches.add("secrets", secrets(&cluster));
+    watches.add("all", windlass_runtime::controller::Every::new(std::time::Duration::from_secs(3600)));
+    let running = start(&cluster, counting(&cluster, &journal).source(&watches));
+    journal.until("the Secret is counted", |seen| seen.contains(&"1".to_owned())).await;
+    let caches = running.context.caches().clone();
+    running.stop().await;
+    assert_eq!(watches.names(), [""; 0]);
+    assert!(caches.status().iter().all(|one| one.resource.plural != "secrets"));
+}
+
+/// A kind that the controller learns about.
+#[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[kube(group = "sets.windlass.dev", version = "v1", kind = "Gadget", namespaced)]
+struct GadgetSpec {}
+
+#[tokio::test]
+async fn a_kind_that_is_not_served_yet_is_watched_as_soon_as_it_is() {
+    let plane = TestPlane::builder().virtual_time().await;
+    create(&plane.api::<ConfigMap>(), labelled("a")).await;
+    let (journal, watches) = (Journal::new(), WatchSet::new());
+    let resource = ApiResource::erase::<Gadget>(&());
+    let (seen, kind) = (journal.clone(), resource.clone());
+    let controller = Controller::<ConfigMap>::new("gadgets", move |_: Arc<ConfigMap>, ctx: Context| {
+        let gadgets = ctx.kind_with::<DynamicObject>(&kind).list();
+        seen.write(gadgets.map_or(0, |gadgets| gadgets.len()));
+        async { Ok(Action::done()) }
+    })
+    .source(&watches)
+    .scope(Scope::namespace(plane.namespace()).labels("test=sets"));
+    let running = start(&plane, controller);
+    journal.has(1).await;
+    let key = ObjectKey::namespaced(plane.namespace(), "a");
+    watches.add("gadgets", Watch::<DynamicObject>::with(resource.clone()).map(move |_, _| vec![key.clone()]));
+    watches.synced().await;
+    plane.define::<Gadget>().await;
+    create(&plane.api::<Gadget>(), Gadget::new("g", GadgetSpec {})).await;
+    journal.until("the gadget is seen", |seen| seen.last() == Some(&1)).await;
+    watches.remove("gadgets");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn the_generated_role_allows_what_is_declared() {
+    let plane = TestPlane::builder().await;
+    create(&plane.api::<ConfigMap>(), labelled("a")).await;
+    create(&plane.api::<Secret>(), secret("s")).await;
+    let (journal, watches) = (Journal::new(), WatchSet::new().allow("", "secrets"));
+    let controller = counting(&plane, &journal).source(&watches);
+    let running = plane.run(Operator::new("sets-operator").controller(controller));
+    journal.has(1).await;
+    watches.add("secrets", secrets(&plane));
+    journal.until("the Secret is counted", |seen| seen.last().is_some_and(|last| last == "1")).await;
+    running.stop().await.unwrap();
+}

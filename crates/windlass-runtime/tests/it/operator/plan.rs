@@ -1,0 +1,185 @@
+//! Plans.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use kube::{
+    Api, ResourceExt as _,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+};
+use serde_json::json;
+use windlass_runtime::{
+    Error, Result,
+    context::Context,
+    controller::{Action, Controller},
+    key::ObjectKey,
+    operator::{Operator, Options, Plan, PlannedAction},
+    scope::Scope,
+};
+
+use crate::cluster::TestCluster;
+
+const OURS: &str = "test.windlass.dev/plan";
+
+fn config(name: &str, data: serde_json::Value) -> ConfigMap {
+    let config = json!({"metadata": {"name": name, "labels": {"test": "plan"}}, "data": data});
+    serde_json::from_value(config).unwrap()
+}
+
+fn options(cluster: &TestCluster) -> Options {
+    Options { namespaces: vec![cluster.namespace().to_owned()], ..Options::default() }
+}
+
+/// Mirrors ConfigMaps into Secrets, and counts their keys in an annotation.
+async fn mirror(config: Arc<ConfigMap>, ctx: Context) -> Result<Action> {
+    assert!(ctx.is_plan() || config.data.as_ref().is_none_or(|data| !data.contains_key("plan-only")));
+    if config.name_any() == "broken" {
+        return Err(Error::new("no such volume"));
+    }
+    let data = config.data.clone().unwrap_or_default();
+    let secret = json!({"metadata": {"name": config.name_any()}, "stringData": data});
+    ctx.apply_owned(&config, serde_json::from_value::<Secret>(secret)?).await?;
+    let seen: Option<Arc<Secret>> = ctx.get(&ObjectKey::of(&*config))?;
+    let keys = seen.and_then(|secret| secret.data.clone()).unwrap_or_default().len();
+    let count = json!({"metadata": {"annotations": {"keys": keys.to_string()}}});
+    ctx.patch(&config, &Patch::Merge(count)).await?;
+    Ok(Action::done())
+}
+
+fn operator(cluster: &TestCluster) -> Operator {
+    let controller = Controller::<ConfigMap>::new("mirror", mirror)
+        .owns::<Secret>()
+        .cleans_up(OURS)
+        .scope(Scope::namespace(cluster.namespace()).labels("test=plan"));
+    Operator::new("plan-operator").controller(controller)
+}
+
+async fn planned(cluster: &TestCluster) -> Plan {
+    operator(cluster).plan(cluster.client(), options(cluster)).await.unwrap()
+}
+
+/// Returns everything in the namespace of the test.
+async fn contents(cluster: &TestCluster) -> serde_json::Value {
+    let configs = cluster.api::<ConfigMap>().list(&ListParams::default().labels("test=plan")).await.unwrap().items;
+    let secrets = cluster.api::<Secret>().list(&ListParams::default()).await.unwrap().items;
+    json!([configs, secrets])
+}
+
+#[tokio::test]
+async fn a_plan_shows_every_write_and_changes_nothing() {
+    let cluster = TestCluster::start().await;
+    cluster.create(config("a", json!({"color": "red", "size": "1"}))).await;
+    cluster.create(config("broken", json!({}))).await;
+    let before = contents(&cluster).await;
+    let plan = planned(&cluster).await;
+    assert_eq!(contents(&cluster).await, before, "nothing was written");
+    assert_eq!((plan.exit_code(), plan.reconciled), (1, 2));
+    let text = plan.to_text();
+    for expected in [
+        "~ ConfigMap ",
+        "+ metadata.finalizers: [\"test.windlass.dev/plan\"]",
+        // The read saw the planned Secret, with the keys that the API server derived.
+        "+ metadata.annotations.keys: \"2\"",
+        "+ Secret ",
+        "(controller mirror)",
+        "+ data.color: \"(hidden)\"",
+        "no such volume",
+        "2 reconciled: 1 to create, 2 to update, 0 to delete, 0 to call, 1 failed",
+    ] {
+        assert!(text.contains(expected), "{expected} in {text}");
+    }
+    assert!(!text.contains("cmVk"), "no contents of Secrets: {text}");
+    let json = plan.to_json();
+    assert_eq!(json["problems"][0]["controller"], "mirror", "{json}");
+}
+
+#[tokio::test]
+async fn an_operator_that_has_done_its_work_has_nothing_to_plan() {
+    let cluster = TestCluster::start().await;
+    let created = cluster.create(config("a", json!({"color": "red"}))).await;
+    let plan = planned(&cluster).await;
+    assert_eq!(plan.exit_code(), 2, "{}", plan.to_text());
+    // The same operator does what it has planned.
+    let running = cluster.run_as_admin(operator(&cluster));
+    cluster.expect::<ConfigMap>("a").to("be counted", |config| config.annotations().contains_key("keys")).await;
+    running.stop().await.unwrap();
+    let plan = planned(&cluster).await;
+    assert_eq!((plan.exit_code(), plan.reconciled), (0, 1), "{}", plan.to_text());
+
+    // Fields that another version of the operator would write.
+    let api: Api<ConfigMap> = cluster.api();
+    let patch = Patch::Merge(json!({"data": {"color": "blue"}}));
+    api.patch(&created.name_any(), &PatchParams::default(), &patch).await.unwrap();
+    let plan = planned(&cluster).await;
+    let changes: Vec<_> = plan.changes.iter().map(|change| (&change.action, change.kind.as_str())).collect();
+    assert_eq!(changes, [(&PlannedAction::Update, "Secret")], "{}", plan.to_text());
+    assert_eq!(plan.changes[0].fields[0].path, "data.color");
+
+    // An object that is being deleted is not cleaned up.
+    api.delete("a", &DeleteParams::default()).await.unwrap();
+    let plan = planned(&cluster).await;
+    assert_eq!((plan.exit_code(), plan.reconciled), (0, 0), "{}", plan.to_text());
+    assert!(plan.to_text().contains("1 object is being deleted; a plan does not clean up"), "{}", plan.to_text());
+    api.patch("a", &PatchParams::default(), &Patch::Merge(json!({"metadata": {"finalizers": null}}))).await.unwrap();
+}
+
+#[tokio::test]
+async fn later_controllers_see_the_objects_that_earlier_ones_would_create() {
+    let cluster = TestCluster::start().await;
+    cluster.create(config("a", json!({"next": "b"}))).await;
+    let chain = async |config: Arc<ConfigMap>, ctx: Context| {
+        let next = config.data.as_ref().and_then(|data| data.get("next"));
+        if let Some(next) = next {
+            let next = json!({"metadata": {"name": next, "namespace": config.namespace(), "labels": {"test": "plan"}}});
+            ctx.apply(serde_json::from_value::<ConfigMap>(next)?).await?;
+        }
+        Ok(Action::done())
+    };
+    let mark = async |config: Arc<ConfigMap>, ctx: Context| {
+        ctx.patch(&config, &Patch::Merge(json!({"data": {"marked": "yes"}}))).await?;
+        let live: Option<ConfigMap> = ctx.live().get(&ObjectKey::of(&*config)).await?;
+        assert_eq!(live.unwrap().data.unwrap()["marked"], "yes");
+        // Gone, and created again.
+        if config.name_any() == "a" {
+            ctx.delete(&config).await?;
+            assert!(ctx.live().get::<ConfigMap>(&ObjectKey::of(&*config)).await?.is_none());
+        }
+        Ok(Action::done())
+    };
+    let scope = || Scope::namespace(cluster.namespace()).labels("test=plan");
+    let operator = Operator::new("chain-operator")
+        .controller(Controller::<ConfigMap>::new("chain", chain).scope(scope()))
+        .controller(Controller::<ConfigMap>::new("mark", mark).scope(scope()));
+    let before = contents(&cluster).await;
+    let plan = operator.plan(cluster.client(), options(&cluster)).await.unwrap();
+    assert_eq!(contents(&cluster).await, before);
+    let changes: Vec<_> = plan.changes.iter().map(|change| (&change.action, change.name.as_str())).collect();
+    assert_eq!(changes, [(&PlannedAction::Create, "b"), (&PlannedAction::Delete, "a")], "{}", plan.to_text());
+    assert!(plan.to_text().contains("+ data.marked: \"yes\""), "{}", plan.to_text());
+    assert!(plan.problems.is_empty(), "{}", plan.to_text());
+}
+
+#[tokio::test]
+async fn objects_in_a_planned_namespace_are_planned_too() {
+    let cluster = TestCluster::start().await;
+    cluster.create(config("a", json!({}))).await;
+    let spread = async |config: Arc<ConfigMap>, ctx: Context| {
+        let namespace = format!("{}-more", config.namespace().unwrap_or_default());
+        ctx.apply(serde_json::from_value::<Namespace>(json!({"metadata": {"name": namespace}}))?).await?;
+        let copy = json!({"metadata": {"name": "copy", "namespace": namespace}, "data": {"x": "1"}});
+        ctx.apply(serde_json::from_value::<ConfigMap>(copy)?).await?;
+        Ok(Action::done())
+    };
+    let controller =
+        Controller::<ConfigMap>::new("spread", spread).scope(Scope::namespace(cluster.namespace()).labels("test=plan"));
+    let plan = Operator::new("spread-operator")
+        .controller(controller)
+        .plan(cluster.client(), options(&cluster))
+        .await
+        .unwrap();
+    let changes: Vec<_> = plan.changes.iter().map(|change| (change.kind.as_str(), change.name.as_str())).collect();
+    assert_eq!(changes[0].0, "Namespace", "{}", plan.to_text());
+    assert_eq!(changes[1], ("ConfigMap", "copy"), "{}", plan.to_text());
+    let left: Api<Namespace> = Api::all(cluster.client());
+    assert!(left.get_opt(&format!("{}-more", cluster.namespace())).await.unwrap().is_none());
+}
