@@ -2,6 +2,7 @@
 
 use std::{future::Future, io, net::SocketAddr, sync::Arc};
 
+use futures_util::future::{BoxFuture, join_all};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, CustomResourceExt, Resource,
@@ -9,8 +10,13 @@ use kube::{
 };
 use rustls::ServerConfig;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::net::TcpListener;
-use windlass_apiserver::{BuildError, Server, ServerBuilder, authentication::AuthenticationError};
+use windlass_apiserver::{
+    BuildError, Server, ServerBuilder,
+    authentication::AuthenticationError,
+    computed::{ComputedKind, ComputedObjects},
+};
 use windlass_store::{MemoryStore, Store};
 
 use crate::{
@@ -24,13 +30,18 @@ use crate::{
 const MANAGER: &str = "windlass-extension";
 
 type Configure = Box<dyn FnOnce(ServerBuilder) -> ServerBuilder + Send>;
+type Background = Box<dyn FnOnce(Client) -> BoxFuture<'static, ()> + Send>;
 
 /// An API server for kinds of your own.
 pub struct Extension {
     pub(crate) name: String,
     pub(crate) definitions: Vec<CustomResourceDefinition>,
+    computed: Vec<ComputedKind>,
+    added: Vec<Value>,
     pub(crate) store: Option<Arc<dyn Store>>,
     configure: Vec<Configure>,
+    background: Vec<Background>,
+    pub(crate) namespace: String,
 }
 
 /// Why an extension could not run.
@@ -92,12 +103,22 @@ pub enum ExtensionError {
 pub struct RunningExtension {
     server: Server,
     tls: Arc<ServerConfig>,
+    background: Vec<BoxFuture<'static, ()>>,
 }
 
 impl Extension {
     /// An API server without kinds. The name is that of its Service.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), definitions: Vec::new(), store: None, configure: Vec::new() }
+        Self {
+            name: name.into(),
+            definitions: Vec::new(),
+            computed: Vec::new(),
+            added: Vec::new(),
+            store: None,
+            configure: Vec::new(),
+            background: Vec::new(),
+            namespace: "default".to_owned(),
+        }
     }
 
     /// Adds a kind that is derived with `kube::CustomResource`.
@@ -117,6 +138,61 @@ impl Extension {
     pub fn definition(mut self, definition: CustomResourceDefinition) -> Self {
         self.definitions.push(definition);
         self
+    }
+
+    /// Adds a kind whose objects are computed when they are read: from another database, from measurements, from anything.
+    /// It has the verbs `get` and `list`.
+    ///
+    /// ```
+    /// # use async_trait::async_trait;
+    /// # use schemars::JsonSchema;
+    /// # use serde_json::{Value, json};
+    /// # use windlass_extension::{ComputedObjects, Extension, Kind, Result};
+    /// #[derive(JsonSchema)]
+    /// struct Uptime {
+    ///     /// Seconds since the server started.
+    ///     seconds: u64,
+    /// }
+    ///
+    /// struct Clock(std::time::Instant);
+    ///
+    /// #[async_trait]
+    /// impl ComputedObjects for Clock {
+    ///     async fn list(&self, _namespace: &str) -> Result<Vec<Value>> {
+    ///         Ok(vec![json!({
+    ///             "apiVersion": "clock.example.com/v1", "kind": "Uptime", "metadata": {"name": "server"},
+    ///             "seconds": self.0.elapsed().as_secs(),
+    ///         })])
+    ///     }
+    /// }
+    ///
+    /// let uptime = Kind::of::<Uptime>("clock.example.com", "v1", "Uptime", "uptimes").cluster_scoped();
+    /// let extension = Extension::new("clock").computed_kind(&uptime, Clock(std::time::Instant::now()));
+    /// assert_eq!(extension.group_versions(), [("clock.example.com".to_owned(), "v1".to_owned())]);
+    /// ```
+    #[must_use]
+    pub fn computed_kind(self, kind: &Kind, objects: impl ComputedObjects + 'static) -> Self {
+        let definition = serde_json::to_value(kind.definition()).unwrap_or_default();
+        self.computed(ComputedKind::new(definition, Arc::new(objects)))
+    }
+
+    /// Adds a kind whose objects are computed, with its own description.
+    #[must_use]
+    pub fn computed(mut self, kind: ComputedKind) -> Self {
+        self.computed.push(kind);
+        self
+    }
+
+    /// Adds an object to the manifests, such as a role that the server needs beyond those of every extension.
+    #[must_use]
+    pub fn manifest(mut self, object: Value) -> Self {
+        self.added.push(object);
+        self
+    }
+
+    /// Returns the additional objects of the manifests.
+    pub(crate) fn added_manifests(&self) -> &[Value] {
+        &self.added
     }
 
     /// Sets where objects are stored. By default they are in memory, and lost when the server stops.
@@ -141,6 +217,23 @@ impl Extension {
         self.configure(|builder| builder.admission(plugin))
     }
 
+    /// Adds work that is done while the server answers requests, with the client of the main API server.
+    #[must_use]
+    pub fn background<F>(mut self, work: impl FnOnce(Client) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.background.push(Box::new(|client| Box::pin(work(client))));
+        self
+    }
+
+    /// Sets the namespace that the server runs in, unless its command line says otherwise. It is `default` by default.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        self
+    }
+
     /// Changes the options of the engine.
     #[must_use]
     pub fn configure(mut self, configure: impl FnOnce(ServerBuilder) -> ServerBuilder + Send + 'static) -> Self {
@@ -157,6 +250,11 @@ impl Extension {
                 if !all.contains(&group_version) {
                     all.push(group_version);
                 }
+            }
+        }
+        for group_version in self.computed.iter().flat_map(ComputedKind::group_versions) {
+            if !all.contains(&group_version) {
+                all.push(group_version);
             }
         }
         all
@@ -191,10 +289,11 @@ impl Extension {
             .old_definitions(false)
             .authentication(authentication)
             .token_authenticator(TokenReviews::new(client.clone()))
-            .authorizer(AccessReviews::new(client))
+            .authorizer(AccessReviews::new(client.clone()))
             // The namespaces are those of the main API server.
             .disable_admission_plugins(["NamespaceLifecycle".to_owned()])
             .only_groups(groups);
+        builder = self.computed.into_iter().fold(builder, ServerBuilder::computed);
         for configure in self.configure {
             builder = configure(builder);
         }
@@ -206,7 +305,8 @@ impl Extension {
             let applied = definitions.patch(&name, &apply, &Patch::Apply(definition)).await;
             applied.map_err(|source| ExtensionError::Define { name, source: Box::new(source) })?;
         }
-        Ok(RunningExtension { server, tls: Arc::new(tls) })
+        let background = self.background.into_iter().map(|work| work(client.clone())).collect();
+        Ok(RunningExtension { server, tls: Arc::new(tls), background })
     }
 }
 
@@ -220,7 +320,15 @@ impl RunningExtension {
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<(), ExtensionError> {
-        self.server.serve(listener, self.tls, shutdown).await.map_err(ExtensionError::Serve)
+        let background = async {
+            join_all(self.background).await;
+            // Work that is done is no reason to stop.
+            std::future::pending().await
+        };
+        tokio::select! {
+            served = self.server.serve(listener, self.tls, shutdown) => served.map_err(ExtensionError::Serve),
+            never = background => never,
+        }
     }
 
     /// A client of this server in the same process, which may do everything.

@@ -25,7 +25,8 @@
 //! A kind is everything that its CustomResourceDefinition says: schema, defaults, validation rules, subresources, columns.
 //! The server validates, defaults, stores and watches its objects like the API server of Windlass does with custom
 //! resources, because it is the same engine, and shows nothing but the groups of its kinds. Objects are in memory, in a
-//! file ([`Extension::store`]), or wherever an implementation of [`Store`](windlass_store::Store) keeps them.
+//! file ([`Extension::store`]), or wherever an implementation of [`Store`](windlass_store::Store) keeps them. Objects of a
+//! [computed kind](Extension::computed_kind) are stored nowhere: they are computed when they are read.
 //!
 //! Users are authenticated by the API server that forwards their requests, or by a TokenReview there; every request is
 //! authorized by a SubjectAccessReview ([`delegated`]). [`manifests`] are the objects that register the server.
@@ -44,5 +45,6 @@ pub use self::{
 };
 pub use windlass_apiserver::{
     admission::{Admission, Attributes, Objects, Operation},
+    computed::{ComputedKind, ComputedObjects, ComputedTable},
     status::{ApiError, Result},
 };

@@ -18,7 +18,7 @@ pub struct Registration {
     pub target_port: u16,
     /// A host outside of the cluster that the server runs on; without one, the Service selects pods.
     pub host: Option<String>,
-    /// The certificates that vouch for the server, in PEM and base64.
+    /// The certificates that vouch for the server, in PEM and base64; empty if the server publishes them itself.
     pub ca_bundle: String,
 }
 
@@ -42,26 +42,72 @@ impl Extension {
         let versions = self.group_versions();
         objects.extend(versions.iter().enumerate().map(|(position, (group, version))| {
             let priority = 100_i64.saturating_sub(i64::try_from(position).unwrap_or(i64::MAX)).max(1);
-            json!({
+            let mut object = json!({
                 "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
                 "metadata": {"name": format!("{version}.{group}")},
                 "spec": {
                     "group": group, "version": version, "groupPriorityMinimum": 1000, "versionPriority": priority,
-                    "service": {"namespace": namespace, "name": service, "port": PORT}, "caBundle": ca_bundle,
+                    "service": {"namespace": namespace, "name": service, "port": PORT},
                 },
-            })
+            });
+            if !ca_bundle.is_empty() {
+                object["spec"]["caBundle"] = ca_bundle.as_str().into();
+            }
+            object
         }));
         objects
     }
 
-    /// Returns the namespace, the service account, and the bindings by which the server may ask the main API server who a
-    /// user is and what it may do.
+    /// Returns the Deployment that runs an image of the server. The image contains the program as `/NAME`. The server issues
+    /// its certificate when it starts, and writes the authority into its APIServices, so there is one replica.
+    pub fn deployment(&self, registration: &Registration, image: &str) -> Value {
+        let Registration { namespace, service, target_port, .. } = registration;
+        let labels = json!({"app.kubernetes.io/name": self.name});
+        let probe = |path: &str| json!({"httpGet": {"path": path, "port": "https", "scheme": "HTTPS"}});
+        let container = json!({
+            "name": "server", "image": image, "command": [format!("/{}", self.name)],
+            "args": [
+                "--address=0.0.0.0", format!("--port={target_port}"), format!("--namespace={namespace}"),
+                "--publish-authority",
+            ],
+            "ports": [{"name": "https", "containerPort": target_port}],
+            "livenessProbe": probe("/livez"), "readinessProbe": probe("/readyz"),
+            "securityContext": {
+                "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": true,
+            },
+        });
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": service, "namespace": namespace, "labels": labels},
+            "spec": {
+                "replicas": 1, "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": {
+                        "serviceAccountName": service, "containers": [container],
+                        "securityContext": {
+                            "runAsNonRoot": true, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"},
+                        },
+                    },
+                },
+            },
+        })
+    }
+
+    /// Returns the names of the APIServices.
+    pub(crate) fn api_services(&self) -> Vec<String> {
+        self.group_versions().iter().map(|(group, version)| format!("{version}.{group}")).collect()
+    }
+
+    /// Returns the namespace, the service account, and the roles and bindings by which the server may ask the main API server
+    /// who a user is and what it may do, and may publish its authority.
     pub fn permissions(&self, registration: &Registration) -> Vec<Value> {
         let Registration { namespace, service, .. } = registration;
         let subjects = json!([{"kind": "ServiceAccount", "name": service, "namespace": namespace}]);
+        let added = self.added_manifests().iter().cloned();
         let role =
             |kind: &str, name: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name});
-        vec![
+        let own = [
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
             json!({
                 "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": service, "namespace": namespace},
@@ -76,6 +122,20 @@ impl Extension {
                 "metadata": {"name": format!("{}-auth-reader", self.name), "namespace": "kube-system"},
                 "roleRef": role("Role", "extension-apiserver-authentication-reader"), "subjects": subjects,
             }),
-        ]
+            json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+                "metadata": {"name": format!("{}:apiservices", self.name)},
+                "rules": [{
+                    "apiGroups": ["apiregistration.k8s.io"], "resources": ["apiservices"], "verbs": ["get", "patch"],
+                    "resourceNames": self.api_services(),
+                }],
+            }),
+            json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+                "metadata": {"name": format!("{}:apiservices", self.name)},
+                "roleRef": role("ClusterRole", &format!("{}:apiservices", self.name)), "subjects": subjects,
+            }),
+        ];
+        own.into_iter().chain(added).collect()
     }
 }

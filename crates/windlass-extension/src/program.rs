@@ -38,9 +38,12 @@ struct Options {
     /// Port to listen on; 0 for any free port
     #[arg(long, default_value_t = 8443)]
     port: u16,
+    /// Container image with the program of the server, for a Deployment in the manifests
+    #[arg(long, requires = "manifests")]
+    image: Option<String>,
     /// Namespace of the Service
-    #[arg(long, default_value = "default")]
-    namespace: String,
+    #[arg(long)]
+    namespace: Option<String>,
     /// Register the server at this host, outside of the cluster, when it starts
     #[arg(long, value_name = "HOST")]
     register: Option<String>,
@@ -50,6 +53,9 @@ struct Options {
     /// Directory with tls.crt, tls.key and ca.crt; a certificate is issued by default
     #[arg(long, value_name = "DIRECTORY")]
     certificates: Option<PathBuf>,
+    /// Write the certificate authority into the APIServices when the server starts
+    #[arg(long)]
+    publish_authority: bool,
     /// Kubeconfig of the main API server
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
@@ -76,9 +82,10 @@ impl Extension {
 
     async fn run(mut self, options: Options) -> Result<(), ExtensionError> {
         let service = self.name.clone();
+        let namespace = options.namespace.unwrap_or_else(|| self.namespace.clone());
         let names = [
-            format!("{service}.{}.svc", options.namespace),
-            format!("{service}.{}.svc.cluster.local", options.namespace),
+            format!("{service}.{namespace}.svc"),
+            format!("{service}.{namespace}.svc.cluster.local"),
             "localhost".to_owned(),
             options.address.to_string(),
         ];
@@ -87,14 +94,21 @@ impl Extension {
             None => ServingCertificate::issue(&names)?,
         };
         let mut registration = Registration {
-            namespace: options.namespace,
+            namespace,
             service,
             target_port: options.port,
             host: options.register,
             ca_bundle: certificate.ca_bundle(),
         };
         if options.manifests {
-            print(self.permissions(&registration).iter().chain(&self.registration(&registration)));
+            let mut objects = self.permissions(&registration);
+            if let Some(image) = &options.image {
+                // The certificate is issued when the server starts.
+                registration.ca_bundle.clear();
+                objects.push(self.deployment(&registration, image));
+            }
+            objects.extend(self.registration(&registration));
+            print(objects.iter());
             return Ok(());
         }
         if let Some(path) = &options.store {
@@ -112,9 +126,11 @@ impl Extension {
         let address = listener.local_addr().map_err(listening)?;
         registration.target_port = address.port();
         let objects = self.registration(&registration);
+        let published = if options.publish_authority { self.api_services() } else { Vec::new() };
         let running = self.start(client.clone(), &certificate).await?;
         info!(%address, "serving");
         let registering = async {
+            publish(&client, &published, &registration.ca_bundle).await?;
             match &registration.host {
                 Some(_) => register(&client, &objects).await,
                 None => Ok(()),
@@ -125,6 +141,24 @@ impl Extension {
         tokio::try_join!(registering, serving)?;
         Ok(())
     }
+}
+
+/// Writes the authority into APIServices.
+///
+/// # Errors
+/// If the main API server rejects one.
+async fn publish(client: &Client, names: &[String], ca_bundle: &str) -> Result<(), ExtensionError> {
+    let kind = GroupVersionKind::gvk("apiregistration.k8s.io", "v1", "APIService");
+    let services: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
+    let patch = Patch::Merge(serde_json::json!({"spec": {"caBundle": ca_bundle}}));
+    for name in names {
+        let patched = services.patch(name, &PatchParams::default(), &patch).await;
+        patched.map_err(|source| ExtensionError::Register {
+            what: format!("APIService {name}"),
+            source: Box::new(source),
+        })?;
+    }
+    Ok(())
 }
 
 /// Applies the objects that register the server.

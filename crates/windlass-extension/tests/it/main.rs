@@ -188,6 +188,7 @@ async fn apply(client: &Client, object: &Value) {
         "Service" => to::<Service>(Api::namespaced(client, namespace), object).await,
         "APIService" => to::<APIService>(Api::all(client), object).await,
         "ClusterRoleBinding" => to::<ClusterRoleBinding>(Api::all(client), object).await,
+        "ClusterRole" => to::<k8s_openapi::api::rbac::v1::ClusterRole>(Api::all(client), object).await,
         "RoleBinding" => {
             to::<k8s_openapi::api::rbac::v1::RoleBinding>(Api::namespaced(client, namespace), object).await;
         }
