@@ -6,7 +6,7 @@ use windlass_scaffold::Origin;
 
 use crate::project::{self, Writing};
 
-/// Remove a resource from the project
+/// Remove a resource or an overlay from the project
 #[derive(Debug, Args)]
 pub(crate) struct DeleteArgs {
     #[command(subcommand)]
@@ -16,6 +16,16 @@ pub(crate) struct DeleteArgs {
 #[derive(Debug, Subcommand)]
 enum DeleteCommand {
     Api(DeleteApiArgs),
+    Overlay(DeleteOverlayArgs),
+}
+
+/// Remove a kustomize overlay
+#[derive(Debug, Args)]
+struct DeleteOverlayArgs {
+    /// Name of the overlay
+    name: String,
+    #[command(flatten)]
+    writing: Writing,
 }
 
 /// Remove a resource with its controller, webhooks, tests and manifests, or one version of it
@@ -36,8 +46,17 @@ struct DeleteApiArgs {
 
 /// Runs the subcommand.
 pub(crate) fn run(args: DeleteArgs) -> anyhow::Result<()> {
-    let DeleteCommand::Api(args) = args.command;
     let opened = project::open_current()?;
+    let args = match args.command {
+        DeleteCommand::Api(args) => args,
+        DeleteCommand::Overlay(args) => {
+            opened.change(args.writing, |project| project.delete_overlay(&args.name))?;
+            if !args.writing.dry_run {
+                eprintln!("\nnext:\n  windlass generate --only overlays");
+            }
+            return Ok(());
+        }
+    };
     let group = args.group.as_deref();
     if let Ok(resource) = opened.project.resource(group, &args.kind)
         && resource.origin == Origin::Imported

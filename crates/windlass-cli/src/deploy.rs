@@ -19,6 +19,9 @@ use crate::{
 pub(crate) struct DeployArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
+    /// Overlay to deploy instead of deploy/default
+    #[arg(long, value_name = "NAME")]
+    overlay: Option<String>,
     /// Image of the operator [default: from deploy/default]
     #[arg(long, value_name = "IMAGE")]
     image: Option<Image>,
@@ -38,7 +41,7 @@ pub(crate) struct DeployArgs {
 
 /// Applies the manifests and waits.
 pub(crate) fn run(args: DeployArgs) -> anyhow::Result<()> {
-    let objects = objects(args.image.as_ref(), args.namespace.as_deref())?;
+    let objects = objects(args.image.as_ref(), args.namespace.as_deref(), args.overlay.as_deref())?;
     threads::block_on(async {
         let cluster = args.cluster.connect().await?;
         cluster.announce();
@@ -57,9 +60,14 @@ pub(crate) fn run(args: DeployArgs) -> anyhow::Result<()> {
 }
 
 /// Returns all objects of the deployment.
-pub(crate) fn objects(image: Option<&Image>, namespace: Option<&str>) -> anyhow::Result<Vec<Value>> {
+pub(crate) fn objects(
+    image: Option<&Image>,
+    namespace: Option<&str>,
+    overlay: Option<&str>,
+) -> anyhow::Result<Vec<Value>> {
     let opened = project::open()?;
+    let overlay = overlay.map(|name| opened.project.overlay(name)).transpose()?;
     let tree = KustomizeTree::read(&opened, image, namespace)?;
     let program = Program::build(&opened.root, &opened.project.project_name)?;
-    tree.objects(&opened, &program)
+    tree.objects(&opened, &program, overlay)
 }

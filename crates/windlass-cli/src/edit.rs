@@ -1,10 +1,10 @@
 //! `windlass edit`: changes of project settings and fields.
 
 use clap::Args;
-use windlass_scaffold::Edits;
+use windlass_scaffold::{Edits, FieldEdits};
 
 use crate::{
-    create::FieldArgs,
+    create::{FieldArgs, StatusFieldArgs},
     failure::ErrorWithHint,
     init::LicenseArg,
     project::{self, SourceArgs, Writing},
@@ -40,9 +40,14 @@ pub(crate) struct EditArgs {
     version: Option<String>,
     #[command(flatten)]
     fields: FieldArgs,
-    /// Name of a field to remove; may be repeated
+    #[command(flatten)]
+    status_fields: StatusFieldArgs,
+    /// Name of a field to remove, with the fields of the object that it is; may be repeated
     #[arg(long, value_name = "NAME", requires = "kind")]
     remove_field: Vec<String>,
+    /// Name of a field of the status to remove; may be repeated
+    #[arg(long, value_name = "NAME", requires = "kind")]
+    remove_status_field: Vec<String>,
     /// Version to make the storage version
     #[arg(long, value_name = "VERSION", requires = "kind")]
     storage_version: Option<String>,
@@ -53,8 +58,13 @@ pub(crate) struct EditArgs {
 /// Changes the project.
 pub(crate) fn run(args: EditArgs) -> anyhow::Result<()> {
     let opened = project::open_current()?;
-    let fields = args.fields.read()?;
-    if args.kind.is_none() && !fields.is_empty() {
+    let field_edits = FieldEdits {
+        add: args.fields.read()?,
+        remove: args.remove_field,
+        add_status: args.status_fields.read()?,
+        remove_status: args.remove_status_field,
+    };
+    if args.kind.is_none() && !(field_edits.add.is_empty() && field_edits.add_status.is_empty()) {
         let message = "fields are given without a resource".to_owned();
         return Err(ErrorWithHint { message, hint: "add --kind".into() }.into());
     }
@@ -68,7 +78,7 @@ pub(crate) fn run(args: EditArgs) -> anyhow::Result<()> {
         project.edit(edits)?;
         let Some(kind) = args.kind else { return Ok(()) };
         let group = args.group.as_deref();
-        project.edit_fields(group, &kind, args.version.as_deref(), fields, &args.remove_field)?;
+        project.edit_fields(group, &kind, args.version.as_deref(), field_edits)?;
         match args.storage_version {
             Some(version) => project.set_storage(group, &kind, &version),
             None => Ok(()),

@@ -24,6 +24,11 @@ pub(crate) struct ErrorWithHint {
 #[error("problems were reported")]
 pub(crate) struct AlreadyReported;
 
+/// The exit code of another program, which has reported everything.
+#[derive(Debug, thiserror::Error)]
+#[error("the program ended with exit code {0}")]
+pub(crate) struct ExitWith(pub(crate) u8);
+
 /// A signal arrived before the work was done.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted")]
@@ -33,6 +38,9 @@ pub(crate) struct Interrupted;
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.is::<AlreadyReported>() {
         return ExitCode::FAILURE;
+    }
+    if let Some(ExitWith(code)) = error.downcast_ref() {
+        return ExitCode::from(*code);
     }
     if error.is::<Interrupted>() {
         return ExitCode::from(130);

@@ -1,4 +1,4 @@
-//! `windlass generate`: manifests, installer, Helm chart, OLM bundle and dashboard, generated from the operator.
+//! `windlass generate`: manifests, overlays, installer, Helm chart, OLM bundle and dashboard, generated from the operator.
 
 mod files;
 
@@ -48,8 +48,12 @@ pub(super) enum Part {
     Rbac,
     /// deploy/webhook
     Webhooks,
+    /// deploy/extension, if the project has an API server
+    Extension,
     /// deploy/manager, deploy/metrics and deploy/network-policy
     Manager,
+    /// deploy/overlays
+    Overlays,
     /// dist/install.yaml
     Installer,
     /// dist/chart
@@ -71,6 +75,9 @@ pub(crate) fn run(args: GenerateArgs) -> anyhow::Result<()> {
     };
     let mut changes: Vec<Change> = tree.change()?.cloned().into_iter().collect();
     changes.extend(files::tree(&opened, &program, &parts)?);
+    if parts.contains(&Part::Extension) && opened.project.has_extension() {
+        changes.extend(files::extension(&opened, &tree)?);
+    }
     // kustomize reads files, so its input is written before it runs.
     let early = !tree.kustomization.foreign.is_empty() && !args.check && !args.dry_run;
     if early {
@@ -134,11 +141,12 @@ fn summary(change: &Change) -> String {
 impl Part {
     fn product(self) -> Option<Product> {
         match self {
+            Self::Overlays => Some(Product::Overlays),
             Self::Installer => Some(Product::Installer),
             Self::Chart => Some(Product::Chart),
             Self::Bundle => Some(Product::Bundle),
             Self::Dashboard => Some(Product::Dashboard),
-            Self::Crds | Self::Rbac | Self::Webhooks | Self::Manager => None,
+            Self::Crds | Self::Extension | Self::Rbac | Self::Webhooks | Self::Manager => None,
         }
     }
 }

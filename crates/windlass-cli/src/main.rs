@@ -52,7 +52,9 @@ mod install;
 mod kubeconfig;
 mod kubectl_env;
 mod logging;
+mod migrate;
 mod output;
+mod plan;
 mod project;
 mod rbac;
 mod ready_file;
@@ -102,6 +104,8 @@ enum Command {
     Deploy(deploy::DeployArgs),
     Undeploy(undeploy::UndeployArgs),
     Run(run::RunArgs),
+    Plan(plan::PlanArgs),
+    Migrate(migrate::MigrateArgs),
     Up(Box<up::UpArgs>),
     Down(down::DownArgs),
     Status(status::StatusArgs),
@@ -145,6 +149,8 @@ fn main() -> ExitCode {
         Command::Deploy(args) => deploy::run(args),
         Command::Undeploy(args) => undeploy::run(args),
         Command::Run(args) => run::run(args),
+        Command::Plan(args) => plan::run(args),
+        Command::Migrate(args) => migrate::run(args),
         Command::Up(args) => up::run(*args),
         Command::Down(args) => down::run(args),
         Command::Status(args) => status::run(args),

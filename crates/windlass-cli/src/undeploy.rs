@@ -21,6 +21,9 @@ use crate::{
 pub(crate) struct UndeployArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
+    /// Overlay that was deployed instead of deploy/default
+    #[arg(long, value_name = "NAME")]
+    overlay: Option<String>,
     /// Namespace of the operator [default: from deploy/default]
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
@@ -40,7 +43,7 @@ pub(crate) struct UndeployArgs {
 
 /// Deletes the deployment.
 pub(crate) fn run(args: UndeployArgs) -> anyhow::Result<()> {
-    let objects = deploy::objects(None, args.namespace.as_deref())?;
+    let objects = deploy::objects(None, args.namespace.as_deref(), args.overlay.as_deref())?;
     let is_definition = |object: &Value| object["kind"] == "CustomResourceDefinition";
     let (definitions, rest): (Vec<Value>, Vec<Value>) = objects.into_iter().partition(is_definition);
     let definitions = if args.keep_crds { Vec::new() } else { definitions };

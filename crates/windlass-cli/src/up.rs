@@ -84,6 +84,9 @@ pub(crate) struct UpArgs {
     /// File that maps images to programs, for `--runtime process` [default: images.yaml in the data directory]
     #[arg(long, value_name = "FILE")]
     images: Option<PathBuf>,
+    /// Do not serve resource metrics of the nodes (metrics.k8s.io), which `kubectl top` and autoscalers read
+    #[arg(long)]
+    no_resource_metrics: bool,
     /// Reject CustomResourceDefinitions of apiextensions.k8s.io/v1beta1, as Kubernetes 1.22 and later do
     #[arg(long = "no-v1beta1-crds", alias = "no-old-definitions")]
     no_v1beta1_crds: bool,
@@ -162,6 +165,7 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
         old_definitions: !args.no_v1beta1_crds,
         controllers,
         nodes,
+        resource_metrics: !args.no_resource_metrics,
         authentication,
         jwt,
         token_webhook: args.oidc.token_webhook()?,

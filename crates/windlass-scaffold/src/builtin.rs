@@ -140,6 +140,11 @@ impl Builtin {
         })
     }
 
+    /// Returns the kind of a resource in its most stable version.
+    pub(crate) fn of_plural(group: &str, plural: &str) -> Option<&'static Self> {
+        BUILTINS.iter().find(|one| one.group == group && one.plural == plural)
+    }
+
     /// Path of the k8s-openapi type.
     pub(crate) fn path(&self) -> String {
         format!("k8s_openapi::{}::{}", self.module, self.kind)

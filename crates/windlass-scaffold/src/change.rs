@@ -1,5 +1,10 @@
 //! Changes that commands make to a project.
 
+mod deployment;
+mod fields;
+
+pub use fields::FieldEdits;
+
 use crate::{
     Field, License, Origin, Project, Resource, ScaffoldError, Source, Version, Webhooks, builtin::Builtin, names,
 };
@@ -21,6 +26,8 @@ pub struct ApiOptions {
     pub controller: bool,
     /// Fields of the spec.
     pub fields: Vec<Field>,
+    /// Fields of the status.
+    pub status_fields: Vec<Field>,
 }
 
 /// Options of `create version`.
@@ -36,8 +43,10 @@ pub struct VersionOptions {
     pub from: Option<String>,
     /// Whether the new version becomes the storage version.
     pub storage: bool,
-    /// Additional fields.
+    /// Additional fields of the spec.
     pub fields: Vec<Field>,
+    /// Additional fields of the status.
+    pub status_fields: Vec<Field>,
 }
 
 /// Options of `create webhook`.
@@ -60,6 +69,8 @@ pub struct ControllerOptions {
     pub version: Option<String>,
     /// Kind.
     pub kind: String,
+    /// Name of the controller, if the kind has several.
+    pub name: Option<String>,
     /// Plural of a foreign kind, if it is irregular.
     pub plural: Option<String>,
     /// Whether objects of a foreign kind are namespaced.
@@ -92,12 +103,19 @@ impl ApiOptions {
             namespaced: true,
             controller: true,
             fields: Vec::new(),
+            status_fields: Vec::new(),
         }
     }
 
-    /// Adds a field in command-line syntax.
+    /// Adds a field of the spec in command-line syntax.
     pub fn field(mut self, text: &str) -> Result<Self, ScaffoldError> {
         self.fields.push(text.parse()?);
+        Ok(self)
+    }
+
+    /// Adds a field of the status in command-line syntax.
+    pub fn status_field(mut self, text: &str) -> Result<Self, ScaffoldError> {
+        self.status_fields.push(text.parse::<Field>()?.into_status()?);
         Ok(self)
     }
 }
@@ -105,7 +123,15 @@ impl ApiOptions {
 impl VersionOptions {
     /// A copy of the storage version.
     pub fn new(version: impl Into<String>, kind: impl Into<String>) -> Self {
-        Self { group: None, version: version.into(), kind: kind.into(), from: None, storage: false, fields: Vec::new() }
+        Self {
+            group: None,
+            version: version.into(),
+            kind: kind.into(),
+            from: None,
+            storage: false,
+            fields: Vec::new(),
+            status_fields: Vec::new(),
+        }
     }
 }
 
@@ -118,8 +144,30 @@ impl Project {
         self.add(self.own_group(&options.group), options, Origin::Own)
     }
 
+    /// Adds a resource that an API server of the project serves. The first one adds the server.
+    pub fn create_extension(&mut self, options: ApiOptions) -> Result<(), ScaffoldError> {
+        if !options.group.is_empty() {
+            names::check_group(&options.group)?;
+        }
+        if !names::is_dns_label(&self.extension_name()) {
+            let why = format!("{} is too long for the name of a Service", self.extension_name());
+            return Err(ScaffoldError::Contradiction { why, hint: "choose a shorter project name".to_owned() });
+        }
+        let group = self.own_group(&options.group);
+        // A group version has one server.
+        let taken = |one: &&Resource| {
+            one.origin == Origin::Own && one.group == group && one.version(&options.version).is_some()
+        };
+        if let Some(other) = self.resources.iter().find(taken) {
+            let why = format!("{group}/{} has custom resources: {}", options.version, other.kind);
+            let hint = "choose another --group or --version: a group version is served by one API server".to_owned();
+            return Err(ScaffoldError::Contradiction { why, hint });
+        }
+        self.add(group, options, Origin::Served)
+    }
+
     pub(crate) fn add(&mut self, group: String, options: ApiOptions, origin: Origin) -> Result<(), ScaffoldError> {
-        let ApiOptions { version, kind, plural, namespaced, controller, fields, .. } = options;
+        let ApiOptions { version, kind, plural, namespaced, controller, fields, status_fields, .. } = options;
         names::check_group(&group)?;
         origin.check_version(&version)?;
         origin.check_kind(&kind)?;
@@ -140,28 +188,28 @@ impl Project {
             let why = format!("{plural}.{group} is too long for the name of a CustomResourceDefinition");
             return Err(ScaffoldError::Contradiction { why, hint: "choose a shorter --group".to_owned() });
         }
-        check_fields(&fields)?;
-        let module = self.module(&group, &kind);
-        self.resources.push(Resource {
+        let resource = Resource {
+            module: self.module(&group, &kind),
             group,
             kind,
             plural,
-            module,
             namespaced,
             origin,
             storage_version: version.clone(),
-            versions: vec![Version { name: version, fields }],
+            versions: vec![Version { name: version, fields, status_fields }],
             controller,
+            controllers: Vec::new(),
             webhooks: Webhooks::default(),
-        });
+        };
+        resource.versions.iter().try_for_each(|version| resource.check_fields(version))?;
+        self.resources.push(resource);
         Ok(())
     }
 
     /// Returns the module name of a kind: its snake-case name, unless that is in use or reserved.
     fn module(&self, group: &str, kind: &str) -> String {
-        let free = |name: &str| {
-            !names::is_reserved_module(name) && self.resources.iter().all(|resource| resource.module != name)
-        };
+        // The tests of an API server are in a module called `apiserver`.
+        let free = |name: &str| name != "apiserver" && !names::is_reserved_module(name) && !self.has_module(name);
         let short = names::snake(kind);
         let group = names::snake(group.split('.').next().unwrap_or_default());
         let long = match group.starts_with(|letter: char| letter.is_ascii_lowercase()) {
@@ -173,17 +221,24 @@ impl Project {
         candidates.find(|name| free(name)).unwrap_or(long)
     }
 
+    /// Returns whether a resource or a controller has this module.
+    fn has_module(&self, name: &str) -> bool {
+        let is_of = |one: &Resource| one.module == name || one.controller_modules().any(|module| module == name);
+        self.resources.iter().any(is_of)
+    }
+
     /// Adds a version with a conversion to a resource. It starts with the fields of another version.
     pub fn create_version(&mut self, options: VersionOptions) -> Result<(), ScaffoldError> {
         names::check_version(&options.version)?;
         let position = self.position(options.group.as_deref(), &options.kind)?;
         let resource = &mut self.resources[position];
         if resource.origin != Origin::Own {
-            let why = format!("{} is not defined by this project", resource.kind);
-            return Err(ScaffoldError::Contradiction {
-                why,
-                hint: "add the version in the project that defines it".to_owned(),
-            });
+            let (why, hint) = match resource.origin {
+                Origin::Served => ("is not a custom resource", "create another kind with `windlass create extension`"),
+                _ => ("is not defined by this project", "add the version in the project that defines it"),
+            };
+            let why = format!("{} {why}", resource.kind);
+            return Err(ScaffoldError::Contradiction { why, hint: hint.to_owned() });
         }
         if resource.version(&options.version).is_some() {
             let what = format!("{} {}", resource.kind, options.version);
@@ -197,9 +252,13 @@ impl Project {
                 hint: format!("versions: {}", existing.join(", ")),
             });
         };
-        let fields: Vec<Field> = from.fields.iter().cloned().chain(options.fields).collect();
-        check_fields(&fields)?;
-        resource.versions.push(Version { name: options.version.clone(), fields });
+        let version = Version {
+            name: options.version.clone(),
+            fields: from.fields.iter().cloned().chain(options.fields).collect(),
+            status_fields: from.status_fields.iter().cloned().chain(options.status_fields).collect(),
+        };
+        resource.check_fields(&version)?;
+        resource.versions.push(version);
         resource.versions.sort_by_key(|version| names::version_order(&version.name));
         resource.webhooks.conversion = true;
         if options.storage {
@@ -222,12 +281,17 @@ impl Project {
                 let hint = format!("{}; import a foreign kind first with `windlass import crd`", error.hint());
                 let unknown = || Builtin::unknown(group, None, kind, &hint);
                 let found = Builtin::of_kind(group, None, kind).ok_or_else(unknown)?;
-                self.add_builtin(found, false);
+                self.add_builtin(found);
                 self.resources.len() - 1
             }
             found => found?,
         };
         let resource = &mut self.resources[position];
+        if resource.origin == Origin::Served {
+            let why = format!("requests for {} are not seen by webhooks of the cluster", resource.kind);
+            let hint = "add a rule to the API server in src/extension.rs".to_owned();
+            return Err(ScaffoldError::Contradiction { why, hint });
+        }
         if conversion && resource.versions.len() < 2 {
             let why = format!("{} has only one version, so there is nothing to convert", resource.kind);
             let hint = "add another with `windlass create version`".to_owned();
@@ -247,27 +311,45 @@ impl Project {
         Ok(())
     }
 
-    /// Adds a controller for a resource of the project that has none, for a built-in kind, or for a foreign kind.
+    /// Adds a controller for a resource of the project, for a built-in kind, or for a foreign kind. Without a name, it is
+    /// the only one of its kind; further ones have names.
     pub fn create_controller(&mut self, options: ControllerOptions) -> Result<(), ScaffoldError> {
+        let name = options.name.clone();
+        name.as_deref().map(names::check_controller).transpose()?;
+        let kind = options.kind.clone();
+        let position = self.controlled(options)?;
+        let resource = &self.resources[position];
+        let Some(name) = name else {
+            if resource.controller {
+                let what = format!("the controller of {kind}");
+                let hint = "edit it, or add another one with --name".to_owned();
+                return Err(ScaffoldError::Exists { what, hint });
+            }
+            self.resources[position].controller = true;
+            return Ok(());
+        };
+        let module = resource.controller_module(&name);
+        if self.has_module(&module) {
+            let what = format!("src/controller/{module}.rs");
+            return Err(ScaffoldError::Exists { what, hint: "choose another --name".to_owned() });
+        }
+        self.resources[position].controllers.push(name);
+        Ok(())
+    }
+
+    /// Returns the position of the resource that a controller is for. A built-in or foreign kind is added.
+    fn controlled(&mut self, options: ControllerOptions) -> Result<usize, ScaffoldError> {
         match self.position(options.group.as_deref(), &options.kind) {
-            Ok(position) if self.resources[position].controller => {
-                let what = format!("the controller of {}", options.kind);
-                return Err(ScaffoldError::Exists { what, hint: "edit it".to_owned() });
-            }
-            Ok(position) => {
-                self.resources[position].controller = true;
-                return Ok(());
-            }
             Err(ScaffoldError::Missing { .. }) => {}
-            Err(error) => return Err(error),
+            found => return found,
         }
         if let Some(builtin) = Builtin::of_kind(options.group.as_deref(), options.version.as_deref(), &options.kind) {
             if !options.fields.is_empty() {
                 let why = format!("{} is a built-in kind, so its fields are known", options.kind);
                 return Err(ScaffoldError::Contradiction { why, hint: "leave out --field".to_owned() });
             }
-            self.add_builtin(builtin, true);
-            return Ok(());
+            self.add_builtin(builtin);
+            return Ok(self.resources.len() - 1);
         }
         let unknown =
             |hint: &str| Builtin::unknown(options.group.as_deref(), options.version.as_deref(), &options.kind, hint);
@@ -281,14 +363,16 @@ impl Project {
         let api = ApiOptions {
             plural: options.plural,
             namespaced: options.namespaced,
+            controller: false,
             fields: options.fields,
             ..ApiOptions::new("", version, options.kind)
         };
-        self.add(group, api, Origin::Foreign)
+        self.add(group, api, Origin::Foreign)?;
+        Ok(self.resources.len() - 1)
     }
 
-    fn add_builtin(&mut self, builtin: &Builtin, controller: bool) {
-        let version = Version { name: builtin.version.to_owned(), fields: Vec::new() };
+    fn add_builtin(&mut self, builtin: &Builtin) {
+        let version = Version { name: builtin.version.to_owned(), fields: Vec::new(), status_fields: Vec::new() };
         self.resources.push(Resource {
             group: builtin.group.to_owned(),
             kind: builtin.kind.to_owned(),
@@ -298,7 +382,8 @@ impl Project {
             origin: Origin::Builtin,
             storage_version: version.name.clone(),
             versions: vec![version],
-            controller,
+            controller: false,
+            controllers: Vec::new(),
             webhooks: Webhooks::default(),
         });
     }
@@ -350,49 +435,6 @@ impl Project {
         self.check_texts()
     }
 
-    /// Adds fields to a version of a resource, replacing fields of the same name, and removes others.
-    pub fn edit_fields(
-        &mut self,
-        group: Option<&str>,
-        kind: &str,
-        version: Option<&str>,
-        add: Vec<Field>,
-        remove: &[String],
-    ) -> Result<(), ScaffoldError> {
-        let position = self.position(group, kind)?;
-        let resource = &mut self.resources[position];
-        let whose = match resource.origin {
-            Origin::Builtin => Some(("a built-in kind", "its fields cannot be changed")),
-            Origin::Imported => Some(("imported", "edit its types directly, or import a newer CRD")),
-            Origin::Own | Origin::Foreign => None,
-        };
-        if let Some((what, hint)) = whose {
-            let why = format!("{kind} is {what}");
-            return Err(ScaffoldError::Contradiction { why, hint: hint.to_owned() });
-        }
-        check_fields(&add)?;
-        let version = version.unwrap_or(&resource.storage_version).to_owned();
-        let Some(version) = resource.versions.iter_mut().find(|one| one.name == version) else {
-            let what = format!("{kind} {version}");
-            return Err(ScaffoldError::Missing { what, hint: "see the PROJECT file".to_owned() });
-        };
-        for name in remove {
-            if !version.fields.iter().any(|field| field.name == *name) {
-                let known: Vec<&str> = version.fields.iter().map(|field| field.name.as_str()).collect();
-                let hint = format!("known fields: {}", known.join(", "));
-                return Err(ScaffoldError::Missing { what: format!("field {name} of {kind}"), hint });
-            }
-            version.fields.retain(|field| field.name != *name);
-        }
-        for field in add {
-            match version.fields.iter_mut().find(|one| one.name == field.name) {
-                Some(there) => *there = field,
-                None => version.fields.push(field),
-            }
-        }
-        check_fields(&version.fields)
-    }
-
     /// Makes another version the storage version, which the operator uses.
     pub fn set_storage(&mut self, group: Option<&str>, kind: &str, version: &str) -> Result<(), ScaffoldError> {
         let position = self.position(group, kind)?;
@@ -404,17 +446,6 @@ impl Project {
         resource.storage_version = version.to_owned();
         Ok(())
     }
-}
-
-/// Rejects fields with the same name, including after conversion to Rust identifiers.
-fn check_fields(fields: &[Field]) -> Result<(), ScaffoldError> {
-    for (place, field) in fields.iter().enumerate() {
-        if fields[..place].iter().any(|other| other.ident() == field.ident()) {
-            let hint = "give each field another name".to_owned();
-            return Err(ScaffoldError::Exists { what: format!("the field {}", field.name), hint });
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod api;
 mod deploy;
+mod extension;
 mod rust_fields;
 mod tests_of;
 mod wiring;
@@ -31,6 +32,7 @@ const ROOT: &[(&str, &str)] = &[
     ("src/main.rs", include_str!("../templates/src/main.rs.tmpl")),
 ];
 const APACHE: &str = include_str!("../templates/root/LICENSE-apache2");
+const RELEASE: &str = include_str!("../templates/root/release.yml.tmpl");
 const MIT: &str = include_str!("../templates/root/LICENSE-mit.tmpl");
 
 /// Generates all files of a project except PROJECT. The output depends only on the project.
@@ -45,9 +47,13 @@ pub fn generate(project: &Project) -> Files {
         License::Mit => files.insert("LICENSE".to_owned(), render(MIT, &values)),
         License::None => None,
     };
+    if project.release_workflow {
+        files.insert(".github/workflows/release.yml".to_owned(), render(RELEASE, &values));
+    }
     wiring::add(project, &values, &mut files);
     deploy::add(project, &values, &mut files);
     tests_of::add(project, &values, &mut files);
+    extension::add(project, &values, &mut files);
     for resource in &project.resources {
         let values = of_resource(project, resource, values.clone());
         api::add(resource, &values, &mut files);
@@ -64,7 +70,7 @@ fn of_project(project: &Project) -> Values {
         License::Mit => "MIT",
         License::None => "",
     };
-    let own: Vec<&Resource> = project.resources.iter().filter(|one| one.origin == Origin::Own).collect();
+    let own: Vec<&Resource> = project.resources.iter().filter(|one| one.is_defined()).collect();
     let kinds: Vec<String> = own
         .iter()
         .map(|one| {
@@ -80,7 +86,9 @@ fn of_project(project: &Project) -> Values {
         .with("license", license)
         .with("owner", project.owner.clone().unwrap_or_else(|| format!("The {name} authors")))
         .with("windlass", dependency(&project.windlass, "windlass"))
+        .with("windlass_extension", dependency(&project.windlass, "windlass-extension"))
         .with("windlass_testing", dependency(&project.windlass, "windlass-testing"))
+        .flag("extension", project.has_extension())
         .flag("path_dependency", matches!(project.windlass, Source::Path(_)))
         .with("kinds", kinds.join("\n"))
         .with("sample", sample)
@@ -102,7 +110,7 @@ fn of_resource(project: &Project, resource: &Resource, values: Values) -> Values
         true => "an",
         false => "a",
     };
-    let own = resource.origin == Origin::Own;
+    let own = resource.is_defined();
     let type_path = match resource.builtin() {
         Some(builtin) => builtin.path(),
         None => format!("{}::api::{}::{}", project.crate_name(), resource.module, resource.type_name()),
@@ -114,6 +122,7 @@ fn of_resource(project: &Project, resource: &Resource, values: Values) -> Values
         .with("plural", resource.plural.clone())
         .with("module", resource.module.clone())
         .with("controller", resource.module.replace('_', "-"))
+        .with("reason", "Reconciled")
         .with("variable", resource.variable())
         .with("a_kind", format!("{article} {}", resource.kind))
         .with("a_name", format!("{article}_{}", words.replace(' ', "_")))

@@ -32,7 +32,7 @@ mod plan;
 mod project;
 mod template;
 
-pub use change::{ApiOptions, ControllerOptions, Edits, VersionOptions, WebhookOptions};
+pub use change::{ApiOptions, ControllerOptions, Edits, FieldEdits, VersionOptions, WebhookOptions};
 pub use difference::difference;
 pub use error::ScaffoldError;
 pub use field::{Field, FieldType, Number};
@@ -41,5 +41,6 @@ pub use generate::{Files, copy_version, generate, types_path};
 pub use import::{Definition, ImportOptions, Types};
 pub use plan::{Change, Conflicts, FilePlan, ManualEdit, Question, plan};
 pub use project::{
-    GitSource, License, Origin, Project, ProjectOptions, Resource, SCAFFOLD, Source, VERSION, Version, Webhooks,
+    GitSource, License, Origin, Overlay, Project, ProjectOptions, Resource, SCAFFOLD, Source, VERSION, Version,
+    Webhooks,
 };

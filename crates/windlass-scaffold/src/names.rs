@@ -205,6 +205,18 @@ pub fn check_plural(plural: &str) -> Result<(), ScaffoldError> {
     Err(wrong("the plural", plural, why, format!("try {:?}", suggestion(plural))))
 }
 
+/// Checks the name of a further controller of a kind, which is part of a module and of a field manager.
+pub fn check_controller(name: &str) -> Result<(), ScaffoldError> {
+    let why = if !is_like_dns_1035_label(name) || name.contains("--") {
+        "must consist of lower-case letters, digits and single '-', start with a letter and not end with '-'"
+    } else if name.len() > 40 {
+        "must be no more than 40 characters"
+    } else {
+        return Ok(());
+    };
+    Err(wrong("the controller's name", name, why, "name it after its task, for example backup".to_owned()))
+}
+
 /// Checks the name of a spec field.
 pub fn check_field(name: &str) -> Result<(), ScaffoldError> {
     let camel = name.starts_with(|letter: char| letter.is_ascii_lowercase())

@@ -1,5 +1,5 @@
-//! Packages for installing an operator: a single-file manifest, a Helm chart, a bundle for the Operator Lifecycle
-//! Manager, and a Grafana dashboard.
+//! Packages for installing an operator: kustomize overlays, a single-file manifest, a Helm chart, a bundle for the
+//! Operator Lifecycle Manager, and a Grafana dashboard.
 //!
 //! They are generated from the manifests of the operator itself. Files that are regenerated completely say so in their
 //! first line; files that are created once and then belong to the project are never overwritten ([`Ownership`]).
@@ -10,13 +10,15 @@ mod chart;
 mod dashboard;
 mod image;
 mod kustomization;
+mod overlay;
 mod review;
 mod yaml;
 
 use serde_json::Value;
 
-use crate::Project;
+use crate::{Overlay, Project};
 
+pub use bundle::lost_in_bundle;
 pub use image::Image;
 pub use kustomization::{KUSTOMIZATION, Kustomization, set_image, set_namespace};
 pub use review::review;
@@ -39,12 +41,41 @@ pub struct Package<'a> {
     pub manifests: &'a [Value],
     /// Manifests of the operator when cert-manager issues the certificates.
     pub with_cert_manager: &'a [Value],
+    /// RBAC rules of the operator when it watches only the namespace [`WATCHED`].
+    pub watched: &'a [Value],
+    /// The same when cert-manager issues the certificates.
+    pub watched_with_cert_manager: &'a [Value],
+    /// Variants of the deployment.
+    pub variants: &'a [Variant<'a>],
     /// Roles for users.
     pub roles: &'a [Value],
     /// Sample resources.
     pub samples: &'a [Value],
     /// Catalog metadata of the project, if the file [`CATALOG`] exists.
     pub catalog: Option<&'a Value>,
+    /// The ClusterServiceVersion of the bundle that exists ([`version_path`]).
+    pub previous: Option<&'a Value>,
+    /// The current time in RFC 3339, for a new version of the bundle.
+    pub now: &'a str,
+}
+
+/// A variant of the deployment.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant<'a> {
+    /// Its overlay.
+    pub overlay: &'a Overlay,
+    /// Manifests of the operator in `deploy/default`.
+    pub default: &'a [Value],
+    /// Manifests of the operator with the flags of the overlay.
+    pub manifests: &'a [Value],
+}
+
+/// Namespace that stands for any watched namespace.
+pub const WATCHED: &str = "windlass-watched";
+
+/// Path of the ClusterServiceVersion of a project.
+pub fn version_path(project: &Project) -> String {
+    format!("bundle/manifests/{}.clusterserviceversion.yaml", project.project_name)
 }
 
 /// File with the catalog metadata of a project.
@@ -53,6 +84,8 @@ pub const CATALOG: &str = "deploy/bundle/clusterserviceversion.yaml";
 /// A package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Product {
+    /// `deploy/overlays`
+    Overlays,
     /// `dist/install.yaml`
     Installer,
     /// `dist/chart`
@@ -85,11 +118,12 @@ pub enum Ownership {
 
 impl Product {
     /// All packages.
-    pub const ALL: [Self; 4] = [Self::Installer, Self::Chart, Self::Bundle, Self::Dashboard];
+    pub const ALL: [Self; 5] = [Self::Overlays, Self::Installer, Self::Chart, Self::Bundle, Self::Dashboard];
 
     /// Paths of its files; directories end with a slash.
     pub fn places(self) -> &'static [&'static str] {
         match self {
+            Self::Overlays => &[overlay::FOLDER],
             Self::Installer => &["dist/install.yaml"],
             Self::Chart => &["dist/chart/"],
             Self::Bundle => &["bundle/", "bundle.Dockerfile", CATALOG],
@@ -100,6 +134,7 @@ impl Product {
     /// Generates its files.
     pub fn files(self, package: &Package<'_>) -> Vec<PackageFile> {
         match self {
+            Self::Overlays => package.variants.iter().flat_map(overlay::files).collect(),
             Self::Installer => vec![installer(package)],
             Self::Chart => chart::files(package),
             Self::Bundle => bundle::files(package),
@@ -133,6 +168,12 @@ impl<'a> Package<'a> {
         let component = "/metadata/labels/app.kubernetes.io~1component";
         self.of_kind("Service").any(|service| service.pointer(component).is_some_and(|value| value == "webhook"))
     }
+}
+
+/// Namespace of the operator in the manifests.
+fn namespace<'a>(package: &Package<'a>) -> &'a str {
+    let deployment = package.of_kind("Deployment").next();
+    deployment.and_then(|deployment| deployment["metadata"]["namespace"].as_str()).unwrap_or_default()
 }
 
 /// First line of a YAML file or a Dockerfile.

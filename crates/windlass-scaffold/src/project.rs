@@ -3,12 +3,17 @@
 //! It is YAML similar to kubebuilder's. Fields of a spec are stored in command-line syntax. `files` contains
 //! fingerprints of the generated files, which identify edited ones.
 
+mod overlay;
+mod source;
+
 use std::collections::BTreeMap;
 
-use semver::VersionReq;
 use serde::{Deserialize, Serialize};
 
-use crate::{Field, ScaffoldError, builtin::Builtin, names};
+pub use overlay::Overlay;
+pub use source::{GitSource, Source};
+
+use crate::{Field, ScaffoldError, builtin::Builtin, field, names};
 
 /// Version of the scaffold. Increased by every change of the templates that projects are upgraded for.
 pub const SCAFFOLD: u32 = 3;
@@ -41,6 +46,12 @@ pub struct Project {
     /// Resources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<Resource>,
+    /// Kustomize overlays.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overlays: Vec<Overlay>,
+    /// Whether there is a release workflow.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub release_workflow: bool,
     /// Fingerprints of generated files by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
@@ -67,8 +78,11 @@ pub struct Resource {
     pub storage_version: String,
     /// All versions.
     pub versions: Vec<Version>,
-    /// Whether it has a controller.
+    /// Whether it has a controller of its own name.
     pub controller: bool,
+    /// Names of further controllers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub controllers: Vec<String>,
     /// Its webhooks.
     #[serde(default)]
     pub webhooks: Webhooks,
@@ -87,13 +101,15 @@ pub enum Origin {
     Foreign,
     /// Another project; its types were imported from its CRD and belong to the user.
     Imported,
+    /// The project, in an API server of its own that the cluster's API server forwards requests to.
+    Served,
 }
 
 impl Origin {
     /// Checks a kind. Foreign names need not follow the conventions for new ones.
     pub(crate) fn check_kind(self, kind: &str) -> Result<(), ScaffoldError> {
         match self {
-            Self::Own => names::check_kind(kind),
+            Self::Own | Self::Served => names::check_kind(kind),
             Self::Builtin | Self::Foreign | Self::Imported => names::check_foreign_kind(kind),
         }
     }
@@ -101,7 +117,7 @@ impl Origin {
     /// Checks a version.
     pub(crate) fn check_version(self, version: &str) -> Result<(), ScaffoldError> {
         match self {
-            Self::Own => names::check_version(version),
+            Self::Own | Self::Served => names::check_version(version),
             Self::Builtin | Self::Foreign | Self::Imported => names::check_foreign_version(version),
         }
     }
@@ -116,6 +132,9 @@ pub struct Version {
     /// Fields of the spec, in command-line syntax.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "fields")]
     pub fields: Vec<Field>,
+    /// Fields of the status besides conditions and the observed generation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "fields")]
+    pub status_fields: Vec<Field>,
 }
 
 /// Webhooks of a resource.
@@ -144,104 +163,6 @@ pub enum License {
     Mit,
     /// No license.
     None,
-}
-
-/// Where a project gets Windlass from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "SourceFields", into = "SourceFields")]
-pub enum Source {
-    /// A release on crates.io.
-    Version(String),
-    /// A checkout of Windlass.
-    Path(String),
-    /// A git repository.
-    Git(GitSource),
-}
-
-/// A git repository of Windlass.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GitSource {
-    /// The URL of the repository.
-    pub url: String,
-    /// The commit; the default branch if there is none.
-    pub rev: Option<String>,
-}
-
-/// [`Source`] in the PROJECT file.
-#[derive(Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SourceFields {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    version: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    path: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    git: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    rev: Option<String>,
-}
-
-impl From<Source> for SourceFields {
-    fn from(source: Source) -> Self {
-        match source {
-            Source::Version(version) => Self { version: Some(version), ..Self::default() },
-            Source::Path(path) => Self { path: Some(path), ..Self::default() },
-            Source::Git(GitSource { url, rev }) => Self { git: Some(url), rev, ..Self::default() },
-        }
-    }
-}
-
-impl TryFrom<SourceFields> for Source {
-    type Error = &'static str;
-
-    fn try_from(fields: SourceFields) -> Result<Self, Self::Error> {
-        match fields {
-            SourceFields { version: Some(version), path: None, git: None, rev: None } => Ok(Self::Version(version)),
-            SourceFields { version: None, path: Some(path), git: None, rev: None } => Ok(Self::Path(path)),
-            SourceFields { version: None, path: None, git: Some(url), rev } => Ok(Self::Git(GitSource { url, rev })),
-            _ => Err("windlass must have exactly one of version, path and git, and rev only with git"),
-        }
-    }
-}
-
-impl Source {
-    /// Rejects a source that cargo would reject.
-    pub(crate) fn check(&self) -> Result<(), ScaffoldError> {
-        let reject = |why: String, hint: &str| Err(ScaffoldError::Contradiction { why, hint: hint.to_owned() });
-        match self {
-            Self::Version(version) => match VersionReq::parse(version) {
-                Ok(_) => Ok(()),
-                Err(error) => reject(
-                    format!("{version:?} is not a version requirement: {error}"),
-                    "write it as in Cargo.toml, for example 0.1 or =0.1.2",
-                ),
-            },
-            Self::Git(GitSource { url, rev }) => {
-                let rest = ["https://", "http://", "ssh://", "git://", "file://"]
-                    .iter()
-                    .find_map(|scheme| url.strip_prefix(scheme));
-                if !rest.is_some_and(|rest| !rest.is_empty() && !rest.contains(char::is_whitespace)) {
-                    return reject(
-                        format!("{url:?} is not the URL of a git repository"),
-                        "write it as https://HOST/PATH or ssh://git@HOST/PATH; for a directory, use --path",
-                    );
-                }
-                match rev.as_ref().is_some_and(|rev| rev.is_empty() || rev.contains(char::is_whitespace)) {
-                    true => reject(format!("{rev:?} is not a git revision"), "give the id of a commit"),
-                    false => Ok(()),
-                }
-            }
-            Self::Path(_) => Ok(()),
-        }
-    }
-
-    /// The texts that end up in Cargo.toml.
-    fn texts(&self) -> Vec<&String> {
-        match self {
-            Self::Version(text) | Self::Path(text) => vec![text],
-            Self::Git(GitSource { url, rev }) => std::iter::once(url).chain(rev).collect(),
-        }
-    }
 }
 
 /// Options of a new project.
@@ -290,6 +211,8 @@ impl Project {
             owner: options.owner,
             windlass: options.windlass,
             resources: Vec::new(),
+            overlays: Vec::new(),
+            release_workflow: false,
             files: BTreeMap::new(),
         };
         project.check_texts()?;
@@ -330,6 +253,7 @@ impl Project {
         names::check_project(&self.project_name)?;
         names::check_domain(&self.domain)?;
         self.check_texts()?;
+        self.overlays.iter().try_for_each(Overlay::check)?;
         for resource in &self.resources {
             resource.origin.check_kind(&resource.kind)?;
             names::check_plural(&resource.plural)?;
@@ -338,6 +262,10 @@ impl Project {
             }
             for version in &resource.versions {
                 resource.origin.check_version(&version.name)?;
+                resource.check_fields(version)?;
+            }
+            for name in &resource.controllers {
+                names::check_controller(name)?;
             }
             let fits = resource.module.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
             let begins = resource.module.starts_with(|letter: char| letter.is_ascii_lowercase());
@@ -363,6 +291,16 @@ impl Project {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether the project has an API server of its own.
+    pub fn has_extension(&self) -> bool {
+        self.resources.iter().any(|resource| resource.origin == Origin::Served)
+    }
+
+    /// Returns the name of its API server and of that server's program.
+    pub fn extension_name(&self) -> String {
+        format!("{}-apiserver", self.project_name)
     }
 
     /// Returns the resource of a kind; the group is needed only if several groups have the kind.
@@ -430,14 +368,49 @@ impl Resource {
         self.versions.iter().find(|version| version.name == name)
     }
 
+    /// Returns whether it has any controller.
+    pub(crate) fn has_controller(&self) -> bool {
+        self.controller || !self.controllers.is_empty()
+    }
+
+    /// Modules of its controllers, the one of its own name first.
+    pub(crate) fn controller_modules(&self) -> impl Iterator<Item = String> {
+        let own = self.controller.then(|| self.module.clone());
+        own.into_iter().chain(self.controllers.iter().map(|name| self.controller_module(name)))
+    }
+
+    /// Module of one of its further controllers.
+    pub(crate) fn controller_module(&self, name: &str) -> String {
+        format!("{}_{}", self.module, name.replace('-', "_"))
+    }
+
+    /// Rejects fields that do not fit together.
+    pub(crate) fn check_fields(&self, version: &Version) -> Result<(), ScaffoldError> {
+        let Version { fields, status_fields, .. } = version;
+        field::check_tree(fields)?;
+        field::check_tree(status_fields)?;
+        for reserved in ["conditions", "observedGeneration"] {
+            if status_fields.iter().any(|field| field.name == reserved) {
+                let what = format!("the field {reserved} of the status");
+                return Err(ScaffoldError::Exists { what, hint: "every status has it".to_owned() });
+            }
+        }
+        field::check_types(&self.type_name(), fields, status_fields)
+    }
+
     pub(crate) fn builtin(&self) -> Option<&'static Builtin> {
         Builtin::find(&self.group, &self.storage_version, &self.kind)
+    }
+
+    /// Returns whether the project defines the kind.
+    pub(crate) fn is_defined(&self) -> bool {
+        matches!(self.origin, Origin::Own | Origin::Served)
     }
 
     /// Rust type of its objects.
     pub(crate) fn type_name(&self) -> String {
         match self.origin {
-            Origin::Own | Origin::Builtin => self.kind.clone(),
+            Origin::Own | Origin::Served | Origin::Builtin => self.kind.clone(),
             Origin::Foreign | Origin::Imported => names::type_name(&self.kind),
         }
     }

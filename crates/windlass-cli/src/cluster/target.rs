@@ -75,6 +75,13 @@ impl ClusterArgs {
         Ok((config, format!("context {context} of {names}")))
     }
 
+    /// Returns the kubeconfig for a program that selects a cluster like kubectl: the given file, or that of `windlass up` if
+    /// kubectl would find none.
+    pub(crate) fn kubeconfig_file(&self) -> anyhow::Result<Option<PathBuf>> {
+        let files = files(self.kubeconfig.as_deref(), &|name| env::var_os(name))?;
+        Ok(files.into_iter().next().filter(|_| env::var_os("KUBECONFIG").is_none() || self.kubeconfig.is_some()))
+    }
+
     /// Uses a kubeconfig file regardless of the environment.
     pub(crate) fn of(kubeconfig: &Path) -> Self {
         Self { kubeconfig: Some(kubeconfig.to_owned()), context: None }

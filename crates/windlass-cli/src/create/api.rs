@@ -3,7 +3,7 @@
 use clap::Args;
 use windlass_scaffold::ApiOptions;
 
-use super::FieldArgs;
+use super::{FieldArgs, StatusFieldArgs};
 use crate::project::{self, Writing};
 
 /// Scaffold a resource: types, controller, sample and test
@@ -33,6 +33,8 @@ pub(crate) struct ApiArgs {
     #[command(flatten)]
     fields: FieldArgs,
     #[command(flatten)]
+    status_fields: StatusFieldArgs,
+    #[command(flatten)]
     writing: Writing,
 }
 
@@ -44,6 +46,7 @@ pub(crate) fn run(args: ApiArgs) -> anyhow::Result<()> {
         namespaced: !args.cluster,
         controller: !args.no_controller,
         fields: args.fields.read()?,
+        status_fields: args.status_fields.read()?,
         ..ApiOptions::new(args.group, args.version, args.kind)
     };
     opened.change(args.writing, |project| project.create_api(options))

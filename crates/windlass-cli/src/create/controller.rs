@@ -8,7 +8,8 @@ use crate::project::{self, Writing};
 
 /// Scaffold a controller for a built-in kind, a kind of another project, or one of this project
 ///
-/// For a kind of another project, the generated types contain the given fields; its other fields are left untouched.
+/// For a kind of another project, the generated types contain the given fields; its other fields are left untouched. A
+/// kind can have several controllers, each with its own queue and field manager: give all but one a --name.
 #[derive(Debug, Args)]
 pub(crate) struct ControllerArgs {
     /// Group of the kind, for example apps or cert-manager.io; core for the core group
@@ -20,6 +21,9 @@ pub(crate) struct ControllerArgs {
     /// Kind
     #[arg(long)]
     kind: String,
+    /// Name of a further controller of the kind, for example backup
+    #[arg(long)]
+    name: Option<String>,
     /// Plural of a foreign kind [default: derived from the kind]
     #[arg(long)]
     plural: Option<String>,
@@ -39,6 +43,7 @@ pub(crate) fn run(args: ControllerArgs) -> anyhow::Result<()> {
         group: args.group,
         version: args.version,
         kind: args.kind,
+        name: args.name,
         plural: args.plural,
         namespaced: !args.cluster,
         fields: args.fields.read()?,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use clap::Args;
 use windlass_scaffold::{Files, VersionOptions, copy_version, types_path};
 
-use super::FieldArgs;
+use super::{FieldArgs, StatusFieldArgs};
 use crate::project::{self, TargetState, Writing};
 
 /// Scaffold another version of a resource, with a conversion
@@ -32,6 +32,8 @@ pub(crate) struct VersionArgs {
     #[command(flatten)]
     fields: FieldArgs,
     #[command(flatten)]
+    status_fields: StatusFieldArgs,
+    #[command(flatten)]
     writing: Writing,
 }
 
@@ -40,8 +42,8 @@ pub(crate) fn run(args: VersionArgs) -> anyhow::Result<()> {
     let opened = project::open_current()?;
     let resource = opened.project.resource(args.group.as_deref(), &args.kind)?.clone();
     let from = args.from.clone().unwrap_or_else(|| resource.storage_version.clone());
-    let fields = args.fields.read()?;
-    let copies = fields.is_empty();
+    let (fields, status_fields) = (args.fields.read()?, args.status_fields.read()?);
+    let copies = fields.is_empty() && status_fields.is_empty();
     let mut project = opened.project.clone();
     project.create_version(VersionOptions {
         group: args.group,
@@ -50,6 +52,7 @@ pub(crate) fn run(args: VersionArgs) -> anyhow::Result<()> {
         from: args.from,
         storage: args.storage,
         fields,
+        status_fields,
     })?;
     let mut overrides = Files::new();
     let (old, new) = (types_path(&resource, &from), types_path(&resource, &args.version));

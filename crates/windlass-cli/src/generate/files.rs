@@ -7,13 +7,17 @@ use std::{
 };
 
 use anyhow::Context as _;
+use serde_json::Value;
 use windlass_scaffold::{
-    Change, Files,
-    package::{CATALOG, Package, PackageFile, Product, review},
+    Change, Files, Overlay,
+    package::{CATALOG, Package, PackageFile, Product, Variant, WATCHED, lost_in_bundle, review, version_path},
 };
 
 use super::Part;
-use crate::project::{self, DeployTarget, KustomizeTree, OpenProject, Program, roles, samples};
+use crate::{
+    failure::ErrorWithHint,
+    project::{self, DeployTarget, KustomizeTree, OpenProject, Program, roles, samples},
+};
 
 /// Files of the tree, with their part and the parts of the manifests they contain. The project's own tests compare the
 /// same files.
@@ -44,6 +48,17 @@ pub(super) fn tree(opened: &OpenProject, program: &Program, parts: &BTreeSet<Par
     Ok(changes)
 }
 
+/// The change of the manifests of the project's API server.
+pub(super) fn extension(opened: &OpenProject, tree: &KustomizeTree) -> anyhow::Result<Option<Change>> {
+    let path = "deploy/extension/extension.yaml".to_owned();
+    let project = &opened.project;
+    let server = Program::build_binary(&opened.root, &project.project_name, &project.extension_name())?;
+    let image = tree.kustomization.image.to_string();
+    let text = server.extension_text(&DeployTarget { namespace: &tree.kustomization.namespace, image: &image })?;
+    let old = project::read(&opened.root, &BTreeSet::from([path.clone()]))?.remove(&path);
+    Ok((old.as_ref() != Some(&text)).then_some(Change { path, old, new: Some(text), merged: false }))
+}
+
 /// Changes of the packages.
 pub(super) fn products(
     opened: &OpenProject,
@@ -56,37 +71,84 @@ pub(super) fn products(
         return Ok(Vec::new());
     }
     let install = match products.contains(&Product::Installer) {
-        true => tree.objects(opened, program)?,
+        true => tree.objects(opened, program, None)?,
         false => Vec::new(),
     };
+    let variants = match products.contains(&Product::Overlays) {
+        true => variants(opened, program, tree)?,
+        false => Vec::new(),
+    };
+    let variants: Vec<Variant<'_>> =
+        variants.iter().map(|(overlay, default, manifests)| Variant { overlay, default, manifests }).collect();
     let image = tree.kustomization.image.to_string();
     let place = DeployTarget { namespace: &tree.kustomization.namespace, image: &image };
-    let manifests = program.manifests(&place, &["--network-policy"])?;
-    let with_cert_manager = program.manifests(&place, &["--network-policy", "--cert-manager"])?;
+    let manifests = |flags: &[&str]| program.manifests(&place, &[&["--network-policy"][..], flags].concat());
+    let watched = ["--only", "rbac", "--watch-namespaces", WATCHED];
     let (roles, samples) = (roles(&opened.root)?, samples(&opened.root)?);
-    let catalog = catalog(&opened.root)?;
+    let catalog = yaml_file(&opened.root, CATALOG)?;
+    let previous = yaml_file(&opened.root, &version_path(&opened.project))?;
+    let now = windlass_clock::now_in_seconds().to_string();
     let package = Package {
         project: &opened.project,
         version: program.version(),
         image: &tree.kustomization.image,
         install: &install,
-        manifests: &manifests,
-        with_cert_manager: &with_cert_manager,
+        manifests: &manifests(&[])?,
+        with_cert_manager: &manifests(&["--cert-manager"])?,
+        watched: &manifests(&watched)?,
+        watched_with_cert_manager: &manifests(&[&watched[..], &["--cert-manager"]].concat())?,
+        variants: &variants,
         roles: &roles,
         samples: &samples,
         catalog: catalog.as_ref(),
+        previous: previous.as_ref(),
+        now: &now,
     };
-    let made: Vec<PackageFile> = products.iter().flat_map(|product| product.files(&package)).collect();
+    let lost = lost_in_bundle(&package);
+    let mut made: Vec<PackageFile> = Vec::new();
     let mut there = Files::new();
-    for place in products.iter().flat_map(|product| product.places()) {
-        collect(&opened.root, Path::new(place), &mut there)?;
+    for product in products {
+        if product == Product::Bundle && !lost.is_empty() {
+            let lost = lost.join(", ");
+            let message = format!("the bundle is not generated: OLM has no place for {lost}");
+            let hint = "use an object selector, or decide in the handler, and remove them from the webhook";
+            // Others need no bundle.
+            match parts.len() {
+                1 => return Err(ErrorWithHint { message, hint: hint.into() }.into()),
+                _ => eprintln!("{message}\nhint: {hint}"),
+            }
+            continue;
+        }
+        made.extend(product.files(&package));
+        for place in product.places() {
+            collect(&opened.root, Path::new(place), &mut there)?;
+        }
     }
     Ok(review(&made, &there))
 }
 
-fn catalog(root: &Path) -> anyhow::Result<Option<serde_json::Value>> {
-    let text = project::read(root, &BTreeSet::from([CATALOG.to_owned()]))?.remove(CATALOG);
-    text.map(|text| windlass_schema::yaml::to_json_value(&text).context(CATALOG)).transpose()
+/// An overlay with the default manifests and its own.
+type Manifests<'a> = (&'a Overlay, Vec<Value>, Vec<Value>);
+
+/// Returns the manifests of each overlay.
+fn variants<'a>(
+    opened: &'a OpenProject,
+    program: &Program,
+    tree: &KustomizeTree,
+) -> anyhow::Result<Vec<Manifests<'a>>> {
+    let overlays = &opened.project.overlays;
+    if overlays.is_empty() {
+        return Ok(Vec::new());
+    }
+    let default = tree.generated(opened, program, None)?;
+    let variant = |overlay| Ok((overlay, default.clone(), tree.generated(opened, program, Some(overlay))?));
+    overlays.iter().map(variant).collect()
+}
+
+/// Reads a YAML file of the project, if it exists.
+fn yaml_file(root: &Path, path: &str) -> anyhow::Result<Option<Value>> {
+    let text = project::read(root, &BTreeSet::from([path.to_owned()]))?.remove(path);
+    text.map(|text| windlass_schema::yaml::to_json_value(&text).with_context(|| path.to_owned())).transpose()
 }
 
 /// Reads a file, or all files in a directory tree. Files that are not text are ignored.

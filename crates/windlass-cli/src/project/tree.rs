@@ -10,7 +10,7 @@ use std::{
 use anyhow::Context as _;
 use serde_json::Value;
 use windlass_scaffold::{
-    Change,
+    Change, Overlay,
     package::{Image, KUSTOMIZATION, Kustomization, set_image, set_namespace},
 };
 
@@ -76,16 +76,36 @@ impl KustomizeTree {
         }
     }
 
-    /// Returns all deployed objects in order. Trees with kustomize features are rendered by kustomize.
-    pub(crate) fn objects(&self, opened: &OpenProject, program: &Program) -> anyhow::Result<Vec<Value>> {
+    /// Returns all deployed objects in order, those of an overlay if there is one. Trees with kustomize features are
+    /// rendered by kustomize.
+    pub(crate) fn objects(
+        &self,
+        opened: &OpenProject,
+        program: &Program,
+        overlay: Option<&Overlay>,
+    ) -> anyhow::Result<Vec<Value>> {
         if !self.kustomization.foreign.is_empty() {
-            return self.by_kustomize(&opened.root);
+            let folder =
+                overlay.map_or("deploy/default".to_owned(), |overlay| format!("deploy/overlays/{}", overlay.name));
+            return self.by_kustomize(&opened.root.join(folder));
         }
+        self.generated(opened, program, overlay)
+    }
+
+    /// Returns the deployed objects that come from the operator, with the roles for users.
+    pub(crate) fn generated(
+        &self,
+        opened: &OpenProject,
+        program: &Program,
+        overlay: Option<&Overlay>,
+    ) -> anyhow::Result<Vec<Value>> {
         let image = self.kustomization.image.to_string();
         let place = DeployTarget { namespace: &self.kustomization.namespace, image: &image };
+        let of_overlay = overlay.map(Overlay::flags).unwrap_or_default();
         let mut objects = Vec::new();
         for (part, folder) in PARTS.iter().filter(|(_, folder)| self.kustomization.has(folder)) {
-            let flags = ["--network-policy", "--service-monitor", "--only", part];
+            let mut flags = vec!["--network-policy", "--service-monitor", "--only", part];
+            flags.extend(of_overlay.iter().map(String::as_str));
             objects.extend(program.manifests(&place, &flags)?);
             if *folder == "rbac" {
                 objects.extend(roles(&opened.root)?);
@@ -94,17 +114,16 @@ impl KustomizeTree {
         Ok(objects)
     }
 
-    fn by_kustomize(&self, root: &Path) -> anyhow::Result<Vec<Value>> {
+    fn by_kustomize(&self, folder: &Path) -> anyhow::Result<Vec<Value>> {
         let foreign = self.kustomization.foreign.join(", ");
         if self.overridden {
             let message = format!("{KUSTOMIZATION} uses kustomize features ({foreign})");
             let hint = "set image and namespace in it with `windlass generate --image IMAGE --namespace NAME`";
             return Err(ErrorWithHint { message, hint: hint.into() }.into());
         }
-        let folder = root.join("deploy/default");
         for (program, arguments) in [("kustomize", ["build"]), ("kubectl", ["kustomize"])] {
             let mut command = Command::new(program);
-            command.args(arguments).arg(&folder).stdin(Stdio::null()).stderr(Stdio::inherit());
+            command.args(arguments).arg(folder).stdin(Stdio::null()).stderr(Stdio::inherit());
             let Ok(output) = command.output() else { continue };
             if !output.status.success() {
                 let message = format!("{program} failed to render {}", folder.display());

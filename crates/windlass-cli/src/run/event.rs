@@ -1,6 +1,6 @@
 //! Events of a run, to be shown.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use tokio::sync::mpsc;
@@ -98,6 +98,8 @@ pub(crate) struct ControllerNumbers {
     pub(crate) active: f64,
     /// Upper bounds in seconds, and cumulative counts of reconciles.
     pub(crate) buckets: Vec<(f64, f64)>,
+    /// Reconciles by cause.
+    pub(crate) causes: BTreeMap<String, f64>,
 }
 
 /// An object of the project.

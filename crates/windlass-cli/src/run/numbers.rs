@@ -55,6 +55,10 @@ pub(crate) fn controllers(text: &str) -> Vec<ControllerNumbers> {
             "controller_runtime_reconcile_total" => of(&mut all, &|it| it.reconciles += sample.value),
             "controller_runtime_reconcile_errors_total" => of(&mut all, &|it| it.errors += sample.value),
             "controller_runtime_active_workers" => of(&mut all, &|it| it.active += sample.value),
+            "windlass_reconcile_causes_total" => {
+                let Some(cause) = sample.label("cause") else { continue };
+                of(&mut all, &|it| *it.causes.entry(cause.to_owned()).or_default() += sample.value);
+            }
             "workqueue_depth" => of(&mut all, &|it| it.queued += sample.value),
             "controller_runtime_reconcile_time_seconds_bucket" => {
                 let Some(bound) = sample.label("le").and_then(|bound| bound.parse().ok()) else { continue };
@@ -113,6 +117,8 @@ controller_runtime_reconcile_time_seconds_bucket{le="0.005",controller="book"} 6
 controller_runtime_reconcile_time_seconds_bucket{le="+Inf",controller="book"} 7
 controller_runtime_reconcile_time_seconds_sum{controller="book"} 0.1
 controller_runtime_active_workers{controller="book"} 1
+windlass_reconcile_causes_total{controller="book",cause="object"} 6
+windlass_reconcile_causes_total{controller="book",cause="retry"} 1
 workqueue_depth{name="book",controller="book",priority="0"} 3
 workqueue_depth{name="book",controller="book",priority="-100"} 4
 controller_runtime_active_workers{controller="pen"} 0
@@ -127,6 +133,7 @@ nonsense
             queued: 7.0,
             active: 1.0,
             buckets: vec![(0.005, 6.0), (f64::INFINITY, 7.0)],
+            causes: [("object".to_owned(), 6.0), ("retry".to_owned(), 1.0)].into(),
         };
         assert_eq!(numbers, [book, ControllerNumbers { name: "pen".into(), ..ControllerNumbers::default() }]);
     }

@@ -9,7 +9,10 @@ use kube::{
 };
 use serde_json::json;
 
-use crate::{golden::Golden, process::Up};
+use crate::{
+    golden::{Golden, program},
+    process::Up,
+};
 
 fn guestbooks(client: Client) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk("webapp.example.com", "v1", "Guestbook");
@@ -100,6 +103,80 @@ async fn an_operator_is_deployed_changed_and_removed() {
     assert!(said.err.contains("Namespace guestbook-system: deleted"), "{}", said.err);
     let namespaces: Api<Namespace> = Api::all(client);
     assert!(namespaces.get_opt("guestbook-system").await.unwrap().is_none());
+}
+
+/// Deploys the operator of the golden project on a plane that runs pods as processes, in a variant of the deployment, and
+/// waits until a sample is ready. The operator runs as its Deployment says: with its arguments, probes and Service, as its
+/// service account with the generated roles. Its webhooks are called.
+async fn a_sample_becomes_ready(golden: &Golden, overlay: &[&str], namespace: &str, replicas: i32) {
+    let _alone = ONE_AT_A_TIME.lock().await;
+    let images = golden.beside("images.yaml");
+    let entry = json!({ "images": [{ "image": "guestbook", "command": ["sh", "-c", AS_POD, program()] }] });
+    std::fs::write(&images, entry.to_string()).unwrap();
+    let runtime = ["--runtime", "process", "--nodes", "1", "--images", images.to_str().unwrap()];
+    let up = Up::start(&golden.beside("plane"), &runtime);
+    let kubeconfig = golden.beside("plane/kubeconfig");
+    let cluster = ["--kubeconfig", kubeconfig.to_str().unwrap()];
+    let client = up.admin().await;
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    if namespace != "default" {
+        let object = serde_json::from_value(json!({ "metadata": { "name": namespace } })).unwrap();
+        namespaces.create(&PostParams::default(), &object).await.unwrap();
+    }
+    let said = golden.run(&[&["deploy"][..], overlay, &cluster].concat());
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let available = format!("Deployment guestbook-system/guestbook: {replicas} of {replicas} available\n");
+    assert!(said.err.ends_with(&available), "{}", said.err);
+
+    let kind = GroupVersionKind::gvk("webapp.example.com", "v1", "Guestbook");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "guestbooks");
+    let guestbooks: Api<DynamicObject> = Api::namespaced_with(client, namespace, &resource);
+    let text = golden.read("deploy/samples/guestbook_v1.yaml");
+    let mut sample: DynamicObject =
+        serde_json::from_value(windlass_schema::yaml::to_json_value(&text).unwrap()).unwrap();
+    sample.metadata.namespace = Some(namespace.to_owned());
+    let name = sample.metadata.name.clone().unwrap();
+    let created = guestbooks.create(&PostParams::default(), &sample).await.unwrap();
+    // The defaulting webhook was called.
+    assert_eq!(created.metadata.labels.unwrap()["app.kubernetes.io/managed-by"], "guestbook");
+    windlass_testing::eventually("the sample is ready", async || {
+        let object = guestbooks.get(&name).await.unwrap();
+        let conditions = object.data.pointer("/status/conditions").cloned().unwrap_or_default();
+        let is_ready = |one: &serde_json::Value| one["type"] == "Ready" && one["status"] == "True";
+        conditions.as_array().into_iter().flatten().any(is_ready).then_some(())
+    })
+    .await;
+}
+
+/// Pods of two planes may have the same address, and these have the same ports.
+static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// Runs a program with the token of its pod, which is not at the usual path: that would be a path of the machine.
+const AS_POD: &str = r#"
+    account=$(env | sed -n 's/^WINDLASS_VOLUME_KUBE_API_ACCESS_[^=]*=//p')
+    server=https://$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT
+    export KUBECONFIG=$HOME/kubeconfig
+    cat > "$KUBECONFIG" <<END
+apiVersion: v1
+kind: Config
+current-context: pod
+clusters: [{name: pod, cluster: {server: "$server", certificate-authority: "$account/ca.crt"}}]
+users: [{name: pod, user: {tokenFile: "$account/token"}}]
+contexts: [{name: pod, context: {cluster: pod, user: pod}}]
+END
+    exec "$0" "$@"
+"#;
+
+#[tokio::test]
+async fn the_default_deployment_works() {
+    a_sample_becomes_ready(&Golden::new(), &[], "default", 1).await;
+}
+
+#[tokio::test]
+async fn an_overlay_with_shards_that_watch_a_namespace_works() {
+    let golden = Golden::new();
+    golden.must(&["create", "overlay", "team", "--replicas", "2", "--shards", "--watch-namespaces", "team-a"]);
+    a_sample_becomes_ready(&golden, &["--overlay", "team"], "team-a", 2).await;
 }
 
 /// The webhooks of an operator with simulated pods have no server.

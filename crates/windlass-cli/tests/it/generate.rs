@@ -10,6 +10,9 @@ use crate::{
     process::output,
 };
 
+/// The namespace that stands for any watched one.
+const WATCHED: &str = "--watch-namespaces=windlass-watched";
+
 /// The golden files of windlass-scaffold are generated from the current manifests of the operator.
 #[test]
 fn the_recorded_manifests_are_up_to_date() {
@@ -28,6 +31,9 @@ fn the_recorded_manifests_are_up_to_date() {
     let said = json!({
         "manifests": manifests(&[]),
         "withCertManager": manifests(&["--cert-manager"]),
+        "watched": manifests(&["--only=rbac", WATCHED]),
+        "watchedWithCertManager": manifests(&["--only=rbac", WATCHED, "--cert-manager"]),
+        "production": manifests(&["--cert-manager", "--replicas=3", "--shards", "--watch-namespaces=team-a,team-b"]),
         "roles": file("deploy/rbac/guestbook.yaml"),
         "samples": file("deploy/samples/guestbook_v1.yaml"),
     });
@@ -125,4 +131,57 @@ fn image_and_namespace_are_saved_in_the_kustomization() {
     let said = golden.run(&["generate", "--image", "guests:v3"]);
     assert_eq!(said.code, Some(1));
     assert!(said.err.contains("deploy/default/kustomization.yaml has no place for the image"), "{}", said.err);
+}
+
+#[test]
+fn overlays_are_what_differs_from_the_default_deployment() {
+    let golden = Golden::new();
+    let said = golden.run(&["create", "overlay", "production"]);
+    assert!(said.err.contains("the overlay production changes nothing\nhint: give --cert-manager"), "{}", said.err);
+    golden.must(&["create", "overlay", "production", "--replicas", "3", "--watch-namespaces", "team-a,team-b"]);
+    golden.must(&["create", "overlay", "sharded", "--shards"]);
+    let said = golden.must(&["generate", "--only", "overlays"]);
+    assert!(said.err.contains("created deploy/overlays/production/kustomization.yaml\n"), "{}", said.err);
+    assert!(!said.err.contains("chart"), "{}", said.err);
+    let patches = golden.read("deploy/overlays/production/patches.yaml");
+    for part in ["replicas: 3\n", "- --namespace=team-a,team-b\n"] {
+        assert!(patches.contains(part), "{part} in {patches}");
+    }
+    let resources = golden.read("deploy/overlays/production/resources.yaml");
+    for part in ["kind: PodDisruptionBudget\n", "kind: Role\n", "namespace: team-b\n"] {
+        assert!(resources.contains(part), "{part} in {resources}");
+    }
+    let sharded = golden.read("deploy/overlays/sharded/patches.yaml");
+    assert!(sharded.contains("- --shards\n") && !sharded.contains("image:"), "{sharded}");
+    assert_eq!(golden.must(&["generate", "--only", "overlays", "--check"]).err, "everything is up to date\n");
+
+    // They are in the namespace of the default deployment.
+    golden.must(&["generate", "--only", "overlays", "--namespace", "guests"]);
+    let resources = golden.read("deploy/overlays/production/resources.yaml");
+    assert!(resources.contains("namespace: guests\n") && !resources.contains("guestbook-system"), "{resources}");
+
+    golden.must(&["delete", "overlay", "sharded"]);
+    let said = golden.must(&["generate", "--only", "overlays"]);
+    assert!(said.err.contains("removed deploy/overlays/sharded/patches.yaml\n"), "{}", said.err);
+    let said = golden.run(&["delete", "overlay", "sharded"]);
+    assert!(
+        said.err.contains("overlay sharded does not exist\nhint: overlays of this project: production"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn a_new_version_of_the_bundle_replaces_the_one_on_disk() {
+    let golden = Golden::new();
+    let path = "bundle/manifests/guestbook.clusterserviceversion.yaml";
+    golden.must(&["generate", "--only", "bundle"]);
+    let first = golden.read(path);
+    assert!(first.contains("createdAt: ") && !first.contains("replaces:"), "{first}");
+    // As if an older version had been there.
+    golden.edit(path, "version: \"0.1.0\"", "version: 0.0.9");
+    golden.edit(path, "name: guestbook.v0.1.0", "name: guestbook.v0.0.9");
+    golden.must(&["generate", "--only", "bundle"]);
+    assert!(golden.read(path).contains("  replaces: guestbook.v0.0.9\n"), "{}", golden.read(path));
+    assert_eq!(golden.must(&["generate", "--only", "bundle", "--check"]).err, "everything is up to date\n");
 }

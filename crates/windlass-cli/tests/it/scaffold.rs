@@ -227,7 +227,7 @@ fn fields_are_edited_in_modified_types() {
     assert!(types.contains("/// Desired state of a good Book.") && types.contains("pub title: String"), "{types}");
     assert!(project.read("Cargo.toml").contains("description = \"Sells books\""));
     let said = project.run(&["edit", "--kind", "Book", "--field", "title:text"]);
-    assert!(said.err.contains("unknown type \"text\"\nhint: types are"), "{}", said.err);
+    assert!(said.err.contains("unknown type \"text\"\nhint: write string"), "{}", said.err);
 }
 
 #[test]

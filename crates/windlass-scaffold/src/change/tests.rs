@@ -1,5 +1,5 @@
 use super::*;
-use crate::ProjectOptions;
+use crate::{Overlay, ProjectOptions};
 
 fn project() -> Project {
     Project::new(ProjectOptions::new("shop", "example.com")).unwrap()
@@ -16,6 +16,7 @@ fn controller(group: Option<&str>, version: Option<&str>, kind: &str) -> Control
         group: group.map(str::to_owned),
         version: version.map(str::to_owned),
         kind: kind.to_owned(),
+        name: None,
         plural: None,
         namespaced: true,
         fields: Vec::new(),
@@ -122,13 +123,128 @@ fn controllers_are_for_own_built_in_and_foreign_kinds() {
 }
 
 #[test]
+fn a_kind_has_several_controllers_with_names() {
+    let mut project = with_book();
+    let named =
+        |kind: &str, name: &str| ControllerOptions { name: Some(name.to_owned()), ..controller(None, None, kind) };
+    project.create_controller(named("Book", "backup")).unwrap();
+    project.create_controller(named("Pod", "watch-dog")).unwrap();
+    refused(project.create_controller(named("Book", "backup")), "src/controller/book_backup.rs already", "--name");
+    refused(project.create_controller(named("Book", "Back up")), "must consist of lower-case", "backup");
+    assert_eq!((project.resources[0].controller, project.resources[1].controller), (true, false));
+    let modules: Vec<String> = project.resources.iter().flat_map(Resource::controller_modules).collect();
+    assert_eq!(modules, ["book", "book_backup", "pod_watch_dog"]);
+    // The other way around, too.
+    project.create_api(ApiOptions::new("shop", "v1", "BookBackup")).unwrap();
+    assert_eq!(project.resources[2].module, "shop_book_backup");
+    assert_eq!(Project::read(&project.write()).unwrap(), project);
+}
+
+fn fields(texts: &[&str]) -> Vec<Field> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+fn edit(project: &mut Project, add: &[&str], remove: &[&str]) -> Result<(), ScaffoldError> {
+    let remove = remove.iter().map(|name| (*name).to_owned()).collect();
+    project.edit_fields(None, "Book", None, FieldEdits { add: fields(add), remove, ..FieldEdits::default() })
+}
+
+fn texts(project: &Project) -> Vec<String> {
+    project.resources[0].versions[0].fields.iter().map(ToString::to_string).collect()
+}
+
+#[test]
 fn fields_are_added_changed_and_removed() {
     let mut project = with_book();
-    let fields = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<Field>>();
-    project.edit_fields(None, "Book", None, fields(&["pages:int64", "isbn:string"]), &[]).unwrap();
-    let texts: Vec<String> = project.resources[0].versions[0].fields.iter().map(ToString::to_string).collect();
-    assert_eq!(texts, ["pages:int64", "isbn:string"]);
-    project.edit_fields(None, "Book", Some("v1"), Vec::new(), &["pages".to_owned()]).unwrap();
-    let missing = project.edit_fields(None, "Book", None, Vec::new(), &["pages".to_owned()]);
-    refused(missing, "field pages of Book does not exist", "isbn");
+    edit(&mut project, &["pages:int64", "isbn:string"], &[]).unwrap();
+    assert_eq!(texts(&project), ["pages:int64", "isbn:string"]);
+    refused(edit(&mut project, &["a:int", "a:string"], &[]), "the field a already exists", "once");
+    edit(&mut project, &[], &["pages"]).unwrap();
+    refused(edit(&mut project, &[], &["pages"]), "field pages of Book does not exist", "isbn");
+}
+
+#[test]
+fn objects_are_changed_with_their_fields() {
+    let mut project = with_book();
+    let orphan = edit(&mut project.clone(), &["cover.colour:string"], &[]);
+    refused(orphan, "the object cover, which has the field colour, does not exist", "--field cover:object");
+    refused(edit(&mut project.clone(), &["pages.first:int"], &[]), "pages cannot have the field first", "pages:object");
+    edit(&mut project, &["cover:object?", "cover.colour:enum(red|blue)", "prices:map[string]object"], &[]).unwrap();
+    edit(&mut project, &["prices.amount:number"], &[]).unwrap();
+    let twice = edit(&mut project.clone(), &["coverColour:enum(a|b)"], &[]);
+    refused(twice, "cover.colour and coverColour both need a Rust type BookCoverColour", "rename");
+    assert_eq!(Project::read(&project.write()).unwrap(), project);
+    edit(&mut project, &[], &["cover"]).unwrap();
+    assert_eq!(texts(&project), ["pages:int32", "prices:map[string]object", "prices.amount:number"]);
+}
+
+#[test]
+fn fields_of_the_status_are_optional() {
+    let mut project = project();
+    let book = ApiOptions::new("shop", "v1", "Book").status_field("sold:int32").unwrap();
+    project.create_api(book).unwrap();
+    assert_eq!(project.resources[0].versions[0].status_fields[0].to_string(), "sold:int32?");
+    let add_status = |text: &str| FieldEdits {
+        add_status: vec![text.parse::<Field>().unwrap().into_status().unwrap()],
+        ..FieldEdits::default()
+    };
+    let known = project.clone().edit_fields(None, "Book", None, add_status("conditions:[]string"));
+    refused(known, "conditions of the status already exists", "every status");
+    project.edit_fields(None, "Book", None, add_status("phase:enum(New|Old)")).unwrap();
+    assert_eq!(project.resources[0].versions[0].status_fields.len(), 2);
+    let error = "a:int,default=1".parse::<Field>().unwrap().into_status().unwrap_err();
+    assert!(error.to_string().contains("no default"), "{error}");
+    // A copy has the same fields.
+    project.create_version(VersionOptions::new("v2", "Book")).unwrap();
+    assert_eq!(project.resources[0].versions[1].status_fields.len(), 2);
+}
+
+#[test]
+fn overlays_are_added_changed_and_removed() {
+    let mut project = project();
+    let overlay = |name: &str| Overlay { name: name.to_owned(), ..Overlay::default() };
+    refused(project.create_overlay(overlay("production")), "production changes nothing", "--replicas");
+    refused(project.create_overlay(overlay("../x")), "must consist of", "production");
+    let none = Overlay { replicas: Some(0), ..overlay("a") };
+    refused(project.create_overlay(none), "0 replicas", "--replicas 1");
+    project.create_overlay(Overlay { replicas: Some(2), ..overlay("production") }).unwrap();
+    let whole = Overlay {
+        cert_manager: true,
+        replicas: Some(3),
+        shards: true,
+        watch_namespaces: vec!["a".to_owned(), "b".to_owned()],
+        ..overlay("production")
+    };
+    project.create_overlay(whole).unwrap();
+    let flags = ["--cert-manager", "--replicas=3", "--shards", "--watch-namespaces=a,b"];
+    assert_eq!(project.overlay("production").unwrap().flags(), flags);
+    assert_eq!(Project::read(&project.write()).unwrap(), project);
+    refused(project.delete_overlay("other"), "overlay other does not exist", "production");
+    project.delete_overlay("production").unwrap();
+    assert!(project.overlays.is_empty());
+}
+
+#[test]
+fn an_api_server_serves_kinds_that_are_not_custom_resources() {
+    let mut project = with_book();
+    let alarm = ApiOptions { controller: false, ..ApiOptions::new("clock", "v1", "Alarm") };
+    assert!(!project.has_extension());
+    project.create_extension(alarm.clone()).unwrap();
+    assert!(project.has_extension());
+    let resource = project.resource(None, "Alarm").unwrap();
+    assert_eq!((resource.group.as_str(), resource.origin), ("clock.example.com", Origin::Served));
+    refused(project.create_extension(alarm), "Alarm of clock.example.com already exists", "");
+    // A group version has one server.
+    let shelf = ApiOptions::new("shop", "v1", "Shelf");
+    refused(project.create_extension(shelf.clone()), "shop.example.com/v1 has custom resources: Book", "--version");
+    project.create_extension(ApiOptions { version: "v2".to_owned(), ..shelf }).unwrap();
+    refused(project.create_webhook(webhook("Alarm", true, false)), "not seen by webhooks", "src/extension.rs");
+    let version = VersionOptions::new("v2", "Alarm");
+    refused(project.create_version(version), "Alarm is not a custom resource", "windlass create extension");
+    // Controllers may reconcile it.
+    project.create_controller(controller(None, None, "Alarm")).unwrap();
+    assert_eq!(Project::read(&project.write()).unwrap(), project);
+
+    let mut long = Project::new(ProjectOptions::new("a".repeat(54), "example.com")).unwrap();
+    refused(long.create_extension(ApiOptions::new("", "v1", "Alarm")), "too long for the name of a Service", "shorter");
 }

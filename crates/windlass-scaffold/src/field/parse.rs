@@ -5,8 +5,34 @@ use std::str::FromStr;
 use super::{Field, FieldType, Number};
 use crate::{ScaffoldError, names};
 
-const TYPES: &str = "types are string, int, int32, int64, bool, number, duration, quantity, time, enum(a|b), map, and \
-                     []TYPE for several; with ? for one that may be left out";
+const TYPES: &str = "types are string, int, int32, int64, bool, number, duration, quantity, time, enum(a|b), object, \
+                     map[string]TYPE (map is one of strings) and []TYPE for a list; a ? makes the field optional";
+/// How objects are written.
+const OBJECTS: &str =
+    "declare an object and then its fields by their path: --field pod:object --field pod.image:string";
+/// Names of types in other languages.
+const OTHER_NAMES: &[(&str, &str)] = &[
+    ("array", "[]TYPE for a list, for example []string"),
+    ("byte", "string"),
+    ("date", "time"),
+    ("datetime", "time"),
+    ("dict", "map for strings, or map[string]TYPE"),
+    ("double", "number"),
+    ("float64", "number"),
+    ("hashmap", "map for strings, or map[string]TYPE"),
+    ("integer", "int32 or int64"),
+    ("i16", "int32"),
+    ("list", "[]TYPE for a list, for example []string"),
+    ("long", "int64"),
+    ("set", "[]TYPE for a list, for example []string"),
+    ("str", "string"),
+    ("struct", OBJECTS),
+    ("text", "string"),
+    ("timestamp", "time"),
+    ("u32", "int64 with the range 0.."),
+    ("u64", "int64 with the range 0.."),
+    ("vec", "[]TYPE for a list, for example []string"),
+];
 const KEYS: [&str; 6] = ["min", "max", "default", "pattern", "example", "doc"];
 
 impl FromStr for Field {
@@ -20,8 +46,8 @@ impl FromStr for Field {
         };
         // `name?:type` is accepted like `name:type?`.
         let (name, optional_name) = optional(name.trim());
-        names::check_field(name)?;
-        let (kind, rest) = split_type(rest.trim()).map_err(|why| wrong(why, TYPES))?;
+        name.split('.').try_for_each(names::check_field)?;
+        let (kind, rest) = split_type(rest.trim()).map_err(|why| wrong(why, &type_hint(rest.trim())))?;
         let (rest, optional_type) = match rest.strip_prefix('?') {
             Some(rest) => (rest, true),
             None => (rest, false),
@@ -68,16 +94,43 @@ fn optional(text: &str) -> (&str, bool) {
     }
 }
 
+/// What to write instead of a type that cannot be parsed.
+fn type_hint(text: &str) -> String {
+    let end = text.find(['?', '=', ',']).unwrap_or(text.len());
+    let name = text[..end].trim().to_ascii_lowercase();
+    if name.starts_with('{') || name.starts_with("object(") || name.starts_with("object{") {
+        return OBJECTS.to_owned();
+    }
+    if let Some(item) = name.strip_suffix("[]") {
+        return format!("write a list as []{item}");
+    }
+    if let Some(rest) = name.strip_prefix("map[").filter(|rest| !rest.starts_with("string]")) {
+        return match rest.strip_suffix(']') {
+            Some(value) => format!("keys of maps are strings: write map[string]{value}"),
+            None => "keys of maps are strings: write map[string]TYPE".to_owned(),
+        };
+    }
+    let base = name.split(['<', '(', '[']).next().unwrap_or_default();
+    match OTHER_NAMES.iter().find(|(other, _)| *other == base) {
+        Some((_, OBJECTS)) => OBJECTS.to_owned(),
+        Some((_, ours)) => format!("write {ours}"),
+        None => TYPES.to_owned(),
+    }
+}
+
 /// Splits the type from the text that follows it.
 fn split_type(text: &str) -> Result<(FieldType, &str), String> {
     if let Some(inner) = text.strip_prefix("[]") {
-        let (kind, rest) = split_type(inner)?;
-        return match kind {
-            FieldType::List(_) | FieldType::Map | FieldType::Quantity | FieldType::Time => {
-                Err(format!("lists of {kind} are not supported on the command line"))
-            }
-            kind => Ok((FieldType::List(Box::new(kind)), rest)),
-        };
+        let (kind, rest) = split_item(inner, "lists")?;
+        return Ok((FieldType::List(Box::new(kind)), rest));
+    }
+    if let Some(inner) = text.strip_prefix("map[") {
+        let (key, inner) = inner.split_once(']').ok_or("map[ has no ]")?;
+        if key.trim() != "string" {
+            return Err(format!("a map cannot have keys of the type {key:?}"));
+        }
+        let (kind, rest) = split_item(inner, "maps")?;
+        return Ok((FieldType::Map(Box::new(kind)), rest));
     }
     if let Some(words) = text.strip_prefix("enum(") {
         let (words, rest) = words.split_once(')').ok_or("enum( has no )")?;
@@ -96,10 +149,21 @@ fn split_type(text: &str) -> Result<(FieldType, &str), String> {
         "duration" => FieldType::Duration,
         "quantity" => FieldType::Quantity,
         "time" => FieldType::Time,
-        "map" => FieldType::Map,
+        "object" => FieldType::Object,
+        "map" => FieldType::Map(Box::new(FieldType::String)),
         other => return Err(format!("unknown type {other:?}")),
     };
     Ok((kind, rest))
+}
+
+/// Splits the type of items of a list or map. A list of objects takes the place of nested lists and maps.
+fn split_item<'a>(text: &'a str, of: &str) -> Result<(FieldType, &'a str), String> {
+    match split_type(text)? {
+        (kind @ (FieldType::List(_) | FieldType::Map(_)), _) => {
+            Err(format!("{of} of {kind} are not supported: use objects that have the field"))
+        }
+        split => Ok(split),
+    }
 }
 
 /// The values of an enum must also differ as Rust variants.

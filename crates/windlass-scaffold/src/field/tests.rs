@@ -21,6 +21,12 @@ fn fields_round_trip() {
         "tags:[]string?=..5",
         "size:enum(1|2x|self|+|*),default=1",
         "labels:map?",
+        "limits:map[string]quantity=..3",
+        "pod:object?",
+        "pod.image:string=1..",
+        "pod.ports:[]object=1..",
+        "pod.ports.number:int32=1..65535",
+        "times:[]time?",
         "ratio:number=0.5..1.5",
         "code:string,pattern=^[a-z]{1,3}$,example=abc,doc=A code, as on the label.",
         "timeout:duration,default=30s",
@@ -52,7 +58,12 @@ fn invalid_fields_are_rejected_with_a_reason() {
     refused("colour:enum(a\\|b)", "contains a quote, a backslash or a line break");
     refused("colour:enum(red", "enum( has no )");
     refused("colour:enum(red),default=blue", "\"blue\" is not a valid enum(red)");
-    refused("all:[][]string", "lists of []string");
+    refused("all:[][]string", "lists of []string are not supported: use objects that have the field");
+    refused("all:map[string]map", "maps of map are not supported");
+    refused("pod:object=1..2", "an object cannot have a range");
+    refused("pod:object,default=a", "an object cannot have a default here");
+    refused("pods:[]object,example=a", "a []object cannot have an example here");
+    refused("pod..image:string", "must consist of letters");
     refused("code:string,pattern=^a+$", "cannot derive a sample value");
     refused("tags:[]string,default=a", "cannot have a default here");
     refused("wait:duration,default=1hour", "is not a valid duration");
@@ -122,5 +133,25 @@ fn values_outside_of_a_range_are_found() {
         ("a:bool", None),
     ] {
         assert_eq!(field(text).forbidden().as_deref(), forbidden, "{text}");
+    }
+}
+
+#[test]
+fn types_of_other_languages_have_hints() {
+    for (text, hint) in [
+        ("size:integer", "write int32 or int64"),
+        ("size:u32", "write int64 with the range 0.."),
+        ("names:list", "write []TYPE for a list, for example []string"),
+        ("names:Vec<String>", "write []TYPE for a list, for example []string"),
+        ("names:string[]", "write a list as []string"),
+        ("names:map[int]string", "keys of maps are strings: write map[string]TYPE"),
+        ("names:map[int]", "keys of maps are strings: write map[string]int"),
+        ("pod:{image:string}", "declare an object and then its fields"),
+        ("pod:object(image:string)", "declare an object and then its fields"),
+        ("pod:struct", "declare an object and then its fields"),
+        ("size:moon", "types are string, int"),
+    ] {
+        let error = text.parse::<Field>().unwrap_err();
+        assert!(error.hint().contains(hint), "{text}: {}", error.hint());
     }
 }

@@ -32,7 +32,7 @@ impl Field {
                 }
             }
             FieldType::Number => {}
-            FieldType::String | FieldType::List(_) | FieldType::Map => {
+            FieldType::String | FieldType::List(_) | FieldType::Map(_) => {
                 for bound in bounds {
                     self.check_whole(bound)?;
                     if bound.value < 0.0 {
@@ -47,7 +47,7 @@ impl Field {
                 }
             }
             _ if self.min.is_some() || self.max.is_some() => {
-                let why = format!("a {} cannot have a range", self.kind);
+                let why = format!("{} cannot have a range", self.one());
                 return Err((why, "ranges are for numbers, strings, lists and maps".to_owned()));
             }
             _ => {}
@@ -61,11 +61,19 @@ impl Field {
             ));
         }
         if self.pattern.is_some() && self.kind != FieldType::String {
-            return Err((format!("a {} cannot have a pattern", self.kind), "patterns are for strings".to_owned()));
+            return Err((format!("{} cannot have a pattern", self.one()), "patterns are for strings".to_owned()));
         }
-        if self.is_collection() && self.default.is_some() {
-            let hint = "remove the default and make the field optional with `?`: it is then empty";
-            return Err((format!("a {} cannot have a default here", self.kind), hint.to_owned()));
+        let is_object = self.kind == FieldType::Object;
+        if (self.is_collection() || is_object) && self.default.is_some() {
+            let hint = match is_object {
+                true => "remove the default, and give its fields defaults",
+                false => "remove the default and make the field optional with `?`: it is then empty",
+            };
+            return Err((format!("{} cannot have a default here", self.one()), hint.to_owned()));
+        }
+        if (self.is_collection() || is_object) && self.example.is_some() {
+            let why = format!("{} cannot have an example here", self.one());
+            return Err((why, "edit the sample in deploy/samples".to_owned()));
         }
         for value in [&self.default, &self.example].into_iter().flatten() {
             self.check_value(value)?;
@@ -76,6 +84,14 @@ impl Field {
             return Err((why.to_owned(), "add a matching value, for example ,example=abc".to_owned()));
         }
         Ok(())
+    }
+
+    /// The type with an article.
+    fn one(&self) -> String {
+        match self.kind {
+            FieldType::Object | FieldType::Enum(_) | FieldType::Int32 | FieldType::Int64 => format!("an {}", self.kind),
+            _ => format!("a {}", self.kind),
+        }
     }
 
     /// Checks that the API server accepts the pattern, and that the values match it.
@@ -121,7 +137,7 @@ impl Field {
             FieldType::Duration => is_duration(value).then_some(0.0),
             FieldType::Quantity => is_quantity(value).then_some(0.0),
             FieldType::Time => is_time(value).then_some(0.0),
-            FieldType::List(_) | FieldType::Map => None,
+            FieldType::List(_) | FieldType::Map(_) | FieldType::Object => None,
         };
         let hint = match &self.kind {
             FieldType::Enum(words) => format!("use one of {}", words.join(", ")),
@@ -165,7 +181,9 @@ impl Field {
                 }
                 text
             }
-            FieldType::String | FieldType::Map | FieldType::List(_) => "example".to_owned(),
+            FieldType::String => "example".to_owned(),
+            // These have no text of their own.
+            FieldType::Object | FieldType::Map(_) | FieldType::List(_) => String::new(),
             FieldType::Int32 | FieldType::Int64 | FieldType::Number => {
                 let bound = if is_own { self.number_within() } else { None };
                 let text = bound.unwrap_or_else(|| "1".to_owned());

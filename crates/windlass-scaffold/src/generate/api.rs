@@ -1,6 +1,9 @@
 //! Types of resources.
 
-use super::{Files, has_conversion, modules, rust_fields};
+use super::{
+    Files, has_conversion, modules,
+    rust_fields::{self, FieldSet},
+};
 use crate::{
     Field, FieldType, Origin, Resource, Version, names,
     template::{Values, render},
@@ -10,7 +13,7 @@ const KIND: &str = include_str!("../../templates/src/kind.rs.tmpl");
 const TYPES: &str = include_str!("../../templates/src/types.rs.tmpl");
 const CONVERSION: &str = include_str!("../../templates/src/conversion.rs.tmpl");
 const BETWEEN: &str = include_str!("../../templates/src/conversion_between.rs.tmpl");
-/// Maximum number of spec fields shown as printer columns.
+/// Maximum number of fields of the spec, and of the status, that are shown as printer columns.
 const MOST_COLUMNS: usize = 3;
 
 /// Returns the path of the types of a version.
@@ -48,20 +51,23 @@ pub(super) fn add(resource: &Resource, values: &Values, files: &mut Files) {
 }
 
 fn types(resource: &Resource, version: &Version, values: &Values) -> String {
-    let own = resource.origin == Origin::Own;
+    let own = resource.is_defined();
     let kind = resource.type_name();
-    let fields: Vec<String> = version.fields.iter().map(|field| rust_fields::field(&kind, field)).collect();
-    let items: String = version.fields.iter().map(|field| rust_fields::items(&kind, field)).collect();
+    let status_type = format!("{kind}Status");
+    let spec = FieldSet { prefix: &kind, fields: &version.fields };
+    let status = FieldSet { prefix: &status_type, fields: &version.status_fields };
+    let all = || version.fields.iter().chain(&version.status_fields);
     let values = values
         .clone()
         .with("version", version.name.clone())
-        .with("imports", imports(&version.fields, own))
-        .with("columns", columns(&version.fields, own))
-        .with("fields", fields.join("\n"))
-        .with("items", items + &rust_fields::schemas(&version.fields))
+        .with("imports", imports(version, own))
+        .with("columns", columns(version, own))
+        .with("fields", spec.members())
+        .with("status_fields", status.members())
+        .with("items", spec.items() + &status.items() + &rust_fields::schemas(all()))
         .flag("renamed", kind != resource.kind)
         .flag("protected", own && is_protected(&resource.group))
-        .flag("map", version.fields.iter().any(|field| field.kind == FieldType::Map));
+        .flag("map", all().any(|field| field.kind.is_map()));
     render(TYPES, &values)
 }
 
@@ -72,8 +78,9 @@ fn is_protected(group: &str) -> bool {
         .any(|domain| group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
 }
 
-fn imports(fields: &[Field], own: bool) -> String {
-    let has = |kind: &FieldType| fields.iter().any(|field| field.kind == *kind);
+fn imports(version: &Version, own: bool) -> String {
+    let all = || version.fields.iter().chain(&version.status_fields);
+    let has = |kind: &FieldType| all().any(|field| field.kind.item() == kind);
     let mut lines = Vec::new();
     if has(&FieldType::Quantity) {
         lines.push("use k8s_openapi::apimachinery::pkg::api::resource::Quantity;");
@@ -85,7 +92,7 @@ fn imports(fields: &[Field], own: bool) -> String {
         (false, false) => {}
     }
     lines.push("use kube::CustomResource;");
-    lines.push(match has(&FieldType::Quantity) || has(&FieldType::Time) {
+    lines.push(match !rust_fields::schemas(all()).is_empty() {
         true => "use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};",
         false => "use schemars::JsonSchema;",
     });
@@ -97,23 +104,26 @@ fn imports(fields: &[Field], own: bool) -> String {
 }
 
 /// Columns of `kubectl get`.
-fn columns(fields: &[Field], own: bool) -> String {
+fn columns(version: &Version, own: bool) -> String {
     let column = |name: &str, kind: &str, path: &str| {
         format!(r##"printcolumn = r#"{{"name": "{name}", "type": "{kind}", "jsonPath": "{path}"}}"#"##)
     };
-    let shown = fields.iter().filter_map(|field| {
+    let shown = |part: &'static str, field: &Field| {
         let kind = match field.kind {
+            _ if field.parent().is_some() => return None,
             FieldType::String | FieldType::Enum(_) | FieldType::Duration | FieldType::Quantity => "string",
             FieldType::Int32 | FieldType::Int64 => "integer",
             FieldType::Bool => "boolean",
             FieldType::Number => "number",
             FieldType::Time => "date",
-            FieldType::Map | FieldType::List(_) => return None,
+            FieldType::Object | FieldType::Map(_) | FieldType::List(_) => return None,
         };
         let name = rust_fields::title(&field.name);
-        Some(column(&name, kind, &format!(".spec.{}", field.name)))
-    });
-    let mut columns: Vec<String> = shown.take(MOST_COLUMNS).collect();
+        Some(column(&name, kind, &format!(".{part}.{}", field.name)))
+    };
+    let mut columns: Vec<String> =
+        version.fields.iter().filter_map(|field| shown("spec", field)).take(MOST_COLUMNS).collect();
+    columns.extend(version.status_fields.iter().filter_map(|field| shown("status", field)).take(MOST_COLUMNS));
     if own {
         columns.push(column("Ready", "string", ".status.conditions[?(@.type=='Ready')].status"));
     }

@@ -1,6 +1,6 @@
 //! The kustomize tree around the manifests that the operator generates itself.
 
-use super::{Files, has_webhook, rust_fields};
+use super::{Files, has_webhook, rust_fields::FieldSet};
 use crate::{
     Origin, Project, Resource,
     template::{Values, render},
@@ -12,14 +12,17 @@ const ROLES: &str = include_str!("../../templates/deploy/roles.yaml.tmpl");
 const SAMPLE: &str = include_str!("../../templates/deploy/sample.yaml.tmpl");
 
 pub(super) fn add(project: &Project, values: &Values, files: &mut Files) {
-    let own: Vec<&Resource> = project.resources.iter().filter(|one| one.origin == Origin::Own).collect();
+    let own: Vec<&Resource> = project.resources.iter().filter(|one| one.is_defined()).collect();
+    let custom = project.resources.iter().any(|one| one.origin == Origin::Own);
     let mut part = |folder: &str, about: &'static str, names: &[String]| {
         let resources: Vec<String> = names.iter().map(|name| format!("- {name}")).collect();
         let values = Values::default().with("about", about).with("resources", resources.join("\n"));
         files.insert(format!("deploy/{folder}/kustomization.yaml"), render(PART, &values));
     };
-    if !own.is_empty() {
+    if custom {
         part("crd", "CustomResourceDefinitions, written by `windlass generate`.", &["crds.yaml".to_owned()]);
+    }
+    if !own.is_empty() {
         let samples: Vec<String> =
             own.iter().flat_map(|one| one.versions.iter().map(|version| sample_name(one, &version.name))).collect();
         part("samples", "Sample resources.", &samples);
@@ -35,22 +38,22 @@ pub(super) fn add(project: &Project, values: &Values, files: &mut Files) {
     if configured {
         part("webhook", "Webhook configurations.", &["webhooks.yaml".to_owned()]);
     }
-    let values = values.clone().flag("crds", !own.is_empty()).flag("webhooks", configured);
+    let values = values.clone().flag("crds", custom).flag("webhooks", configured);
     files.insert("deploy/default/kustomization.yaml".to_owned(), render(DEFAULT, &values));
 }
 
 pub(super) fn add_resource(resource: &Resource, values: &Values, files: &mut Files) {
-    if resource.origin != Origin::Own {
+    if !resource.is_defined() {
         return;
     }
     files.insert(format!("deploy/rbac/{}.yaml", resource.module), render(ROLES, values));
     for version in &resource.versions {
-        let fields: Vec<String> = version.fields.iter().filter_map(rust_fields::yaml).collect();
+        let fields = FieldSet { prefix: &resource.kind, fields: &version.fields };
         let values = values
             .clone()
             .with("version", version.name.clone())
             .with("sample_name", format!("{}-example", resource.kind.to_ascii_lowercase()))
-            .with("fields", fields.join("\n"));
+            .with("fields", fields.yaml());
         files.insert(sample_path(resource, &version.name), render(SAMPLE, &values));
     }
 }

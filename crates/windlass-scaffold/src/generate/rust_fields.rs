@@ -1,65 +1,159 @@
-//! Fields of a spec as Rust code.
+//! Fields of a spec or a status as Rust code.
+
+mod example;
+
+use std::collections::BTreeMap;
 
 use crate::{
     Field, FieldType, Number,
-    field::{DURATION_PATTERN, QUANTITY_PATTERN},
+    field::{self, DURATION_PATTERN, QUANTITY_PATTERN},
     names,
 };
 
-/// The field with its documentation and attributes.
-pub(super) fn field(kind: &str, field: &Field) -> String {
-    let mut lines = vec![format!("/// {}", doc(field))];
-    let serde = serde(field);
-    if !serde.is_empty() {
-        lines.push(format!("#[serde({})]", serde.join(", ")));
-    }
-    let schemars = schemars(field);
-    if !schemars.is_empty() {
-        lines.push(format!("#[schemars({})]", schemars.join(", ")));
-    }
-    lines.push(format!("pub {}: {},", field.ident(), rust_type(kind, field)));
-    lines.join("\n")
+pub(super) use example::Example;
+
+/// The fields of a spec or a status, and the prefix of the types that they need.
+#[derive(Clone, Copy)]
+pub(super) struct FieldSet<'a> {
+    pub(super) prefix: &'a str,
+    pub(super) fields: &'a [Field],
 }
 
-/// Functions and types that the field needs.
-pub(super) fn items(kind: &str, field: &Field) -> String {
-    let mut text = String::new();
-    let words = match &field.kind {
-        FieldType::Enum(words) => Some(words),
-        FieldType::List(inner) => match &**inner {
-            FieldType::Enum(words) => Some(words),
-            _ => None,
-        },
-        _ => None,
-    };
-    if let Some(words) = words {
-        text.push_str(&enumeration(kind, field, words));
-    } else if let Some(default) = &field.default {
-        let (name, kind) = (default_function(field), rust_type(kind, field));
-        text.push_str(&format!("\nfn {name}() -> {kind} {{\n    {}\n}}\n", literal(field, &field.kind, default, "")));
+impl<'a> FieldSet<'a> {
+    fn children(self, parent: Option<&'a str>) -> impl Iterator<Item = &'a Field> {
+        field::children(self.fields, parent)
     }
-    text
+
+    /// The fields at the top, with their documentation and attributes.
+    pub(super) fn members(self) -> String {
+        self.members_of(None)
+    }
+
+    fn members_of(self, parent: Option<&'a str>) -> String {
+        self.children(parent).map(|field| self.member(field)).collect::<Vec<_>>().join("\n")
+    }
+
+    fn member(self, field: &Field) -> String {
+        let mut lines = vec![format!("/// {}", doc(field))];
+        let serde = serde(field);
+        if !serde.is_empty() {
+            lines.push(format!("#[serde({})]", serde.join(", ")));
+        }
+        let schemars = schemars(field);
+        if !schemars.is_empty() {
+            lines.push(format!("#[schemars({})]", schemars.join(", ")));
+        }
+        lines.push(format!("pub {}: {},", field.ident(), self.rust_type(field)));
+        lines.join("\n")
+    }
+
+    /// Functions and types that the fields need: those of an object follow it.
+    pub(super) fn items(self) -> String {
+        self.items_of(None)
+    }
+
+    fn items_of(self, parent: Option<&'a str>) -> String {
+        let mut text = String::new();
+        for field in self.children(parent) {
+            match field.kind.item() {
+                FieldType::Enum(words) => text.push_str(&self.enumeration(field, words)),
+                FieldType::Object => text.push_str(&self.object(field)),
+                _ => {}
+            }
+            if let Some(default) = field.default.as_ref().filter(|_| !matches!(field.kind, FieldType::Enum(_))) {
+                let (name, kind) = (default_function(field), self.rust_type(field));
+                let value = self.literal(field, &field.kind, default);
+                text.push_str(&format!("\nfn {name}() -> {kind} {{\n    {value}\n}}\n"));
+            }
+        }
+        text
+    }
+
+    fn object(self, field: &'a Field) -> String {
+        let members = self.members_of(Some(&field.name));
+        let body = match members.is_empty() {
+            true => " {}\n".to_owned(),
+            false => {
+                let lines: String = members.lines().map(|line| format!("    {line}\n")).collect();
+                format!(" {{\n{lines}}}\n")
+            }
+        };
+        format!(
+            "\n/// {}\n#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]\n\
+             #[serde(rename_all = \"camelCase\")]\npub struct {}{body}{}",
+            doc(field),
+            field::type_name(self.prefix, field),
+            self.items_of(Some(&field.name)),
+        )
+    }
+
+    fn enumeration(self, field: &Field, words: &[String]) -> String {
+        let default = field.default.as_deref();
+        let derived = if default.is_some() { "Default, " } else { "" };
+        let mut text = format!(
+            "\n/// {}\n#[derive(Clone, Copy, Debug, {derived}PartialEq, Eq, Deserialize, Serialize, JsonSchema)]\npub enum {} {{\n",
+            doc(field),
+            field::type_name(self.prefix, field)
+        );
+        for (word, variant) in words.iter().zip(names::variants(words)) {
+            if default == Some(word) {
+                text.push_str("    #[default]\n");
+            }
+            if variant != *word {
+                text.push_str(&format!("    #[serde(rename = \"{word}\")]\n"));
+            }
+            text.push_str(&format!("    {variant},\n"));
+        }
+        text + "}\n"
+    }
+
+    fn rust_type(self, field: &Field) -> String {
+        let item = match field.kind.item() {
+            FieldType::String | FieldType::Duration => "String".to_owned(),
+            FieldType::Int32 => "i32".to_owned(),
+            FieldType::Int64 => "i64".to_owned(),
+            FieldType::Bool => "bool".to_owned(),
+            FieldType::Number => "f64".to_owned(),
+            FieldType::Quantity => "Quantity".to_owned(),
+            FieldType::Time => "Time".to_owned(),
+            // Items are no collections.
+            FieldType::Enum(_) | FieldType::Object | FieldType::Map(_) | FieldType::List(_) => {
+                field::type_name(self.prefix, field)
+            }
+        };
+        match field.kind {
+            FieldType::Map(_) => format!("BTreeMap<String, {item}>"),
+            FieldType::List(_) => format!("Vec<{item}>"),
+            _ if field.is_option() => format!("Option<{item}>"),
+            _ => item,
+        }
+    }
 }
 
 /// Schema functions for types that do not implement `JsonSchema` as needed.
-pub(super) fn schemas(fields: &[Field]) -> String {
-    let mut text = String::new();
-    for (kind, schema) in [
-        (FieldType::Quantity, format!("\"pattern\": r\"{QUANTITY_PATTERN}\"")),
-        (FieldType::Time, "\"format\": \"date-time\"".to_owned()),
-    ] {
-        for optional in [false, true] {
-            let of_kind = |field: &&Field| field.kind == kind && field.is_option() == optional;
-            if let Some(field) = fields.iter().find(of_kind) {
-                let (name, nullable) = (schema_function(field), if optional { ", \"nullable\": true" } else { "" });
-                text.push_str(&format!(
-                    "\nfn {name}(_: &mut SchemaGenerator) -> Schema {{\n    \
-                     json_schema!({{\"type\": \"string\", {schema}{nullable}}})\n}}\n"
-                ));
-            }
-        }
+pub(super) fn schemas<'a>(fields: impl IntoIterator<Item = &'a Field>) -> String {
+    let mut all: BTreeMap<SchemaFunction, String> = BTreeMap::new();
+    for field in fields {
+        let Some(function) = schema_function(field) else { continue };
+        let item = match field.kind.item() {
+            FieldType::Quantity => format!("\"pattern\": r\"{QUANTITY_PATTERN}\""),
+            FieldType::Duration => format!("\"pattern\": r\"{DURATION_PATTERN}\""),
+            _ => "\"format\": \"date-time\"".to_owned(),
+        };
+        let item = format!("\"type\": \"string\", {item}");
+        let schema = match field.kind {
+            FieldType::List(_) => format!("\"type\": \"array\", \"items\": {{{item}}}"),
+            FieldType::Map(_) => format!("\"type\": \"object\", \"additionalProperties\": {{{item}}}"),
+            _ if field.is_option() => format!("{item}, \"nullable\": true"),
+            _ => item,
+        };
+        all.insert(function, schema);
     }
-    text
+    let function = |(function, schema): (SchemaFunction, String)| {
+        let name = function.name();
+        format!("\nfn {name}(_: &mut SchemaGenerator) -> Schema {{\n    json_schema!({{{schema}}})\n}}\n")
+    };
+    all.into_iter().map(function).collect()
 }
 
 /// Converts `configMapName` to `Config map name`.
@@ -69,13 +163,13 @@ pub(super) fn title(name: &str) -> String {
 }
 
 fn doc(field: &Field) -> String {
-    field.doc.clone().unwrap_or_else(|| format!("The {}.", names::snake(&field.name).replace('_', " ")))
+    field.doc.clone().unwrap_or_else(|| format!("The {}.", names::snake(field.leaf()).replace('_', " ")))
 }
 
 fn serde(field: &Field) -> Vec<String> {
     let mut parts = Vec::new();
     if field.needs_rename() {
-        parts.push(format!("rename = \"{}\"", field.name));
+        parts.push(format!("rename = \"{}\"", field.leaf()));
     }
     match &field.default {
         Some(_) if matches!(field.kind, FieldType::Enum(_)) => parts.push("default".to_owned()),
@@ -83,7 +177,7 @@ fn serde(field: &Field) -> Vec<String> {
         None if field.optional => {
             let empty = match field.kind {
                 FieldType::List(_) => "Vec::is_empty",
-                FieldType::Map => "BTreeMap::is_empty",
+                FieldType::Map(_) => "BTreeMap::is_empty",
                 _ => "Option::is_none",
             };
             parts.push(format!("default, skip_serializing_if = \"{empty}\""));
@@ -102,18 +196,20 @@ fn schemars(field: &Field) -> Vec<String> {
         (!bounds.is_empty()).then(|| format!("{word}({})", bounds.join(", ")))
     };
     let mut parts = Vec::new();
+    if let Some(function) = schema_function(field) {
+        parts.push(format!("schema_with = \"{}\"", function.name()));
+    }
     match &field.kind {
         FieldType::Int32 | FieldType::Int64 | FieldType::Number => parts.extend(range("range")),
         FieldType::String | FieldType::List(_) => parts.extend(range("length")),
-        FieldType::Map => {
+        FieldType::Map(_) => {
             // schemars has no attribute for the size of maps.
             for (name, number) in [("minProperties", &field.min), ("maxProperties", &field.max)] {
                 parts.extend(number.as_ref().map(|number| format!("extend(\"{name}\" = {})", number.text)));
             }
         }
         FieldType::Duration => parts.push(format!("regex(pattern = r\"{DURATION_PATTERN}\")")),
-        FieldType::Quantity | FieldType::Time => parts.push(format!("schema_with = \"{}\"", schema_function(field))),
-        FieldType::Bool | FieldType::Enum(_) => {}
+        FieldType::Quantity | FieldType::Time | FieldType::Bool | FieldType::Enum(_) | FieldType::Object => {}
     }
     if let FieldType::List(inner) = &field.kind
         && **inner == FieldType::Duration
@@ -142,144 +238,63 @@ fn raw(text: &str) -> String {
     format!("r{signs}\"{text}\"{signs}")
 }
 
-fn rust_type(kind: &str, field: &Field) -> String {
-    let name = type_name(kind, field, &field.kind);
-    if field.is_option() { format!("Option<{name}>") } else { name }
-}
-
-fn type_name(kind: &str, field: &Field, of: &FieldType) -> String {
-    match of {
-        FieldType::String | FieldType::Duration => "String".to_owned(),
-        FieldType::Int32 => "i32".to_owned(),
-        FieldType::Int64 => "i64".to_owned(),
-        FieldType::Bool => "bool".to_owned(),
-        FieldType::Number => "f64".to_owned(),
-        FieldType::Quantity => "Quantity".to_owned(),
-        FieldType::Time => "Time".to_owned(),
-        FieldType::Enum(_) => enum_name(kind, field),
-        FieldType::Map => "BTreeMap<String, String>".to_owned(),
-        FieldType::List(inner) => format!("Vec<{}>", type_name(kind, field, inner)),
-    }
-}
-
-/// Name of the enum of a field; must not collide with the spec or status type.
-pub(super) fn enum_name(kind: &str, field: &Field) -> String {
-    let name = names::upper_camel(&names::snake(&field.name));
-    match name.as_str() {
-        "Spec" | "Status" => format!("{kind}{name}Value"),
-        _ => format!("{kind}{name}"),
-    }
-}
-
-fn variant(words: &[String], word: &str) -> String {
-    let place = words.iter().position(|one| one == word).unwrap_or_default();
-    names::variants(words).into_iter().nth(place).unwrap_or_default()
-}
-
-fn enumeration(kind: &str, field: &Field, words: &[String]) -> String {
-    let default = field.default.as_deref();
-    let derived = if default.is_some() { "Default, " } else { "" };
-    let mut text = format!(
-        "\n/// {}\n#[derive(Clone, Copy, Debug, {derived}PartialEq, Eq, Deserialize, Serialize, JsonSchema)]\npub enum {} {{\n",
-        doc(field),
-        enum_name(kind, field)
-    );
-    for (word, variant) in words.iter().zip(names::variants(words)) {
-        if default == Some(word) {
-            text.push_str("    #[default]\n");
-        }
-        if variant != *word {
-            text.push_str(&format!("    #[serde(rename = \"{word}\")]\n"));
-        }
-        text.push_str(&format!("    {variant},\n"));
-    }
-    text + "}\n"
-}
-
 fn default_function(field: &Field) -> String {
-    format!("default_{}", field.ident().trim_start_matches("r#"))
+    let parts: Vec<String> = field.name.split('.').map(names::snake).collect();
+    format!("default_{}", parts.join("_"))
 }
 
-fn schema_function(field: &Field) -> String {
-    let kind = if field.kind == FieldType::Time { "time" } else { "quantity" };
-    if field.is_option() { format!("optional_{kind}_schema") } else { format!("{kind}_schema") }
+/// A function with a schema; sorted as they are generated.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct SchemaFunction {
+    item: SchemaItem,
+    form: SchemaForm,
 }
 
-/// A value as a Rust expression. `enumeration` is the path of the enum type.
-fn literal(field: &Field, of: &FieldType, value: &str, enumeration: &str) -> String {
-    match of {
-        FieldType::String | FieldType::Duration => format!("{value:?}.to_owned()"),
-        FieldType::Int32 | FieldType::Int64 | FieldType::Bool => value.to_owned(),
-        FieldType::Number if value.contains('.') => value.to_owned(),
-        FieldType::Number => format!("{value}.0"),
-        FieldType::Quantity => format!("Quantity({value:?}.to_owned())"),
-        FieldType::Time => format!("Time({value:?}.parse().expect(\"the default must be a valid time\"))"),
-        FieldType::Enum(words) => format!("{enumeration}::{}", variant(words, value)),
-        FieldType::Map => {
-            let entry = |key: String| format!("(\"{key}\".to_owned(), \"example\".to_owned())");
-            let entries: Vec<String> = map_keys(field).map(entry).collect();
-            format!("[{}].into()", entries.join(", "))
-        }
-        FieldType::List(inner) => {
-            let item = literal(field, inner, &field.sample_of(inner), enumeration);
-            format!("vec![{}]", vec![item; field.sample_count()].join(", "))
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum SchemaItem {
+    Quantity,
+    Time,
+    Duration,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum SchemaForm {
+    Single,
+    Optional,
+    List,
+    Map,
+}
+
+impl SchemaFunction {
+    fn name(self) -> String {
+        let item = match self.item {
+            SchemaItem::Quantity => "quantity",
+            SchemaItem::Time => "time",
+            SchemaItem::Duration => "duration",
+        };
+        match self.form {
+            SchemaForm::Single => format!("{item}_schema"),
+            SchemaForm::Optional => format!("optional_{item}_schema"),
+            SchemaForm::List => format!("{item}_list_schema"),
+            SchemaForm::Map => format!("{item}_map_schema"),
         }
     }
 }
 
-fn map_keys(field: &Field) -> impl Iterator<Item = String> {
-    (1..=field.sample_count())
-        .map(|number| if number == 1 { "example".to_owned() } else { format!("example-{number}") })
-}
-
-/// An example value of the field as a Rust expression.
-pub(super) fn example(kind: &str, field: &Field) -> String {
-    if !field.is_required() && field.example.is_none() && field.default.is_none() {
-        return if field.is_option() { "None".to_owned() } else { "Default::default()".to_owned() };
-    }
-    let value = literal(field, &field.kind, &field.sample(), &enum_name(kind, field));
-    if field.is_option() { format!("Some({value})") } else { value }
-}
-
-/// Returns whether the example uses the enum, which then has to be imported.
-pub(super) fn names_enum(field: &Field) -> bool {
-    let is_enum = match &field.kind {
-        FieldType::Enum(_) => true,
-        FieldType::List(inner) => matches!(**inner, FieldType::Enum(_)),
-        _ => false,
+/// Function with the schema of a field, if its type does not have the right one.
+fn schema_function(field: &Field) -> Option<SchemaFunction> {
+    let item = match field.kind.item() {
+        FieldType::Quantity => SchemaItem::Quantity,
+        FieldType::Time => SchemaItem::Time,
+        // schemars has no attribute for the values of maps.
+        FieldType::Duration if field.kind.is_map() => SchemaItem::Duration,
+        _ => return None,
     };
-    is_enum && (field.is_required() || field.example.is_some() || field.default.is_some())
-}
-
-/// Lines of the field in a manifest.
-pub(super) fn yaml(field: &Field) -> Option<String> {
-    if !field.is_required() && field.example.is_none() && field.default.is_none() {
-        return None;
-    }
-    let name = &field.name;
-    let scalar = |kind: &FieldType, value: &str| match kind {
-        FieldType::Int32 | FieldType::Int64 | FieldType::Number | FieldType::Bool => value.to_owned(),
-        // JSON strings are valid YAML.
-        _ if is_plain(value) => value.to_owned(),
-        _ => format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")),
+    let form = match field.kind {
+        FieldType::List(_) => SchemaForm::List,
+        FieldType::Map(_) => SchemaForm::Map,
+        _ if field.is_option() => SchemaForm::Optional,
+        _ => SchemaForm::Single,
     };
-    Some(match &field.kind {
-        FieldType::Map => {
-            let entries: String = map_keys(field).map(|key| format!("\n  {key}: example")).collect();
-            format!("{name}:{entries}")
-        }
-        FieldType::List(inner) => {
-            let item = format!("\n  - {}", scalar(inner, &field.sample_of(inner)));
-            format!("{name}:{}", item.repeat(field.sample_count()))
-        }
-        kind => format!("{name}: {}", scalar(kind, &field.sample())),
-    })
-}
-
-/// Returns whether a string needs no quotes in YAML 1.1 and 1.2.
-fn is_plain(value: &str) -> bool {
-    let words = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
-    value.starts_with(|letter: char| letter.is_ascii_alphabetic())
-        && value.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_./".contains(letter))
-        && !words.contains(&value.to_ascii_lowercase().as_str())
+    Some(SchemaFunction { item, form })
 }

@@ -23,6 +23,19 @@ const ALL_FIELDS: &[&str] = &[
     "type:string?",
     "podCIDR:string?",
     "tags:map=2..",
+    "limits:map[string]quantity",
+    "pauseOf:map[string]duration?",
+    "restocked:[]time",
+    "shelf:object",
+    "shelf.row:int32=1..,default=1",
+    "shelf.side:enum(left|right)",
+    "shelf.label:object?",
+    "shelf.label.text:string",
+    "copies:[]object=2..",
+    "copies.number:int32",
+    "copies.signedBy:[]string?",
+    "prices:map[string]object",
+    "prices.amount:number",
 ];
 
 fn webhook(project: &mut Project, kind: &str, defaulting: bool, validating: bool) {
@@ -35,6 +48,7 @@ fn controller(project: &mut Project, group: &str, version: &str, kind: &str, nam
         group: Some(group.to_owned()),
         version: Some(version.to_owned()),
         kind: kind.to_owned(),
+        name: None,
         plural: None,
         namespaced,
         fields: Vec::new(),
@@ -49,10 +63,28 @@ fn everything() -> Project {
     for field in ALL_FIELDS {
         book = book.field(field).unwrap();
     }
+    for field in ["sold:int32", "phase:enum(New|Old)", "since:time", "readers:[]object", "readers.name:string"] {
+        book = book.status_field(field).unwrap();
+    }
     project.create_api(book).unwrap();
+    project.create_release_workflow().unwrap();
     project.create_api(ApiOptions { namespaced: false, ..ApiOptions::new("", "v1alpha1", "Order") }).unwrap();
     project.create_api(ApiOptions { controller: false, ..ApiOptions::new("shop", "v1", "Type") }).unwrap();
     project.create_version(VersionOptions::new("v2", "Book")).unwrap();
+    for (kind, name) in [("Book", "backup"), ("ConfigMap", "watch-dog")] {
+        let options = ControllerOptions {
+            group: None,
+            version: None,
+            kind: kind.to_owned(),
+            name: Some(name.to_owned()),
+            plural: None,
+            namespaced: true,
+            fields: Vec::new(),
+        };
+        project.create_controller(options).unwrap();
+    }
+    let alarm = ApiOptions { controller: false, ..ApiOptions::new("clock", "v1", "Alarm") };
+    project.create_extension(alarm.field("at:time").unwrap()).unwrap();
     webhook(&mut project, "Book", true, true);
     webhook(&mut project, "Order", false, true);
     webhook(&mut project, "Type", true, false);
@@ -94,7 +126,7 @@ fn modules_are_declared_and_everything_is_wired() {
     let files = generate(&everything());
     assert_eq!(
         files["src/lib.rs"].lines().skip(2).collect::<Vec<_>>(),
-        ["pub mod api;", "pub mod controller;", "pub mod operator;", "pub mod webhook;"]
+        ["pub mod api;", "pub mod controller;", "pub mod extension;", "pub mod operator;", "pub mod webhook;"]
     );
     let operator = &files["src/operator.rs"];
     for part in [
@@ -109,11 +141,35 @@ fn modules_are_declared_and_everything_is_wired() {
         assert!(operator.contains(part), "{part} in {operator}");
     }
     assert!(!operator.contains("define::<api::certificate"), "{operator}");
-    for path in files.keys().filter(|path| path.starts_with("src/") && path.matches('/').count() == 2) {
+    let is_module = |path: &&String| path.starts_with("src/") && !path.starts_with("src/bin/");
+    for path in files.keys().filter(is_module).filter(|path| path.matches('/').count() == 2) {
         let (folder, file) = path.rsplit_once('/').unwrap();
         let declared = format!("pub mod {};", file.trim_end_matches(".rs"));
         assert!(files[&format!("{folder}.rs")].contains(&declared), "{path}");
     }
+}
+
+#[test]
+fn an_api_server_has_a_program_tests_and_manifests() {
+    let files = generate(&everything());
+    for (path, part) in [
+        ("Cargo.toml", "default-run = \"book-shop\"\n"),
+        ("Cargo.toml", "windlass-extension = "),
+        ("Dockerfile", "COPY --from=build /book-shop-apiserver /book-shop-apiserver\n"),
+        ("src/extension.rs", "        .namespace(\"book-shop-system\")\n        .kind::<api::alarm::Alarm>()\n}"),
+        ("src/bin/book-shop-apiserver.rs", "book_shop::extension::extension().main().await"),
+        ("src/api/alarm/v1.rs", "pub struct AlarmStatus {"),
+        ("tests/it/main.rs", "mod apiserver;\n"),
+        ("tests/it/apiserver.rs", "let listed = Api::<api::alarm::Alarm>::all("),
+        ("deploy/extension/kustomization.yaml", "  - extension.yaml\n"),
+        ("deploy/rbac/alarm.yaml", "resources: [\"alarms\"]"),
+        ("deploy/samples/kustomization.yaml", "- alarm_v1.yaml"),
+    ] {
+        assert!(files[path].contains(part), "{part} in {path}:\n{}", files[path]);
+    }
+    assert!(!files["src/operator.rs"].contains("alarm"), "it is no custom resource");
+    let without = generate(&Project::new(ProjectOptions::new("a", "example.com")).unwrap());
+    assert!(!without["Cargo.toml"].contains("default-run") && !without.contains_key("src/extension.rs"));
 }
 
 #[test]
@@ -202,4 +258,48 @@ fn types_of_a_new_version_include_user_edits() {
     assert!(copied.starts_with("//! Book v2.\n"));
     assert!(copied.contains("version = \"v2\"") && !copied.contains("version = \"v1\""));
     assert!(copied.contains("pub mine: i64"));
+}
+
+#[test]
+fn objects_become_structs_named_after_their_path() {
+    let files = generate(&everything());
+    let types = &files["src/api/book/v1.rs"];
+    for part in [
+        "    pub shelf: BookShelf,\n",
+        "    pub copies: Vec<BookCopies>,\n",
+        "    pub prices: BTreeMap<String, BookPrices>,\n",
+        "    pub limits: BTreeMap<String, Quantity>,\n",
+        "pub struct BookShelf {\n    /// The row.\n    #[serde(default = \"default_shelf_row\")]\n",
+        "fn default_shelf_row() -> i32 {\n    1\n}\n",
+        "    pub label: Option<BookShelfLabel>,\n",
+        "pub enum BookShelfSide {\n",
+        "    pub observed_generation: Option<i64>,\n    /// The sold.\n",
+        "    pub phase: Option<BookStatusPhase>,\n",
+        "    pub readers: Vec<BookStatusReaders>,\n",
+        "\"jsonPath\": \".status.phase\"",
+        "fn quantity_map_schema(",
+        "fn time_list_schema(",
+        "fn duration_map_schema(",
+    ] {
+        assert!(types.contains(part), "{part} in {types}");
+    }
+    let sample = &files["deploy/samples/book_v1.yaml"];
+    let lines = "  shelf:\n    row: 1\n    side: left\n  copies:\n    - number: 1\n    - number: 1\n  prices:\n    \
+                 example:\n      amount: 1.0\n";
+    assert!(sample.ends_with(lines), "{sample}");
+    assert!(sample.contains("  limits:\n    example: \"1Gi\"\n"), "{sample}");
+}
+
+#[test]
+fn further_controllers_have_modules_names_and_tests() {
+    let files = generate(&everything());
+    let controller = &files["src/controller/book_backup.rs"];
+    assert!(controller.contains("Controller::new(\"book-backup\", reconcile)"), "{controller}");
+    assert!(!controller.contains("BookStatus"), "only one controller writes the status: {controller}");
+    let operator = &files["src/operator.rs"];
+    assert!(operator.contains(".controller(controller::book_backup::controller())"), "{operator}");
+    assert!(!operator.contains("controller::config_map::"), "{operator}");
+    let tests = &files["tests/it/config_map.rs"];
+    assert!(tests.contains("a_config_map_is_reconciled_by_watch_dog()"), "{tests}");
+    assert!(tests.contains(".event(\"WatchDogReconciled\")"), "{tests}");
 }

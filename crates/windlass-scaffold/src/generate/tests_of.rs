@@ -1,6 +1,10 @@
 //! Tests of a project.
 
-use super::{Files, has_conversion, has_webhook, modules, rust_fields};
+use super::{
+    Files, has_conversion, has_webhook, modules,
+    rust_fields::{Example, FieldSet},
+    wiring::event_reason,
+};
 use crate::{
     Field, Origin, Project, Resource,
     template::{Values, render},
@@ -10,6 +14,9 @@ const MAIN: &str = include_str!("../../templates/tests/main.rs.tmpl");
 const MANIFESTS: &str = include_str!("../../templates/tests/manifests.rs.tmpl");
 const KIND: &str = include_str!("../../templates/tests/kind.rs.tmpl");
 const CONVERSION: &str = include_str!("../../templates/tests/conversion.rs.tmpl");
+const RECONCILED_BY: &str = include_str!("../../templates/tests/reconciled_by.rs.tmpl");
+/// Types of Kubernetes that examples may name, with their paths.
+const FOREIGN_TYPES: &[(&str, &str)] = &[("Quantity", "api::resource::Quantity"), ("Time", "apis::meta::v1::Time")];
 
 pub(super) fn add(project: &Project, values: &Values, files: &mut Files) {
     let tested = project.resources.iter().filter(|one| is_tested(one)).map(|one| one.module.as_str());
@@ -31,7 +38,7 @@ pub(super) fn add(project: &Project, values: &Values, files: &mut Files) {
     let values = values
         .clone()
         .with("this_crate", if is_module { format!("::{crate_name}") } else { crate_name })
-        .with("modules", modules("", tested.chain(["manifests"])))
+        .with("modules", modules("", tested.chain(["manifests"]).chain(project.has_extension().then_some("apiserver"))))
         .with("definitions", definitions);
     files.insert("tests/it/main.rs".to_owned(), render(MAIN, &values));
     files.insert("tests/it/manifests.rs".to_owned(), render(MANIFESTS, &values));
@@ -42,7 +49,7 @@ pub(super) fn add(project: &Project, values: &Values, files: &mut Files) {
 fn is_tested(resource: &Resource) -> bool {
     match resource.builtin() {
         _ if resource.origin == Origin::Imported => false,
-        Some(builtin) => has_webhook(resource) || (resource.controller && builtin.fixture.is_some()),
+        Some(builtin) => has_webhook(resource) || (resource.has_controller() && builtin.fixture.is_some()),
         None => true,
     }
 }
@@ -54,16 +61,19 @@ pub(super) fn add_resource(project: &Project, resource: &Resource, values: &Valu
     let storage = resource.version(&resource.storage_version);
     let fields: &[Field] = storage.map(|version| version.fields.as_slice()).unwrap_or_default();
     let builtin = resource.builtin();
-    let own = resource.origin == Origin::Own;
+    let own = resource.is_defined();
     let creates = builtin.is_none_or(|builtin| builtin.fixture.is_some());
-    let forbidden = fields.iter().find_map(|field| field.forbidden().map(|value| (field, value)));
+    let at_top = fields.iter().filter(|field| field.parent().is_none());
+    let forbidden = at_top.filter_map(|field| field.forbidden().map(|value| (field, value))).next();
     let forbidden = forbidden.filter(|_| builtin.is_none());
+    let kind = resource.type_name();
+    let spec = FieldSet { prefix: &kind, fields }.example();
     let imports = Imports {
         project,
         resource,
-        fields,
-        on_plane: (creates && resource.controller) || builtin.is_none(),
-        runs: creates && resource.controller,
+        spec: &spec,
+        on_plane: (creates && resource.has_controller()) || builtin.is_none(),
+        runs: creates && resource.has_controller(),
         creates_by_api: forbidden.is_some(),
     };
     let api = match resource.namespaced {
@@ -79,17 +89,20 @@ pub(super) fn add_resource(project: &Project, resource: &Resource, values: &Valu
     let values = values
         .clone()
         .with("imports", imports.lines())
-        .with("example", example(resource, fields))
+        .with("example", example(resource, &spec))
         .with("api", api)
-        .with("expect", expect)
+        .with("expect", expect);
+    let values = values
+        .clone()
+        .with("reconciled_by", if creates { reconciled_by(resource, &values) } else { String::new() })
         .with("forbidden", value)
         .with("forbidden_name", ident.trim_start_matches("r#").to_owned())
         .with("forbidden_field", ident)
         .with("forbidden_json", field.map(|field| field.name.clone()).unwrap_or_default())
-        .with("conversions", conversions(resource, values))
+        .with("conversions", conversions(resource, &values))
         .flag("readies", own && resource.controller)
         .flag("sees", !own && resource.controller && creates)
-        .flag("accepts", builtin.is_none() && !resource.controller);
+        .flag("accepts", builtin.is_none() && !resource.has_controller());
     files.insert(format!("tests/it/{}.rs", resource.module), render(KIND, &values));
 }
 
@@ -97,7 +110,7 @@ pub(super) fn add_resource(project: &Project, resource: &Resource, values: &Valu
 struct Imports<'a> {
     project: &'a Project,
     resource: &'a Resource,
-    fields: &'a [Field],
+    spec: &'a Example,
     on_plane: bool,
     runs: bool,
     creates_by_api: bool,
@@ -133,11 +146,8 @@ impl Imports<'_> {
             let line = format!("use {};", builtin.path());
             lines.push(("k8s_openapi".to_owned(), line));
         }
-        for (kind, path) in
-            [(crate::FieldType::Quantity, "api::resource::Quantity"), (crate::FieldType::Time, "apis::meta::v1::Time")]
-        {
-            let is_used = |field: &&Field| field.kind == kind && rust_fields::example("", field) != "None";
-            if self.fields.iter().any(|field| is_used(&field)) {
+        for (name, path) in FOREIGN_TYPES {
+            if self.spec.types.contains(*name) {
                 let line = format!("use k8s_openapi::apimachinery::pkg::{path};");
                 lines.push((format!("k8s_openapi::apimachinery::pkg::{path}"), line));
             }
@@ -167,8 +177,8 @@ impl Imports<'_> {
     fn types(&self) -> String {
         let kind = &self.resource.type_name();
         let mut names = vec![kind.clone(), format!("{kind}Spec")];
-        let enums = self.fields.iter().filter(|field| rust_fields::names_enum(field));
-        names.extend(enums.map(|field| rust_fields::enum_name(kind, field)));
+        let is_foreign = |name: &&String| FOREIGN_TYPES.iter().any(|(foreign, _)| foreign == name);
+        names.extend(self.spec.types.iter().filter(|name| !is_foreign(name)).cloned());
         if has_conversion(self.resource) {
             let spokes = self.resource.versions.iter().filter(|one| one.name != self.resource.storage_version);
             names.extend(spokes.map(|version| version.name.clone()));
@@ -181,7 +191,7 @@ impl Imports<'_> {
 }
 
 /// Expression that creates an example object.
-fn example(resource: &Resource, fields: &[Field]) -> String {
+fn example(resource: &Resource, spec: &Example) -> String {
     let kind = &resource.type_name();
     if let Some(builtin) = resource.builtin() {
         return match builtin.fixture {
@@ -191,12 +201,21 @@ fn example(resource: &Resource, fields: &[Field]) -> String {
             ),
         };
     }
-    let lines: Vec<String> =
-        fields.iter().map(|field| format!("    {}: {},", field.ident(), rust_fields::example(kind, field))).collect();
+    let lines: String =
+        spec.members.iter().flat_map(|member| member.lines()).map(|line| format!("    {line}\n")).collect();
     match lines.is_empty() {
         true => format!("{kind}::new(\"example\", {kind}Spec {{}})"),
-        false => format!("let spec = {kind}Spec {{\n{}\n}};\n{kind}::new(\"example\", spec)", lines.join("\n")),
+        false => format!("let spec = {kind}Spec {{\n{lines}}};\n{kind}::new(\"example\", spec)"),
     }
+}
+
+/// Tests of further controllers.
+fn reconciled_by(resource: &Resource, values: &Values) -> String {
+    let test = |name: &String| {
+        let values = values.clone().with("controller_name", name.replace('-', "_")).with("reason", event_reason(name));
+        render(RECONCILED_BY, &values)
+    };
+    resource.controllers.iter().map(test).collect()
 }
 
 fn conversions(resource: &Resource, values: &Values) -> String {

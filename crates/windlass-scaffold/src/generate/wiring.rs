@@ -2,7 +2,7 @@
 
 use super::{Files, braced, has_conversion, has_webhook, modules};
 use crate::{
-    Origin, Project, Resource,
+    Origin, Project, Resource, names,
     template::{Values, render},
 };
 
@@ -13,19 +13,21 @@ const CONTROLLER: &str = include_str!("../../templates/src/controller.rs.tmpl");
 const WEBHOOK: &str = include_str!("../../templates/src/webhook.rs.tmpl");
 
 pub(super) fn add(project: &Project, values: &Values, files: &mut Files) {
-    let chosen = |holds: &dyn Fn(&Resource) -> bool| -> Vec<&str> {
-        project.resources.iter().filter(|one| holds(one)).map(|one| one.module.as_str()).collect()
+    let chosen = |holds: &dyn Fn(&Resource) -> bool| -> Vec<String> {
+        project.resources.iter().filter(|one| holds(one)).map(|one| one.module.clone()).collect()
     };
+    let controllers = project.resources.iter().flat_map(Resource::controller_modules).collect();
     let lists = [
         ("api", "Resource types, one module per kind.", chosen(&|one| one.origin != Origin::Builtin)),
-        ("controller", "Controllers, one module per kind.", chosen(&|one| one.controller)),
+        ("controller", "Controllers, one module per kind.", controllers),
         ("webhook", "Admission webhooks, one module per kind.", chosen(&has_webhook)),
     ];
-    let mut lib = values.clone();
+    let mut lib = values.clone().flag("extension", project.has_extension());
     for (name, about, list) in lists {
         lib = lib.flag(name, !list.is_empty());
         if !list.is_empty() {
-            let values = Values::default().with("about", about).with("modules", modules("pub ", list));
+            let modules = modules("pub ", list.iter().map(String::as_str));
+            let values = Values::default().with("about", about).with("modules", modules);
             files.insert(format!("src/{name}.rs"), render(MODULES, &values));
         }
     }
@@ -43,7 +45,7 @@ fn operator(project: &Project, values: &Values) -> String {
             parts.extend(resource.versions.iter().map(|one| version(&one.name)));
             imports.push("api");
         }
-        if resource.controller {
+        for module in resource.controller_modules() {
             parts.push(format!(".controller(controller::{module}::controller())"));
             imports.push("controller");
         }
@@ -65,6 +67,15 @@ pub(super) fn add_resource(resource: &Resource, values: &Values, files: &mut Fil
     if resource.controller {
         files.insert(format!("src/controller/{}.rs", resource.module), render(CONTROLLER, values));
     }
+    for name in &resource.controllers {
+        // Only one controller writes the status.
+        let values = values
+            .clone()
+            .with("controller", controller_name(resource, name))
+            .with("reason", event_reason(name))
+            .flag("status", false);
+        files.insert(format!("src/controller/{}.rs", resource.controller_module(name)), render(CONTROLLER, &values));
+    }
     if has_webhook(resource) {
         let (about, imports) = match (resource.webhooks.defaulting, resource.webhooks.validating) {
             (true, true) => ("Defaulting and validation", "{Denied, Request, Warnings, Webhook}"),
@@ -74,4 +85,13 @@ pub(super) fn add_resource(resource: &Resource, values: &Values, files: &mut Fil
         let values = values.clone().with("about", about).with("imports", imports);
         files.insert(format!("src/webhook/{}.rs", resource.module), render(WEBHOOK, &values));
     }
+}
+
+fn controller_name(resource: &Resource, name: &str) -> String {
+    resource.controller_module(name).replace('_', "-")
+}
+
+/// Reason of the events of a further controller, which tells them from those of others.
+pub(super) fn event_reason(name: &str) -> String {
+    format!("{}Reconciled", names::upper_camel(&name.replace('-', "_")))
 }

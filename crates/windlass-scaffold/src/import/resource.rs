@@ -26,7 +26,8 @@ impl Project {
             return Err(ScaffoldError::Missing { what, hint: "choose versions with --version".to_owned() });
         };
         let found = |one: &&mut crate::Resource| one.group == definition.group && one.kind == definition.kind;
-        let versions = versions.into_iter().map(|name| Version { name, fields: Vec::new() }).collect();
+        let versions =
+            versions.into_iter().map(|name| Version { name, fields: Vec::new(), status_fields: Vec::new() }).collect();
         if let Some(resource) = self.resources.iter_mut().find(found) {
             if resource.origin != Origin::Imported {
                 let hint = "remove it with `windlass delete api` first".to_owned();

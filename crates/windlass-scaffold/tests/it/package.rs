@@ -1,12 +1,12 @@
 //! Packages generated from the manifests of the golden project's operator. `cargo xtask scaffold` validates them with
 //! API servers and Helm.
 
-use std::fs;
+use std::{collections::BTreeMap, fs};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use windlass_scaffold::{
-    Files, Project, ProjectOptions,
-    package::{CATALOG, Image, Package, Product},
+    Files, Overlay, Project, ProjectOptions,
+    package::{CATALOG, Image, Package, Product, Variant, lost_in_bundle},
 };
 
 use crate::golden;
@@ -40,9 +40,14 @@ impl Input {
             install: self.list("manifests"),
             manifests: self.list("manifests"),
             with_cert_manager: self.list("withCertManager"),
+            watched: self.list("watched"),
+            watched_with_cert_manager: self.list("watchedWithCertManager"),
+            variants: &[],
             roles: self.list("roles"),
             samples: self.list("samples"),
             catalog: None,
+            previous: None,
+            now: "2026-01-31T12:00:00Z",
         }
     }
 }
@@ -55,7 +60,166 @@ fn files(package: &Package<'_>) -> Files {
 #[test]
 fn packages_match_the_golden_files() {
     let input = Input::new();
-    golden::check("packaged/guestbook", &files(&input.package()));
+    let overlay = Overlay {
+        name: "production".to_owned(),
+        cert_manager: true,
+        replicas: Some(3),
+        shards: true,
+        watch_namespaces: vec!["team-a".to_owned(), "team-b".to_owned()],
+    };
+    let variant = Variant { overlay: &overlay, default: input.list("manifests"), manifests: input.list("production") };
+    golden::check("packaged/guestbook", &files(&Package { variants: &[variant], ..input.package() }));
+}
+
+/// Applies the patches of an overlay as kustomize does, for the fields that they contain.
+fn applied(old: &Value, patch: &Value) -> Value {
+    let (Some(fields), Some(patch)) = (old.as_object(), patch.as_object()) else { return patch.clone() };
+    let mut new = fields.clone();
+    for (field, value) in patch {
+        let value = match (field.as_str(), new.get(field)) {
+            (_, _) if value.is_null() => {
+                new.remove(field);
+                continue;
+            }
+            ("containers", Some(old)) => Value::from(vec![applied(&old[0], &value[0])]),
+            (_, Some(old)) => applied(old, value),
+            (_, None) => value.clone(),
+        };
+        new.insert(field.clone(), value);
+    }
+    new.into()
+}
+
+#[test]
+fn the_default_deployment_with_an_overlay_is_that_of_the_operator() {
+    let input = Input::new();
+    let overlay = Overlay { name: "a".to_owned(), replicas: Some(3), ..Overlay::default() };
+    let variant = Variant { overlay: &overlay, default: input.list("manifests"), manifests: input.list("production") };
+    let made = files(&Package { variants: &[variant], ..input.package() });
+    let documents = |file: &str| -> Vec<Value> {
+        let text = &made[&format!("deploy/overlays/a/{file}.yaml")];
+        text.split("---\n").map(|text| serde_saphyr::from_str(text).unwrap()).collect()
+    };
+    let identity = |one: &Value| {
+        (one["kind"].to_string(), one["metadata"]["namespace"].to_string(), one["metadata"]["name"].to_string())
+    };
+    let mut objects: BTreeMap<_, Value> =
+        input.list("manifests").iter().map(|one| (identity(one), one.clone())).collect();
+    let kustomization = &documents("kustomization")[0];
+    assert_eq!(kustomization["patches"][0], json!({ "path": "patches.yaml" }));
+    for entry in &kustomization["patches"].as_array().unwrap()[1..] {
+        let patch: Value = serde_saphyr::from_str(entry["patch"].as_str().unwrap()).unwrap();
+        assert_eq!(patch["$patch"], "delete");
+        assert!(objects.remove(&identity(&patch)).is_some(), "{patch}");
+        let target = &entry["target"];
+        let api_version = format!("{}/{}", target["group"].as_str().unwrap(), target["version"].as_str().unwrap());
+        assert_eq!(patch["apiVersion"], api_version);
+        assert_eq!(identity(&json!({ "kind": target["kind"], "metadata": target })), identity(&patch));
+    }
+    for patch in documents("patches") {
+        let key = identity(&patch);
+        assert!(objects.contains_key(&key), "{patch}");
+        assert!(patch.get("$patch").is_none(), "{patch}");
+        objects.insert(key.clone(), applied(&objects[&key], &patch));
+    }
+    for resource in documents("resources") {
+        assert!(objects.insert(identity(&resource), resource).is_none());
+    }
+    let wanted: BTreeMap<_, Value> = input.list("production").iter().map(|one| (identity(one), one.clone())).collect();
+    assert_eq!(objects, wanted);
+}
+
+fn version(package: &Package<'_>) -> Value {
+    serde_saphyr::from_str(&files(package)["bundle/manifests/guestbook.clusterserviceversion.yaml"]).unwrap()
+}
+
+#[test]
+fn a_new_version_of_the_bundle_replaces_the_older_one() {
+    let input = Input::new();
+    let first = version(&input.package());
+    assert_eq!(first["metadata"]["annotations"]["createdAt"], "2026-01-31T12:00:00Z");
+    assert!(first["spec"].get("replaces").is_none());
+    // The same version again: nothing changes.
+    let later = Package { previous: Some(&first), now: "2027-01-01T00:00:00Z", ..input.package() };
+    assert_eq!(version(&later), first);
+    let second = version(&Package { version: "0.2.0", ..later });
+    assert_eq!(second["spec"]["replaces"], "guestbook.v0.1.0");
+    assert_eq!(second["metadata"]["annotations"]["createdAt"], "2027-01-01T00:00:00Z");
+    assert_eq!(version(&Package { version: "0.2.0", previous: Some(&second), ..later }), second);
+    // The catalog decides, and an older version replaces nothing.
+    let catalog = json!({ "spec": { "replaces": "guestbook.v0.0.9" } });
+    assert_eq!(
+        version(&Package { catalog: Some(&catalog), version: "0.2.0", ..later })["spec"]["replaces"],
+        "guestbook.v0.0.9"
+    );
+    assert!(version(&Package { version: "0.0.1", ..later })["spec"].get("replaces").is_none());
+}
+
+#[test]
+fn the_bundle_names_images_with_digests() {
+    let input = Input::new();
+    assert!(version(&input.package())["spec"].get("relatedImages").is_none());
+    let image: Image = format!("registry.example.com/guestbook@sha256:{}", "ab".repeat(32)).parse().unwrap();
+    let mut manifests = input.list("withCertManager").to_vec();
+    let deployment = manifests.iter_mut().find(|one| one["kind"] == "Deployment").unwrap();
+    let variables = deployment.pointer_mut("/spec/template/spec/containers/0/env").unwrap().as_array_mut().unwrap();
+    variables.push(json!({ "name": "RELATED_IMAGE_DATA_BASE", "value": "db@sha256:12" }));
+    let images = version(&Package { image: &image, with_cert_manager: &manifests, ..input.package() });
+    let expected = json!([
+        { "name": "guestbook", "image": image.to_string() },
+        { "name": "data-base", "image": "db@sha256:12" },
+    ]);
+    assert_eq!(images["spec"]["relatedImages"], expected);
+}
+
+#[test]
+fn install_modes_follow_from_the_scope() {
+    let input = Input::new();
+    let modes = |version: &Value| -> Vec<bool> {
+        let modes = version["spec"]["installModes"].as_array().unwrap();
+        modes.iter().map(|mode| mode["supported"].as_bool().unwrap()).collect()
+    };
+    let changed = |list: &str, place: &str, value: Value| -> Vec<Value> {
+        let mut list = input.list(list).to_vec();
+        let definition = list.iter_mut().find(|one| one["kind"] == "CustomResourceDefinition").unwrap();
+        let (parent, field) = place.rsplit_once('/').unwrap();
+        definition.pointer_mut(parent).unwrap()[field] = value;
+        list
+    };
+    let anywhere = version(&input.package());
+    assert_eq!(modes(&anywhere), [true; 4]);
+    let install = &anywhere["spec"]["install"]["spec"];
+    assert!(install.get("clusterPermissions").is_none(), "OLM makes Roles cluster-wide where it has to");
+    let container = &install["deployments"][0]["spec"]["template"]["spec"]["containers"][0];
+    let variable = container["env"].as_array().unwrap().last().unwrap();
+    assert_eq!(variable["name"], "WATCH_NAMESPACE");
+    assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/readyz");
+
+    let cluster = changed("manifests", "/spec/scope", "Cluster".into());
+    let cluster = version(&Package { manifests: &cluster, ..input.package() });
+    assert_eq!(modes(&cluster), [false, false, false, true]);
+    assert!(cluster["spec"]["install"]["spec"].get("clusterPermissions").is_some());
+
+    let webhook = json!({ "webhook": { "clientConfig": { "service": { "path": "/convert" } } } });
+    let converted = changed("manifests", "/spec/conversion", webhook);
+    let converted = version(&Package { manifests: &converted, ..input.package() });
+    assert_eq!(modes(&converted), [false, false, false, true]);
+    // The API server must reach the conversion webhook before the caches are synced.
+    let probe = converted
+        .pointer("/spec/install/spec/deployments/0/spec/template/spec/containers/0/readinessProbe/httpGet/path");
+    assert_eq!(probe.unwrap(), "/readyz?exclude=informer-sync");
+}
+
+#[test]
+fn properties_of_webhooks_that_a_bundle_cannot_have_are_found() {
+    let input = Input::new();
+    assert_eq!(lost_in_bundle(&input.package()), [""; 0]);
+    let mut manifests = input.list("withCertManager").to_vec();
+    let webhooks = manifests.iter_mut().find(|one| one["kind"] == "ValidatingWebhookConfiguration").unwrap();
+    webhooks["webhooks"][0]["matchConditions"] = json!([{ "name": "a", "expression": "true" }]);
+    let lost = lost_in_bundle(&Package { with_cert_manager: &manifests, ..input.package() });
+    assert_eq!(lost.len(), 1);
+    assert!(lost[0].starts_with("matchConditions of "), "{lost:?}");
 }
 
 #[test]
@@ -90,7 +254,7 @@ fn the_chart_contains_no_names_of_the_manifests() {
 #[test]
 fn catalog_metadata_is_in_the_bundle() {
     let input = Input::new();
-    let catalog: Value = serde_json::json!({
+    let catalog: Value = json!({
         "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
         "spec": {"displayName": "Our guests", "maturity": "stable", "icon": [{"base64data": "eA==", "mediatype": "image/png"}]},
     });
@@ -123,6 +287,7 @@ fn a_project_without_resources_and_webhooks_has_a_chart_without_them() {
         project: &project,
         manifests: &plain,
         with_cert_manager: &plain,
+        watched: input.list("watchedWithCertManager"),
         roles: &[],
         samples: &[],
         ..input.package()

@@ -20,6 +20,8 @@ pub(crate) struct Controller {
     pub(crate) active: f64,
     /// Reconciles since the start of the run.
     pub(crate) reconciles: f64,
+    /// Reconciles by cause since the start of the run.
+    pub(crate) causes: BTreeMap<String, f64>,
     last: ControllerNumbers,
     /// Histogram buckets of the last scrapes.
     buckets: VecDeque<Vec<(f64, f64)>>,
@@ -55,6 +57,10 @@ impl Controller {
         let failed = new.errors - before.errors;
         self.reconciles += done;
         self.errors += failed;
+        for (cause, count) in &new.causes {
+            let more = count - before.causes.get(cause).copied().unwrap_or_default();
+            *self.causes.entry(cause.clone()).or_default() += more;
+        }
         self.since_error = if failed > 0.0 { 0 } else { self.since_error.saturating_add(1) };
         // The duration before the first scrape is unknown.
         let rate = if is_first { done } else { done / seconds.max(0.1) };
@@ -133,6 +139,16 @@ mod tests {
         let controller = after(&[(10.0, 2.0), (4.0, 0.0), (6.0, 0.0)]);
         assert_eq!(controller.rates, [10.0, 2.0, 1.0]);
         assert_eq!((controller.reconciles, controller.errors, controller.since_error), (16.0, 2.0, 2));
+    }
+
+    #[test]
+    fn causes_add_up_across_restarts() {
+        let mut controllers = BTreeMap::new();
+        for (reconciles, objects) in [(3.0, 2.0), (5.0, 4.0), (1.0, 1.0)] {
+            let causes = [("object".to_owned(), objects)].into();
+            record(&mut controllers, vec![ControllerNumbers { causes, ..numbers(reconciles, 0.0) }], 1.0);
+        }
+        assert_eq!(controllers["book"].causes["object"], 5.0);
     }
 
     #[test]

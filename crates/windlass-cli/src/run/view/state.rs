@@ -54,6 +54,8 @@ pub(crate) struct State {
     /// Whether the filter is being typed.
     pub(crate) typing: bool,
     pub(crate) help: bool,
+    /// Whether controllers are shown with the causes of their reconciles.
+    pub(crate) causes: bool,
     /// Heights of the panels.
     pub(crate) heights: Heights,
 }
@@ -202,6 +204,7 @@ impl State {
             Key::Letter('r') => return Some(Command::Restart),
             Key::Letter('p') => return Some(Command::Pause),
             Key::Letter('?' | 'h') => self.help = true,
+            Key::Letter('c') => self.causes = !self.causes,
             Key::Letter('/') => self.typing = true,
             Key::Escape => self.set_filter(String::new()),
             Key::Tab => {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{header, literal};
-use crate::package::{Package, yaml};
+use crate::package::{Package, WATCHED, namespace, yaml};
 
 /// Kinds of webhook configurations.
 pub(super) const CONFIGURATIONS: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
@@ -15,6 +15,7 @@ const FULL_NAME: &str = "windlassXfullname";
 const NAMESPACE: &str = "windlassXnamespace";
 const ACCOUNT: &str = "windlassXaccount";
 const SERVICE: &str = "windlassXservice";
+const EACH_NAMESPACE: &str = "windlassXeach";
 const LABELS: &str = "windlassXlabels: here";
 const SHARDS: &str = "windlassXshards";
 const ANNOTATIONS: &str = "windlassXannotations: here";
@@ -35,12 +36,6 @@ pub(super) fn templates(package: &Package<'_>) -> Vec<(String, String)> {
         templates.push(("webhooks.yaml".to_owned(), text.configurations()));
     }
     templates
-}
-
-/// Namespace of the operator in the manifests.
-fn namespace<'a>(package: &Package<'a>) -> &'a str {
-    let deployment = package.of_kind("Deployment").next();
-    deployment.and_then(|deployment| deployment["metadata"]["namespace"].as_str()).unwrap_or_default()
 }
 
 struct Texts<'p, 'a> {
@@ -65,31 +60,58 @@ impl Texts<'_, '_> {
         format!("{}\n{{{{- if .Values.crds.enabled }}}}\n{text}{{{{- end }}}}\n", header())
     }
 
-    /// The operator needs fewer permissions if cert-manager issues the certificates.
+    /// The operator needs fewer permissions if cert-manager issues the certificates, and other ones if it watches only
+    /// some namespaces: then it has a Role in each of them.
     fn rights(&self) -> String {
-        let of = |manifests: &[Value]| {
-            let objects = manifests.iter().filter(|object| RIGHTS.iter().any(|kind| object["kind"] == **kind));
-            let texts: Vec<String> = objects.map(|object| self.right(object)).collect();
-            texts.join("---\n")
-        };
-        let (own, others) = (of(self.package.manifests), of(self.package.with_cert_manager));
-        let text = match own == others {
+        let Package { manifests, with_cert_manager, watched, watched_with_cert_manager, .. } = self.package;
+        let everywhere = self.by_certificates(manifests, with_cert_manager);
+        let watched = self.by_certificates(watched, watched_with_cert_manager);
+        format!(
+            "{}\n{{{{- if .Values.rbac.create }}}}\n{{{{- if .Values.watchNamespaces }}}}\n{watched}{{{{- else }}}}\n\
+             {everywhere}{{{{- end }}}}\n{{{{- end }}}}\n",
+            header()
+        )
+    }
+
+    fn by_certificates(&self, own: &[Value], others: &[Value]) -> String {
+        let (own, others) = (self.rights_of(own), self.rights_of(others));
+        match own == others {
             true => own,
             false => format!(
                 "{{{{- if .Values.webhooks.certManager.enabled }}}}\n{others}{{{{- else }}}}\n{own}{{{{- end }}}}\n"
             ),
-        };
-        format!("{}\n{{{{- if .Values.rbac.create }}}}\n{text}{{{{- end }}}}\n", header())
+        }
+    }
+
+    fn rights_of(&self, manifests: &[Value]) -> String {
+        let is_watched = |object: &&Value| object["metadata"]["namespace"] == WATCHED;
+        let objects = manifests.iter().filter(|object| RIGHTS.iter().any(|kind| object["kind"] == **kind));
+        let (watched, fixed): (Vec<&Value>, Vec<&Value>) = objects.partition(is_watched);
+        let fixed: Vec<String> = fixed.into_iter().map(|object| self.right(object)).collect();
+        let mut text = fixed.join("---\n");
+        if !watched.is_empty() {
+            let each = watched.into_iter().map(|object| format!("---\n{}", in_range(&self.right(object))));
+            let each: String = each.collect();
+            text.push_str(&format!("{{{{- range .Values.watchNamespaces }}}}\n{each}{{{{- end }}}}\n"));
+        }
+        text
     }
 
     fn right(&self, object: &Value) -> String {
         let mut object = object.clone();
-        object["metadata"]["name"] = FULL_NAME.into();
-        if object["metadata"]["namespace"] == *self.namespace {
-            object["metadata"]["namespace"] = NAMESPACE.into();
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or(self.namespace).to_owned();
+        // Namespaces may be the same as that of the release, whose Role has the full name.
+        let (name, namespace) = match namespace.as_str() {
+            WATCHED => (format!("{FULL_NAME}-watched"), EACH_NAMESPACE.to_owned()),
+            namespace if namespace == self.namespace => (FULL_NAME.to_owned(), NAMESPACE.to_owned()),
+            namespace => (format!("{FULL_NAME}-{namespace}"), namespace.to_owned()),
+        };
+        object["metadata"]["name"] = name.clone().into();
+        if let Some(there) = object["metadata"].get_mut("namespace") {
+            *there = namespace.into();
         }
         if let Some(reference) = object.get_mut("roleRef") {
-            reference["name"] = FULL_NAME.into();
+            reference["name"] = name.into();
         }
         for subject in object.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten() {
             *subject = json!({ "kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE });
@@ -176,6 +198,7 @@ impl Texts<'_, '_> {
         let mut text = literal(&yaml::write(object))
             .replace(FULL_NAME, &included("fullname"))
             .replace(NAMESPACE, "{{ .Release.Namespace }}")
+            .replace(EACH_NAMESPACE, "{{ . }}")
             .replace(ACCOUNT, &included("serviceAccountName"))
             .replace(SERVICE, &included("webhookService"));
         // Sharded replicas watch each other's Leases.
@@ -186,6 +209,11 @@ impl Texts<'_, '_> {
         let annotations: Vec<&str> = annotations.lines().collect();
         text.replace(ANNOTATIONS, &annotations.join("\n    "))
     }
+}
+
+/// Adapts a template to a `range`, where the dot is the item.
+fn in_range(text: &str) -> String {
+    text.replace("{{ .Release.", "{{ $.Release.").replace("\" . }}", "\" $ }}").replace("\" . |", "\" $ |")
 }
 
 /// Replaces the labels of the manifests with those of the chart, and adds a place for annotations.

@@ -1,5 +1,7 @@
 //! Activity of the controllers.
 
+mod causes;
+
 use std::collections::VecDeque;
 
 use ratatui::{
@@ -31,6 +33,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State) {
     if state.controllers.is_empty() {
         let text = Line::styled("no metrics yet", quiet());
         frame.render_widget(Paragraph::new(text).block(block), area);
+        return;
+    }
+    if state.causes {
+        causes::draw(frame, area, state);
         return;
     }
     let height = usize::from(area.height.saturating_sub(FRAME));

@@ -10,10 +10,11 @@ use ratatui::{
 
 use super::panel;
 
-const KEYS: [(&str, &str); 11] = [
+const KEYS: [(&str, &str); 12] = [
     ("q, ctrl-c", "stop the operator and quit"),
     ("r", "rebuild and restart"),
     ("p", "pause or resume restarts on changes"),
+    ("c", "show or hide the causes of reconciles"),
     ("tab", "switch between objects and log"),
     ("↑ ↓, j k", "scroll by a line"),
     ("PgUp, PgDn", "scroll by a page"),

@@ -59,6 +59,7 @@ fn busy() -> State {
         queued: errors,
         active: 0.0,
         buckets: if reconciles > 0.0 { buckets.clone() } else { Vec::new() },
+        causes: [("object".to_owned(), reconciles - errors), ("retry".to_owned(), errors)].into(),
     };
     let events = [
         Event::Cluster { server: "https://127.0.0.1:40173".into(), kubeconfig },
@@ -224,11 +225,11 @@ fn errors_are_shown_in_the_header() {
             │ KIND       NAMESPACE  NAME   GEN    CONDITIONS                                               AGE │
             │ Guestbook  default    first  2      ● Ready Reconciled                                       30s │
             │ Guestbook  default    slow   1/2    ◌ Ready New  ◌ Progressing Waiting                       30s │
-            │ Guestbook  default    wrong  2      ✗ Ready NoSuchMap: ConfigMap example not found           30s │
-            │ Guestbook  default╭ keys ────────────────────────────────────────────────────╮               30s │
-            ╰───────────────────│   q, ctrl-c  stop the operator and quit                  │───────────────────╯
-            ╭ controllers ──────│           r  rebuild and restart                         │───────────────────╮
-            │ CONTROLLER RECONCI│           p  pause or resume restarts on changes         │UEUE    P50    P99 │
+            │ Guestbook  default╭ keys ────────────────────────────────────────────────────╮ound           30s │
+            │ Guestbook  default│   q, ctrl-c  stop the operator and quit                  │               30s │
+            ╰───────────────────│           r  rebuild and restart                         │───────────────────╯
+            ╭ controllers ──────│           p  pause or resume restarts on changes         │───────────────────╮
+            │ CONTROLLER RECONCI│           c  show or hide the causes of reconciles       │UEUE    P50    P99 │
             │ guestbook       3.│         tab  switch between objects and log              │   0   <5ms >100ms │
             │ pages           0.│    ↑ ↓, j k  scroll by a line                            │   0      –      – │
             ╰───────────────────│  PgUp, PgDn  scroll by a page                            │───────────────────╯
@@ -287,4 +288,21 @@ fn no_color_disables_colours() {
     };
     assert_eq!(colours(terminal(80, 24, &mut state, false)), 0);
     assert!(colours(terminal(80, 24, &mut state, true)) > 100);
+}
+
+#[test]
+fn a_key_shows_the_causes_of_reconciles() {
+    let mut state = busy();
+    state.key(Key::Letter('c'));
+    let terminal = terminal(80, 24, &mut state, false);
+    let buffer = terminal.backend().buffer();
+    let line = |y: u16| -> String { (0..80).map(|x| buffer[(x, y)].symbol()).collect() };
+    let lines: Vec<String> = (0..24).map(line).collect();
+    let at = lines.iter().position(|line| line.contains("controllers: causes")).unwrap();
+    let words = |line: &str| line.replace('│', " ").split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(words(&lines[at + 1]), ["CONTROLLER", "OBJECT", "RETRY"]);
+    assert_eq!(words(&lines[at + 2]), ["guestbook", "8", "2"]);
+    assert_eq!(words(&lines[at + 3]), ["pages", "0", "0"]);
+    state.key(Key::Letter('c'));
+    assert!(!state.causes);
 }

@@ -1,0 +1,18 @@
+//! `windlass create release`: a workflow that publishes releases.
+
+use clap::Args;
+
+use crate::project::{self, Writing};
+
+/// Scaffold a GitHub workflow that publishes the image for amd64 and arm64, the installer and the chart for every tag
+#[derive(Debug, Args)]
+pub(crate) struct ReleaseArgs {
+    #[command(flatten)]
+    writing: Writing,
+}
+
+/// Adds the workflow.
+pub(crate) fn run(args: ReleaseArgs) -> anyhow::Result<()> {
+    let opened = project::open_current()?;
+    opened.change(args.writing, windlass_scaffold::Project::create_release_workflow)
+}
