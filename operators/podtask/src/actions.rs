@@ -22,9 +22,14 @@ pub enum Outcome {
     Failed(String),
 }
 
+/// Returns the key of the target pod of a task.
+pub fn pod_of(task: &PodTask) -> ObjectKey {
+    ObjectKey::namespaced(&task.namespace().unwrap_or_default(), &task.spec.target)
+}
+
 /// Returns the target pod of a task, or `None` if it does not exist.
 pub fn target(task: &PodTask, ctx: &Context) -> Result<Option<Arc<Pod>>> {
-    Ok(ctx.get(&ObjectKey::namespaced(&task.namespace().unwrap_or_default(), &task.spec.target))?)
+    Ok(ctx.get(&pod_of(task))?)
 }
 
 /// Deletes the pod with the UID. A pod without a controller is recreated: the task keeps it in a ConfigMap in the

@@ -24,7 +24,9 @@ pub async fn reconcile(foo: Arc<Foo>, ctx: Context) -> Result<Action> {
     }
     let mut status = FooStatus::default();
     match ctx.apply_set(&foo, "deployment", &Desired::new().with(deployment(&foo))).await {
-        Ok(_) => {
+        Ok(applied) => {
+            let running = applied.get::<Deployment>().and_then(|deployment| deployment.status.clone());
+            status.available_replicas = running.and_then(|running| running.available_replicas).unwrap_or(0);
             status.set_condition(ready(true).reason("Synced"));
         }
         Err(error) if error.is_not_ours() => {
@@ -36,16 +38,9 @@ pub async fn reconcile(foo: Arc<Foo>, ctx: Context) -> Result<Action> {
         }
         Err(error) => return Err(error.into()),
     }
-    let deployment: Option<Arc<Deployment>> = ctx.get(&key(&foo))?;
-    let running = deployment.as_ref().and_then(|deployment| deployment.status.as_ref());
-    status.available_replicas = running.and_then(|status| status.available_replicas).unwrap_or(0);
     ctx.set_status(&foo, status).await?;
     ctx.event(&foo).normal("Synced", "Foo synced successfully");
     Ok(Action::done())
-}
-
-fn key(foo: &Foo) -> ObjectKey {
-    ObjectKey::namespaced(foo.metadata.namespace.as_deref().unwrap_or_default(), &foo.spec.deployment_name)
 }
 
 fn deployment(foo: &Foo) -> Deployment {

@@ -17,56 +17,46 @@ pub fn controller() -> Controller<Guestbook> {
     Controller::new("guestbook", reconcile)
         .owns::<Deployment>()
         .owns::<Service>()
-        .watches::<ConfigMap>(readers)
+        .watches_referenced::<ConfigMap>(|guestbook| vec![settings(guestbook)])
         .concurrency(2)
 }
 
+/// Returns the key of the ConfigMap with the settings.
+fn settings(guestbook: &Guestbook) -> ObjectKey {
+    ObjectKey::namespaced(&guestbook.namespace().unwrap_or_default(), &guestbook.spec.config_map_name)
+}
+
 async fn reconcile(guestbook: Arc<Guestbook>, ctx: Context) -> Result<Action> {
-    let settings = ObjectKey::namespaced(&guestbook.namespace().unwrap_or_default(), &guestbook.spec.config_map_name);
-    let mut status = GuestbookStatus::default();
-    match ctx.get::<ConfigMap>(&settings)? {
-        Some(settings) => {
-            let wanted = deployment(&guestbook, &settings);
-            let pods = match ctx.apply_owned(&guestbook, wanted).await {
-                Err(error) if error.is_not_ours() => return taken(&guestbook, &ctx, "Deployment").await,
-                applied => applied?.status.clone().unwrap_or_default(),
-            };
-            match ctx.apply_owned(&guestbook, service(&guestbook)).await {
-                Err(error) if error.is_not_ours() => return taken(&guestbook, &ctx, "Service").await,
-                applied => applied?,
-            };
-            status.url = Some(url(&guestbook));
-            status.replicas = pods.replicas.unwrap_or(0);
-            status.ready_replicas = pods.ready_replicas.unwrap_or(0);
-            let is_ready = status.ready_replicas >= guestbook.spec.size;
-            let reason = if is_ready { "Serving" } else { "Starting" };
-            let message = format!("{} of {} pods are ready", status.ready_replicas, guestbook.spec.size);
-            status.set_condition(ready(is_ready).reason(reason).message(message));
+    let Some(settings) = ctx.get::<ConfigMap>(&settings(&guestbook))? else {
+        let message = format!("ConfigMap {} not found", guestbook.spec.config_map_name);
+        return report(&guestbook, &ctx, "ConfigMapMissing", message).await;
+    };
+    let desired = Desired::new().with(deployment(&guestbook, &settings)).with(service(&guestbook));
+    let applied = match ctx.apply_set(&guestbook, "guestbook", &desired).await {
+        // Objects with other owners are not watched.
+        Err(error) if error.is_not_ours() => {
+            report(&guestbook, &ctx, "NameTaken", error.to_string()).await?;
+            return Ok(Action::requeue_after(Duration::from_secs(30)));
         }
-        None => {
-            let message = format!("ConfigMap {} not found", guestbook.spec.config_map_name);
-            ctx.event(&guestbook).warning("ConfigMapMissing", &message);
-            status.set_condition(ready(false).reason("ConfigMapMissing").message(message));
-        }
-    }
+        applied => applied?,
+    };
+    let pods = applied.get::<Deployment>().and_then(|deployment| deployment.status.clone()).unwrap_or_default();
+    let mut status = GuestbookStatus {
+        url: Some(url(&guestbook)),
+        replicas: pods.replicas.unwrap_or(0),
+        ready_replicas: pods.ready_replicas.unwrap_or(0),
+        ..GuestbookStatus::default()
+    };
+    status.set_condition(applied.condition());
     ctx.set_status(&guestbook, status).await?;
     Ok(Action::done())
 }
 
-/// Reports that an object with the name exists and belongs to something else. Checks again periodically, because such
-/// objects are not watched.
-async fn taken(guestbook: &Arc<Guestbook>, ctx: &Context, kind: &str) -> Result<Action> {
-    let message = format!("{kind} {} exists and is not owned by the guestbook", guestbook.name_any());
-    ctx.event(guestbook).warning("NameTaken", &message);
+/// Reports why the guestbook is not served.
+async fn report(guestbook: &Arc<Guestbook>, ctx: &Context, reason: &str, message: String) -> Result<Action> {
+    ctx.event(guestbook).warning(reason, &message);
     let mut status = GuestbookStatus::default();
-    status.set_condition(ready(false).reason("NameTaken").message(message));
+    status.set_condition(ready(false).reason(reason).message(message));
     ctx.set_status(guestbook, status).await?;
-    Ok(Action::requeue_after(Duration::from_secs(30)))
-}
-
-/// Returns the guestbooks that read a ConfigMap.
-fn readers(settings: &ConfigMap, ctx: &Context) -> Vec<ObjectKey> {
-    let all: Vec<Arc<Guestbook>> = ctx.list_in(&settings.namespace().unwrap_or_default()).unwrap_or_default();
-    let reading = all.iter().filter(|guestbook| guestbook.spec.config_map_name == settings.name_any());
-    reading.map(|guestbook| ObjectKey::of(&**guestbook)).collect()
+    Ok(Action::done())
 }

@@ -42,7 +42,7 @@ pub async fn reconcile(parent: Arc<ImoocPod>, ctx: Context) -> Result<Action> {
         replicas: i32::try_from(names.len()).unwrap_or(i32::MAX),
         pod_names: names,
         selector: format!("{LABEL}={}", parent.metadata.name.as_deref().unwrap_or_default()),
-        observed_generation: parent.metadata.generation,
+        ..ImoocPodStatus::default()
     };
     ctx.set_status(&parent, status).await?;
     Ok(Action::done())

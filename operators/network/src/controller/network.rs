@@ -17,7 +17,7 @@ pub fn controller(backend: impl Backend) -> Controller<Network> {
         .cleans_up(FINALIZER)
         // A network may overlap with any other in its namespace. The initial list is skipped, because all of it is
         // reconciled anyway.
-        .source(Watch::<Network>::new().filter(filter::generation_changed().and(not_initial())).map(neighbours))
+        .watches_by(Watch::new().filter(filter::generation_changed().and(not_initial())), namespace, namespace)
         .concurrency(2)
 }
 
@@ -75,12 +75,7 @@ fn not_initial() -> filter::Filter<Network> {
     filter::Filter::new(|change| !change.initial)
 }
 
-/// Returns the other networks of the namespace.
-fn neighbours(network: &Network, ctx: &Context) -> Vec<ObjectKey> {
-    let all: Vec<Arc<Network>> =
-        ctx.list_in(network.metadata.namespace.as_deref().unwrap_or_default()).unwrap_or_default();
-    all.iter()
-        .filter(|other| other.metadata.name != network.metadata.name)
-        .map(|other| ObjectKey::of(&**other))
-        .collect()
+/// Returns the value that neighbours have in common.
+fn namespace(network: &Network) -> Vec<String> {
+    network.metadata.namespace.iter().cloned().collect()
 }

@@ -1,14 +1,11 @@
-//! Starts the processes of Pod2s, reports their state, and ends them.
+//! Reports the state of the processes of Pod2s.
 
-use std::time::Duration;
-
-use kube::ResourceExt;
 use windlass::prelude::*;
 
 use crate::{
     api::pod2::{ContainerStatus, Phase, Pod2, Pod2Status, State},
-    life::{phase, resumed},
-    supervisor::{Plan, Supervisor},
+    containers::{self, Containers},
+    life::phase,
 };
 
 /// Keeps a Pod2 until its processes have ended.
@@ -16,55 +13,14 @@ pub const FINALIZER: &str = "samples.windlass.dev/processes";
 
 /// Watches Pod2s and the processes of their containers.
 pub fn controller() -> Controller<Pod2> {
-    let supervisor = Arc::new(Supervisor::default());
-    let trigger = supervisor.trigger();
-    Controller::new("pod2", Processes { supervisor }).source(trigger).cleans_up(FINALIZER).concurrency(4)
+    Controller::new("pod2", reconcile).daemon(containers::daemon()).cleans_up(FINALIZER).concurrency(4)
 }
 
-struct Processes {
-    supervisor: Arc<Supervisor>,
-}
-
-impl Reconciler<Pod2> for Processes {
-    async fn reconcile(&self, pod: Arc<Pod2>, ctx: Context) -> Result<Action> {
-        let key = ObjectKey::of(&*pod);
-        let uid = pod.uid().unwrap_or_default();
-        let told = pod.status.clone().unwrap_or_default();
-        let containers = match self.supervisor.containers(&key, &uid) {
-            Some(containers) => containers,
-            None if matches!(told.phase, Phase::Succeeded | Phase::Failed) => return Ok(Action::done()),
-            None => {
-                let known = pod.spec.containers.iter().map(|container| {
-                    let known = told.containers.iter().find(|known| known.name == container.name).cloned();
-                    let pid = known.as_ref().and_then(|known| known.pid);
-                    let known =
-                        known.unwrap_or_else(|| ContainerStatus { name: container.name.clone(), ..Default::default() });
-                    // The supervisor kills processes that are left over.
-                    ContainerStatus { pid, ..resumed(known, pod.spec.restart_policy) }
-                });
-                let known: Vec<ContainerStatus> = known.collect();
-                let containers = pod.spec.containers.clone();
-                self.supervisor
-                    .start(&key, Plan { uid, containers, known: known.clone(), policy: pod.spec.restart_policy });
-                known
-            }
-        };
-        tell(&pod, containers, &ctx).await?;
-        Ok(Action::done())
+async fn reconcile(pod: Arc<Pod2>, ctx: Context) -> Result<Action> {
+    if let Some(containers) = ctx.reported::<Containers>() {
+        tell(&pod, containers.0.clone(), &ctx).await?;
     }
-
-    /// Ends the processes. The end of each triggers another call.
-    async fn cleanup(&self, pod: Arc<Pod2>, ctx: Context) -> Result<Action> {
-        let key = ObjectKey::of(&*pod);
-        let grace = Duration::from_secs(pod.spec.termination_grace_period_seconds.unsigned_abs());
-        if self.supervisor.stop(&key, grace) {
-            return Ok(Action::done());
-        }
-        if let Some(containers) = self.supervisor.containers(&key, &pod.uid().unwrap_or_default()) {
-            tell(&pod, containers, &ctx).await?;
-        }
-        Ok(Action::requeue_after(grace + Duration::from_secs(1)))
-    }
+    Ok(Action::done())
 }
 
 async fn tell(pod: &Arc<Pod2>, containers: Vec<ContainerStatus>, ctx: &Context) -> Result<()> {

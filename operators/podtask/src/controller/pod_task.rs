@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use windlass::{clock, prelude::*};
 
 use crate::{
-    actions::{Outcome, restart, snapshot, target},
+    actions::{Outcome, pod_of, restart, snapshot, target},
     api::pod_task::{Phase, PodTask, PodTaskStatus, TaskAction},
 };
 
@@ -20,7 +20,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 pub fn controller() -> Controller<PodTask> {
     Controller::new("podtask", reconcile)
         .owns::<ConfigMap>()
-        .watches::<Pod>(tasks_about)
+        .watches_referenced::<Pod>(|task| vec![pod_of(task)])
         // A restart deletes the pod and creates it again; a finished task is deleted after its time to live.
         .creates::<Pod>()
         .deletes::<Pod>()
@@ -119,13 +119,6 @@ fn until(time: &Time, now: jiff::Timestamp) -> Option<Duration> {
 fn pause(failures: i32) -> Duration {
     let doublings = u32::try_from(failures - 1).unwrap_or(0).min(16);
     (FIRST_PAUSE * 2u32.pow(doublings)).min(LONGEST_PAUSE)
-}
-
-/// Returns the tasks that target a pod.
-fn tasks_about(pod: &Pod, ctx: &Context) -> Vec<ObjectKey> {
-    let tasks: Vec<Arc<PodTask>> = ctx.list_in(&pod.namespace().unwrap_or_default()).unwrap_or_default();
-    let about = tasks.iter().filter(|task| task.spec.target == pod.name_any());
-    about.map(|task| ObjectKey::of(&**task)).collect()
 }
 
 #[cfg(test)]
