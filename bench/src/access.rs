@@ -16,7 +16,7 @@ use crate::{
     client::{Body, Client},
     kind::Kind,
     load,
-    phase::{self, Plan, Samples},
+    phase::{self, Plan, Rate, Samples, micros},
     servers::{self, Places, Which},
     setup::SetupArgs,
 };
@@ -57,12 +57,9 @@ struct Outcome {
     written: Duration,
     /// Time from sending a binding to the first request that it allows, the median.
     in_force: Duration,
-    /// Gets per second.
-    user: f64,
-    administrator: f64,
-    /// Processor time of the server per get.
-    user_processor: Duration,
-    administrator_processor: Duration,
+    /// Gets.
+    user: Rate,
+    administrator: Rate,
 }
 
 /// Measures the servers one after the other and prints the comparison.
@@ -101,25 +98,17 @@ async fn measure(which: Which, places: &Places, args: &AccessArgs, policy: Polic
     server.settle().await?;
 
     let plan = Plan { requests: args.gets, lanes: args.concurrency, at_least: AT_LEAST };
-    let mut rounds: [Vec<(f64, Duration)>; 2] = Default::default();
+    let mut rounds: [Vec<Rate>; 2] = Default::default();
     for _ in 0..ROUNDS {
         for (client, results) in [&user, &admin].into_iter().zip(&mut rounds) {
             let before = server.processor_time()?;
             let samples = gets(client, plan).await?;
-            let processor = server.processor_time()? - before;
-            results.push((samples.per_second(), processor / u32::try_from(samples.micros.len())?));
+            results.push(Rate::of(&samples, server.processor_time()? - before)?);
         }
     }
-    let [user, admin] = rounds.map(median);
-    eprintln!("  {:.0} gets/s by the user, {:.0} by the administrator", user.0, admin.0);
-    Ok(Outcome {
-        written,
-        in_force,
-        user: user.0,
-        administrator: admin.0,
-        user_processor: user.1,
-        administrator_processor: admin.1,
-    })
+    let [user, administrator] = rounds.map(Rate::median);
+    eprintln!("  {:.0} gets/s by the user, {:.0} by the administrator", user.per_second, administrator.per_second);
+    Ok(Outcome { written, in_force, user, administrator })
 }
 
 async fn gets(client: &Client, plan: Plan) -> anyhow::Result<Samples> {
@@ -134,14 +123,6 @@ async fn gets(client: &Client, plan: Plan) -> anyhow::Result<Samples> {
     .await
 }
 
-/// Returns the median of each number.
-fn median(mut rounds: Vec<(f64, Duration)>) -> (f64, Duration) {
-    rounds.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let rate = rounds[rounds.len() / 2].0;
-    rounds.sort_by_key(|round| round.1);
-    (rate, rounds[rounds.len() / 2].1)
-}
-
 /// The name of a row, and its cell for a server.
 type Line<'a> = (&'a str, &'a dyn Fn(&Outcome) -> String);
 
@@ -150,13 +131,13 @@ fn table(outcomes: &[(Which, Outcome)]) -> String {
     rows[0].extend(outcomes.iter().map(|(which, _)| which.title().to_owned()));
     let rate = |rate: f64| thousands(rate.round() as u64);
     let lines: [Line<'_>; 7] = [
-        ("gets/s by the administrator", &|outcome| rate(outcome.administrator)),
-        ("gets/s by an ordinary user", &|outcome| rate(outcome.user)),
+        ("gets/s by the administrator", &|outcome| rate(outcome.administrator.per_second)),
+        ("gets/s by an ordinary user", &|outcome| rate(outcome.user.per_second)),
         ("user : administrator (target: at least 95 %)", &|outcome| {
-            format!("{:.1} %", 100.0 * outcome.user / outcome.administrator)
+            format!("{:.1} %", 100.0 * outcome.user.per_second / outcome.administrator.per_second)
         }),
-        ("processor time per get, administrator", &|outcome| micros(outcome.administrator_processor)),
-        ("processor time per get, user", &|outcome| micros(outcome.user_processor)),
+        ("processor time per get, administrator", &|outcome| micros(outcome.administrator.processor)),
+        ("processor time per get, user", &|outcome| micros(outcome.user.processor)),
         ("binding written to first allowed request", &|outcome| micros(outcome.in_force)),
         ("roles and bindings written", &|outcome| format!("{:.1} s", outcome.written.as_secs_f64())),
     ];
@@ -166,16 +147,12 @@ fn table(outcomes: &[(Which, Outcome)]) -> String {
     render(&rows)
 }
 
-fn micros(time: Duration) -> String {
-    format!("{:.1} µs", time.as_secs_f64() * 1e6)
-}
-
 impl Outcome {
     fn to_json(&self) -> Value {
         json!({
-            "userGetsPerSecond": self.user, "administratorGetsPerSecond": self.administrator,
-            "userProcessorSeconds": self.user_processor.as_secs_f64(),
-            "administratorProcessorSeconds": self.administrator_processor.as_secs_f64(),
+            "userGetsPerSecond": self.user.per_second, "administratorGetsPerSecond": self.administrator.per_second,
+            "userProcessorSeconds": self.user.processor.as_secs_f64(),
+            "administratorProcessorSeconds": self.administrator.processor.as_secs_f64(),
             "inForceSeconds": self.in_force.as_secs_f64(), "writtenSeconds": self.written.as_secs_f64(),
         })
     }

@@ -14,6 +14,7 @@ mod kind;
 mod load;
 mod phase;
 mod pki;
+mod policies;
 mod projects;
 mod recovery;
 mod report;
@@ -57,6 +58,7 @@ enum Task {
     Definitions(definitions::DefinitionsArgs),
     Soak(soak::SoakArgs),
     Kills(kills::KillsArgs),
+    Policies(policies::PoliciesArgs),
     Projects(projects::ProjectsArgs),
     Recovery(recovery::RecoveryArgs),
     #[command(hide = true)]
@@ -95,6 +97,7 @@ async fn main() -> anyhow::Result<()> {
             Some(Task::Pair(args)) => pair(args).await,
             Some(Task::Access(args)) => access::run(args).await,
             Some(Task::Definitions(args)) => definitions::run(args).await,
+            Some(Task::Policies(args)) => policies::run(args).await,
             Some(Task::Soak(args)) => soak::run(args).await,
             Some(Task::Kills(args)) => kills::run(args).await,
             Some(Task::Recovery(args)) => recovery::run(args).await,

@@ -44,6 +44,34 @@ impl Samples {
     }
 }
 
+/// Results of a phase, and what it cost the server.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rate {
+    pub(crate) per_second: f64,
+    /// Processor time of the server per request.
+    pub(crate) processor: Duration,
+}
+
+impl Rate {
+    pub(crate) fn of(samples: &Samples, processor: Duration) -> anyhow::Result<Self> {
+        Ok(Self { per_second: samples.per_second(), processor: processor / u32::try_from(samples.micros.len())? })
+    }
+
+    /// Returns the median of each number over the rounds of a phase, of which there is at least one.
+    pub(crate) fn median(mut rounds: Vec<Self>) -> Self {
+        let middle = rounds.len() / 2;
+        rounds.sort_by(|one, other| one.per_second.total_cmp(&other.per_second));
+        let per_second = rounds[middle].per_second;
+        rounds.sort_by_key(|round| round.processor);
+        Self { per_second, processor: rounds[middle].processor }
+    }
+}
+
+/// Formats a time for a table.
+pub(crate) fn micros(time: Duration) -> String {
+    format!("{:.1} µs", time.as_secs_f64() * 1e6)
+}
+
 /// Runs a phase. `request` receives lane and number and returns the size of the response; the first failure ends the
 /// phase.
 pub(crate) async fn run<F, Answer>(plan: Plan, request: F) -> anyhow::Result<Samples>

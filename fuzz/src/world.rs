@@ -146,8 +146,9 @@ async fn read(mut body: Body) -> (Vec<u8>, bool) {
     loop {
         match tokio::time::timeout(PATIENCE, body.frame()).await {
             Ok(Some(Ok(frame))) => bytes.extend_from_slice(&frame.into_data().unwrap_or_default()),
-            // The client may have asked for a time limit that is shorter than the list takes.
-            Ok(Some(Err(BodyError::TimedOut))) => return (bytes, false),
+            // The client may have asked for a time limit that is shorter than the list takes, or for something that
+            // another server has.
+            Ok(Some(Err(BodyError::TimedOut | BodyError::BrokenOff))) => return (bytes, false),
             Ok(None) => return (bytes, true),
             Err(_) => return (bytes, false),
         }

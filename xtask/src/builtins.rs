@@ -16,28 +16,30 @@ use windlass_builtins::table;
 /// The release that the table describes; `xtask/builtins-go/go.mod` names the same.
 const KUBERNETES: &str = "k8s.io/kubernetes@v1.36.4";
 
-/// Writes the table. `--check` compares it instead. `--openapi` compares the OpenAPI v3 documents with the published
+/// Writes the tables of stable and unstable resources. `--check` compares them instead. `--openapi` compares the OpenAPI v3 documents with the published
 /// ones. `--vectors` runs the protobuf codec against the test vectors that Kubernetes publishes.
 pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let go = root.join("xtask/builtins-go");
-    let path = root.join("crates/windlass-builtins/data/builtins.bin");
+    let data = root.join("crates/windlass-builtins/data");
+    let files = [("builtins.bin", table::file(), &[][..]), ("unstable.bin", table::unstable_file(), &["unstable"])];
     match args {
         [] => {
-            let table = generate(&go)?;
-            let bytes = table::encode(&table);
-            std::fs::write(&path, &bytes).with_context(|| format!("write {}", path.display()))?;
-            println!("{}: {} bytes, {}", path.display(), bytes.len(), summary(&table));
+            for (name, _, selection) in files {
+                let table = generate(&go, selection)?;
+                let (bytes, path) = (table::encode(&table), data.join(name));
+                std::fs::write(&path, &bytes).with_context(|| format!("write {}", path.display()))?;
+                println!("{}: {} bytes, {}", path.display(), bytes.len(), summary(&table));
+            }
             Ok(())
         }
         ["--check"] => {
-            let table = generate(&go)?;
-            ensure!(table::decode(table::file())? == table, "the table is stale: run `cargo xtask builtins`");
-            ensure!(
-                table::encode(&table) == table::file(),
-                "the file has an outdated encoding: run `cargo xtask builtins`"
-            );
-            println!("up to date: {}", summary(&table));
+            for (name, file, selection) in files {
+                let table = generate(&go, selection)?;
+                ensure!(table::decode(file)? == table, "{name} is stale: run `cargo xtask builtins`");
+                ensure!(table::encode(&table) == file, "{name} has an outdated encoding: run `cargo xtask builtins`");
+                println!("{name} is up to date: {}", summary(&table));
+            }
             Ok(())
         }
         ["--openapi"] => openapi::run(&module_folder(&go, KUBERNETES)?),
@@ -46,10 +48,10 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     }
 }
 
-fn generate(go: &Path) -> anyhow::Result<Table> {
+fn generate(go: &Path, selection: &[&str]) -> anyhow::Result<Table> {
     let kubernetes = module_folder(go, KUBERNETES)?;
     let mut command = Command::new("go");
-    command.args(["run", "."]).arg(&kubernetes).current_dir(go);
+    command.args(["run", "."]).arg(&kubernetes).args(selection).current_dir(go);
     read::table(&output(&mut command)?)
 }
 

@@ -1,10 +1,12 @@
 //! `cargo xtask conformance`: runs the conformance tests of Kubernetes, and compares the results with the lists of
 //! `xtask/conformance`.
 //!
-//! `passes.txt` has a line for each test that must pass. `cannot-pass.txt` has the tests that fail for a known reason,
-//! which follows the name after ` # `. Without `--focus`, the tests of `passes.txt` run; with it, all tests whose names
-//! match. A test of `passes.txt` that fails is an error.
+//! `passes.txt` has a line for each test that must pass on simulated nodes, `passes-process.txt` those that pass only with
+//! `--runtime process`. `cannot-pass.txt` has the tests that fail for a known reason, which follows the name after ` # `.
+//! Without `--focus`, the tests that must pass run; with it, all tests whose names match. A test that must pass and fails
+//! is an error.
 
+mod images;
 mod lists;
 mod loops;
 mod report;
@@ -26,13 +28,21 @@ use crate::{e2e::server::Server, peers};
 
 const USAGE: &str =
     "usage: cargo xtask conformance [--focus REGEX]... [--skip REGEX]... [--against windlass|kubernetes|KUBECONFIG]
-    [--windlass FILE] [--peers DIR] [--processes COUNT] [--update true]";
+    [--runtime simulated|process] [--windlass FILE] [--peers DIR] [--processes COUNT] [--update true]";
 
 /// The flags of `windlass up`: more than one node, because many tests need two.
 const PLANE: [&str; 4] = ["--nodes", "3", "--store", "memory"];
 
+/// How the nodes of Windlass run pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Runtime {
+    Simulated,
+    Process,
+}
+
 #[derive(Debug)]
 struct Options {
+    runtime: Runtime,
     focus: Vec<String>,
     skip: Vec<String>,
     against: String,
@@ -46,24 +56,37 @@ struct Options {
 pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     let mut options = parse(args)?;
     let is_real = options.against == "kubernetes";
-    peers::conformance(&options.peers, is_real).context("failed to build the conformance tests")?;
+    let mut others = Vec::new();
+    others.extend(is_real.then_some("kube-controller-manager"));
+    others.extend((options.runtime == Runtime::Process).then_some("agnhost"));
+    peers::conformance(&options.peers, &others).context("failed to build the conformance tests")?;
     let mut lists = Lists::load()?;
     if options.focus.is_empty() {
-        ensure!(!lists.passes.is_empty(), "no test is expected to pass: choose tests with --focus\n{USAGE}");
-        options.focus = lists.passes.iter().map(|name| escape(name)).collect();
+        let passes = lists.passes(options.runtime);
+        ensure!(!passes.is_empty(), "no test is expected to pass: choose tests with --focus\n{USAGE}");
+        options.focus = passes.iter().map(|name| escape(name)).collect();
     }
     let folder = peers::target().join("conformance");
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let mut flags = PLANE.map(str::to_owned).to_vec();
+    if options.runtime == Runtime::Process {
+        let file = images::prepare(&options.peers, &folder)?;
+        flags.extend(["--runtime".to_owned(), "process".to_owned(), "--images".to_owned(), file]);
+    }
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let mut server =
-        Server::start_with(&options.against, options.windlass.as_deref(), &PLANE, &options.peers, &folder)?;
+        Server::start_with(&options.against, options.windlass.as_deref(), &flags, &options.peers, &folder)?;
     let loops = is_real.then(|| ControllerManager::start(&options.peers, server.kubeconfig(), &folder)).transpose()?;
     let specs = test(&options, server.kubeconfig(), &folder)?;
     drop(loops);
     server.check_running()?;
     server.stop()?;
-    let regressions = print(&specs, &lists);
+    let regressions = print(&specs, &lists, options.runtime);
     if options.update {
-        lists.add(specs.iter().filter(|spec| spec.outcome == Outcome::Passed).map(|spec| spec.name.as_str()));
+        lists.add(
+            options.runtime,
+            specs.iter().filter(|spec| spec.outcome == Outcome::Passed).map(|spec| spec.name.as_str()),
+        );
         lists.save()?;
     }
     ensure!(regressions == 0, "{regressions} tests failed that are expected to pass");
@@ -98,12 +121,13 @@ fn test(options: &Options, kubeconfig: &Path, folder: &Path) -> anyhow::Result<V
 }
 
 /// Prints the results, and returns the number of tests that should have passed.
-fn print(specs: &[Spec], lists: &Lists) -> usize {
+fn print(specs: &[Spec], lists: &Lists, runtime: Runtime) -> usize {
     let mut regressions = 0;
     for spec in specs {
         let name = &spec.name;
-        match (&spec.outcome, lists.passes.contains(name), lists.cannot_pass.get(name)) {
+        match (&spec.outcome, lists.passes(runtime).contains(name), lists.cannot_pass.get(name)) {
             (Outcome::Passed, true, _) => {}
+            (Outcome::Passed, false, _) if lists.simulated.contains(name) => {}
             (Outcome::Passed, false, _) => println!("new    {name}"),
             (Outcome::Skipped(why), false, _) => println!("skip   {name}\n       {why}"),
             (Outcome::Failed(_), false, Some(reason)) => println!("known  {name}\n       {reason}"),
@@ -126,6 +150,7 @@ fn print(specs: &[Spec], lists: &Lists) -> usize {
 
 fn parse(args: &[&str]) -> anyhow::Result<Options> {
     let mut options = Options {
+        runtime: Runtime::Simulated,
         focus: Vec::new(),
         skip: Vec::new(),
         against: "windlass".to_owned(),
@@ -141,6 +166,13 @@ fn parse(args: &[&str]) -> anyhow::Result<Options> {
             "--focus" => options.focus.push((*value).to_owned()),
             "--skip" => options.skip.push((*value).to_owned()),
             "--against" => options.against = (*value).to_owned(),
+            "--runtime" => {
+                options.runtime = match *value {
+                    "simulated" => Runtime::Simulated,
+                    "process" => Runtime::Process,
+                    _ => bail!("{USAGE}"),
+                };
+            }
             "--windlass" => options.windlass = Some(value.into()),
             "--peers" => options.peers = value.into(),
             "--processes" => options.processes = value.parse().with_context(|| USAGE)?,
@@ -168,6 +200,8 @@ mod tests {
             (options.focus, options.against.as_str(), options.update),
             (vec!["a".into(), "b".into()], "kubernetes", true)
         );
+        assert_eq!(parse(&["--runtime", "process"]).unwrap().runtime, Runtime::Process);
+        assert!(parse(&["--runtime", "docker"]).is_err());
         assert!(parse(&["--focus"]).is_err());
         assert!(parse(&["--fast", "yes"]).is_err());
         assert!(parse(&["--processes", "many"]).is_err());

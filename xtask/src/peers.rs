@@ -70,27 +70,31 @@ fn kubernetes(peers: &Path) -> anyhow::Result<()> {
     module.build(&["build"], "k8s.io/kubernetes/cmd/kube-apiserver", "kube-apiserver")
 }
 
-/// Builds the programs of the conformance tests that are missing: the tests, and what runs them in parallel. With
-/// `control_loops`, also kube-controller-manager.
-pub(crate) fn conformance(peers: &Path, control_loops: bool) -> anyhow::Result<()> {
+/// Builds the programs of the conformance tests that are missing: the tests, what runs them in parallel, and others that
+/// only some runs need.
+pub(crate) fn conformance(peers: &Path, others: &[&str]) -> anyhow::Result<()> {
+    let is_wanted = |name: &str| ["ginkgo", "e2e.test"].contains(&name) || others.contains(&name);
     let built = |name: &str| peers.join(name).is_file();
-    if built("ginkgo") && built("e2e.test") && (built("kube-controller-manager") || !control_loops) {
+    if ["ginkgo", "e2e.test"].iter().chain(others).all(|name| built(name)) {
         return Ok(());
     }
     let module = Module::create(peers, "conformance", |source| {
-        let tests = fs::read_to_string(source.join("test/e2e/e2e_test.go"))?;
-        let mut packages = imports(&tests);
+        let mut packages = Vec::new();
+        for file in ["test/e2e/e2e_test.go", "test/images/agnhost/agnhost.go"] {
+            packages.extend(imports(&fs::read_to_string(source.join(file))?));
+        }
         packages.push("github.com/onsi/ginkgo/v2/ginkgo/command".to_owned());
         packages.push("k8s.io/kubernetes/cmd/kube-controller-manager/app".to_owned());
         Ok(packages)
     })?;
-    let programs: [(&[&str], _, _); 3] = [
+    let programs: [(&[&str], _, _); 4] = [
         (&["build"], "github.com/onsi/ginkgo/v2/ginkgo", "ginkgo"),
-        (&["test", "-c"], "k8s.io/kubernetes/test/e2e", "e2e.test"),
+        (&["test", "-c", "-vet=off"], "k8s.io/kubernetes/test/e2e", "e2e.test"),
         (&["build"], "k8s.io/kubernetes/cmd/kube-controller-manager", "kube-controller-manager"),
+        (&["build"], "k8s.io/kubernetes/test/images/agnhost", "agnhost"),
     ];
     for (command, package, name) in programs {
-        if !built(name) && (control_loops || name != "kube-controller-manager") {
+        if !built(name) && is_wanted(name) {
             module.build(command, package, name)?;
         }
     }

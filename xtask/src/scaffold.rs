@@ -2,8 +2,9 @@
 //! server accept their manifests, from kustomize, the installer and the chart. The same for the projects that readers
 //! create by typing the README, the quick start and the tutorial.
 //!
-//! The projects are in `target/scaffold`, depend on this workspace by path, and share its target directory and lock
-//! file: nothing is compiled twice, and nothing is downloaded.
+//! The projects are in `target/scaffold`, depend on this workspace by path, and share its target directory, lock file and
+//! features: nothing is compiled twice, and nothing is downloaded. Only the first project is also compiled with its own
+//! features, which shows that it enables all that it needs.
 
 mod images;
 mod reader;
@@ -65,6 +66,7 @@ const STORIES: &[Story] = &[
             "create api --group webapp --version v1 --kind Guestbook --field size:int32=1..10,default=1 \
              --field configMapName:string=1..63 --field type:enum(Phone|Address|Name),default=Phone",
             "create webhook --kind Guestbook --defaulting --validating",
+            "create overlay production --replicas 3 --shards --cert-manager --watch-namespaces default",
         ]),
     },
     Story {
@@ -78,7 +80,13 @@ const STORIES: &[Story] = &[
              --field lendFor:duration,default=336h --field weight:quantity --field storage:quantity? \
              --field printed:time --field reprinted:time? --field authors:[]string=1..5 \
              --field formats:[]enum(a4|a5)? --field pauses:[]duration? --field labels:map? --field tags:map=2.. \
-             --field type:string? --field podCIDR:string? --field self:int? --field status:enum(on|off)",
+             --field type:string? --field podCIDR:string? --field self:int? --field status:enum(on|off) \
+             --field limits:map[string]quantity=1.. --field pauseOf:map[string]duration? --field restocked:[]time \
+             --field shelf:object --field shelf.row:int32=1..,default=1 --field shelf.side:enum(left|right) \
+             --field shelf.label:object? --field shelf.label.text:string --field copies:[]object=2.. \
+             --field copies.number:int32 --field copies.signedBy:[]string? --field prices:map[string]object \
+             --field prices.amount:number --status-field sold:int32 --status-field phase:enum(New|Old) \
+             --status-field since:time --status-field readers:[]object --status-field readers.name:string",
             "create api --version v1alpha1 --kind Order --cluster",
             "create api --group shop --version v1 --kind Type --no-controller",
             "create api --group other --version v1 --kind Book",
@@ -90,6 +98,10 @@ const STORIES: &[Story] = &[
             "create webhook --kind Ingress --defaulting --validating",
             "create controller --group apps --version v1 --kind Deployment",
             "create controller --kind Namespace",
+            "create controller --kind Namespace --name watch-dog",
+            "create controller --group shop --kind Book --name backup",
+            "create overlay production --replicas 3 --shards --cert-manager --watch-namespaces default,kube-public",
+            "create release",
             "create controller --kind Node",
             "create controller --group cert-manager.io --version v1 --kind Certificate --field secretName:string",
             "import crd {testdata}/certificate.yaml --controller --version v1",
@@ -140,6 +152,9 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
         let start = Instant::now();
         let project = workshop.make(story).with_context(|| story.name.to_owned())?;
         let made = start.elapsed();
+        if story.name == STORIES[0].name {
+            workshop.check_features(&project).context("with its own features")?;
+        }
         workshop.check(&project, story.runs()).with_context(|| story.name.to_owned())?;
         if let Some(linter) = &linter {
             images::lint(linter, &project).with_context(|| story.name.to_owned())?;
@@ -188,14 +203,21 @@ impl Workshop {
             fs::remove_dir_all(&project)?;
         }
         self.windlass(&self.folder, &[words, &["--path", &self.root]].concat())?;
-        self.lock(&project)?;
+        self.share(&project)?;
         Ok(project)
     }
 
-    /// Copies the workspace's lock file into a project.
-    fn lock(&self, project: &Path) -> anyhow::Result<()> {
+    /// Lets a project use what is compiled for the workspace: its lock file, and its features.
+    fn share(&self, project: &Path) -> anyhow::Result<()> {
         fs::copy(Path::new(&self.root).join("Cargo.lock"), project.join("Cargo.lock"))?;
-        Ok(())
+        self.cargo(project, &["add", "--quiet", "--path", &format!("{}/xtask/features", self.root)])
+    }
+
+    /// Compiles a project with its own features.
+    fn check_features(&self, project: &Path) -> anyhow::Result<()> {
+        self.cargo(project, &["remove", "--quiet", "windlass-shared-features"])?;
+        self.cargo(project, CLIPPY)?;
+        self.share(project)
     }
 
     fn check(&self, project: &Path, runs: bool) -> anyhow::Result<()> {

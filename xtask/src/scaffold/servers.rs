@@ -1,4 +1,5 @@
-//! Has a server accept the manifests of a project: its kustomize tree, the installer, and the chart with several values.
+//! Has a server accept the manifests of a project: its kustomize tree with an overlay, the installer, and the chart with
+//! several values.
 
 use std::{
     fs,
@@ -31,10 +32,12 @@ const VALUES: &[&[&str]] = &[
         "priorityClassName=high",
         "extraArgs[0]=--debug-state",
     ],
+    &["watchNamespaces={default,kube-public}", "replicas=2"],
     &["extraEnv[0].name=A", "extraEnv[0].value=b", "podAnnotations.a=b", "podLabels.c=d", "image.tag=v2"],
 ];
 /// The same for charts with webhooks, and with CRDs.
-const WEBHOOKS: &[&str] = &["webhooks.certManager.enabled=true", "webhooks.port=10250"];
+const WEBHOOKS: &[&str] =
+    &["webhooks.certManager.enabled=true", "webhooks.port=10250", "watchNamespaces={default,kube-public}"];
 const ISSUER: &[&str] = &[
     "webhooks.certManager.enabled=true",
     "webhooks.certManager.issuerRef.name=ours",
@@ -93,6 +96,10 @@ impl Options {
         let parts: &[&str] = if has_samples { &["crd", "samples", "default"] } else { &["default"] };
         for part in parts {
             apply(project.join("deploy").join(part), &[])?;
+        }
+        let overlay = project.join("deploy/overlays/production");
+        if overlay.is_dir() {
+            apply(overlay, &["--dry-run=server"])?;
         }
         apply(project.join("dist/install.yaml"), &["--server-side", "--force-conflicts"])?;
         if let Some(helm) = &tools.helm {

@@ -286,7 +286,7 @@ impl<'a> Terminal<'a> {
         let manifest = fs::read_to_string(project.join("Cargo.toml"))?;
         let dependency = format!("windlass = {{ path = \"{}/crates/windlass\" }}", self.workshop.root);
         ensure!(manifest.contains(&dependency), "the project does not depend on this checkout:\n{manifest}");
-        self.workshop.lock(&project)?;
+        self.workshop.share(&project)?;
         self.moved.insert(name.to_owned(), project.clone());
         self.project = Some(project);
         Ok(())

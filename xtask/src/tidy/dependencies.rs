@@ -7,6 +7,7 @@ use serde::Deserialize;
 /// The crates of the workspace, and which others of the workspace each may name.
 const DIRECTIONS: &[(&str, &[&str])] = &[
     ("windlass-clock", &[]),
+    ("windlass-descriptions", &[]),
     ("windlass-tls", &[]),
     ("windlass-schema", &[]),
     ("windlass-cel", &["windlass-schema"]),
@@ -23,6 +24,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "windlass-merge",
             "windlass-store",
             "windlass-builtins",
+            "windlass-descriptions",
         ],
     ),
     ("windlass-macros", &[]),
@@ -32,7 +34,19 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     // quotas count the built-ins'.
     ("windlass-loops", &["windlass-clock", "windlass-schema", "windlass-builtins", "windlass"]),
     // Pods that run as processes answer the API server's `logs`, `exec`, `attach` and `port-forward`.
-    ("windlass-nodes", &["windlass-clock", "windlass-schema", "windlass-loops", "windlass-apiserver", "windlass"]),
+    (
+        "windlass-nodes",
+        &[
+            "windlass-clock",
+            "windlass-schema",
+            "windlass-loops",
+            "windlass-apiserver",
+            "windlass-resource-metrics",
+            "windlass",
+        ],
+    ),
+    // Objects that are computed, in the API server of the plane or in one of their own.
+    ("windlass-resource-metrics", &["windlass-clock", "windlass-schema", "windlass-apiserver"]),
     (
         "windlass-plane",
         &[
@@ -40,6 +54,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "windlass-loops",
             "windlass-nodes",
             "windlass-apiserver",
+            "windlass-resource-metrics",
             "windlass-store",
             "windlass-tls",
             "windlass",
@@ -80,6 +95,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("podtask-operator", &["windlass"]),
     ("vpc-operator", &["windlass"]),
     ("wardle-server", &["windlass-extension"]),
+    ("metrics-server", &["windlass-clock", "windlass-extension", "windlass-resource-metrics"]),
     // Drives servers from the outside, except for decisions about access, which it measures in its own process.
     ("windlass-bench", &["windlass-apiserver", "windlass-store"]),
     ("windlass-bench-sdk", &["windlass", "windlass-bench"]),
@@ -97,6 +113,8 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "windlass-apiserver",
         ],
     ),
+    // Enables features, and has no code.
+    ("windlass-shared-features", &["windlass"]),
     ("xtask", &["windlass-schema", "windlass-builtins", "windlass-book"]),
 ];
 

@@ -1,0 +1,1 @@
+//! No code: the features that this crate enables are in its manifest.
