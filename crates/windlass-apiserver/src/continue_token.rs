@@ -12,11 +12,16 @@ pub(crate) struct ContinueToken {
     pub(crate) revision: i64,
     /// The last key of the previous page, relative to the list's prefix.
     pub(crate) after: String,
+    /// The number of objects after this position, if it is known.
+    pub(crate) remaining: Option<usize>,
 }
 
 impl ContinueToken {
     pub(crate) fn encode(&self) -> String {
-        let token = json!({"v": "meta.k8s.io/v1", "rv": self.revision, "start": format!("{}\0", self.after)});
+        let mut token = json!({"v": "meta.k8s.io/v1", "rv": self.revision, "start": format!("{}\0", self.after)});
+        if let Some(remaining) = self.remaining {
+            token["remaining"] = remaining.into();
+        }
         URL_SAFE_NO_PAD.encode(token.to_string())
     }
 
@@ -49,7 +54,8 @@ impl ContinueToken {
             return Err(invalid(format!(": {start}")));
         }
         let after = start.strip_suffix('\0').unwrap_or(start).to_owned();
-        Ok(Self { revision, after })
+        let remaining = token["remaining"].as_u64().and_then(|remaining| usize::try_from(remaining).ok());
+        Ok(Self { revision, after, remaining })
     }
 }
 
@@ -67,8 +73,10 @@ mod tests {
 
     #[test]
     fn a_token_survives_the_round_trip() {
-        let token = ContinueToken { revision: 12, after: "ns/name".to_owned() };
-        assert_eq!(ContinueToken::decode(&token.encode()).unwrap(), token);
+        for remaining in [None, Some(3)] {
+            let token = ContinueToken { revision: 12, after: "ns/name".to_owned(), remaining };
+            assert_eq!(ContinueToken::decode(&token.encode()).unwrap(), token);
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub fn decode_continue_token(text: &str) -> Result<(i64, String)> {
 
 /// Encodes a continue token.
 pub fn encode_continue_token(revision: i64, after: &str) -> String {
-    ContinueToken { revision, after: after.to_owned() }.encode()
+    ContinueToken { revision, after: after.to_owned(), remaining: None }.encode()
 }
 
 /// Decodes the percent-encoding of a path.

@@ -84,15 +84,16 @@ impl Selection {
         self.prefix.is_empty() || self.prefix.strip_suffix('/') == Some(&*object.header.namespace)
     }
 
-    /// Returns the selected objects of a snapshot with their keys, converted by the webhook to the version of the
-    /// endpoint.
+    /// Returns the selected ones of the objects of a snapshot, or of the first `limit`, with their keys, converted by the
+    /// webhook to the version of the endpoint.
     pub(crate) async fn select_served(
         &self,
         call: &Call<'_>,
         snapshot: &Snapshot,
         after: Option<&str>,
+        limit: Option<usize>,
     ) -> Result<Vec<(String, Arc<StoredObject>)>> {
-        let all = snapshot.range(&self.prefix, after);
+        let all = snapshot.range(&self.prefix, after).take(limit.unwrap_or(usize::MAX));
         let (keys, objects): (Vec<String>, Vec<_>) =
             all.map(|(key, cached)| (key.to_owned(), cached.object.clone())).unzip();
         let objects = Box::pin(convert::to_served_objects(call.server, call.endpoint, objects)).await?;

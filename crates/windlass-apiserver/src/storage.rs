@@ -5,6 +5,7 @@
 //! revision, waits until the caches have it, and reads.
 
 mod cache;
+mod counts;
 mod damage;
 mod history;
 mod labels;

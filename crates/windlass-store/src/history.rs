@@ -143,6 +143,9 @@ impl<T: Clone> History<T> {
                 listed.entries.push((key.clone(), *revision, value.clone()));
             } else {
                 listed.remaining += 1;
+                if !options.count {
+                    break;
+                }
             }
         }
         listed

@@ -78,6 +78,8 @@ pub struct ListOptions {
     pub limit: Option<usize>,
     /// Return the state as of this revision; `None` returns the newest.
     pub at: Option<Revision>,
+    /// Count the matching keys after the last entry, which costs as much as listing them.
+    pub count: bool,
 }
 
 /// Result of a list: entries in key order, all as of one revision.
@@ -87,7 +89,7 @@ pub struct Page {
     pub entries: Vec<Entry>,
     /// The revision of this state: `at` if it was given, otherwise the newest.
     pub revision: Revision,
-    /// Number of matching keys after the last entry.
+    /// Number of matching keys after the last entry; without [`ListOptions::count`], 1 stands for any number of them.
     pub remaining: usize,
 }
 

@@ -20,6 +20,7 @@ use tracing::error;
 use windlass_store::{Event, Revision};
 
 use super::{
+    counts::Counts,
     damage::{Damage, DamagedObject, DamagedObjects},
     labels::LabelBits,
     list::{SharedList, WholeList},
@@ -85,6 +86,7 @@ struct Lines {
 
 struct State {
     objects: Objects,
+    counts: Counts,
     damaged: DamagedObjects,
     log: VecDeque<Arc<CacheEvent>>,
     log_bytes: usize,
@@ -312,6 +314,12 @@ impl ResourceCache {
         Snapshot { objects: state.objects.clone(), revision: state.revision }
     }
 
+    /// Returns a snapshot of all objects, and how many of them are under a prefix (`namespace/`, or empty).
+    pub(crate) fn counted_snapshot(&self, prefix: &str) -> (Snapshot, usize) {
+        let state = self.state.read();
+        (Snapshot { objects: state.objects.clone(), revision: state.revision }, state.counts.below(prefix))
+    }
+
     /// Returns a list of everything under a prefix in a snapshot. Lists of the newest state share their pieces.
     pub(crate) fn whole_list(&self, snapshot: Snapshot, prefix: &str, typed: bool, held: HeldBytes) -> WholeList {
         let shared = self.shared_list(prefix, snapshot.revision);
@@ -408,7 +416,8 @@ pub(super) fn named(key: &str, object: StoredObject) -> Result<StoredObject, Dam
 
 impl State {
     fn new(objects: Objects, damaged: DamagedObjects, revision: Revision) -> Self {
-        Self { objects, damaged, log: VecDeque::new(), log_bytes: 0, log_start: revision, revision }
+        let counts = Counts::of(objects.keys().map(|key| &**key));
+        Self { objects, counts, damaged, log: VecDeque::new(), log_bytes: 0, log_start: revision, revision }
     }
 
     /// Applies an event to the objects; returns `None` if it changes nothing.
@@ -418,6 +427,9 @@ impl State {
         let previous = self.objects.get(key).map(|cached| cached.object.clone());
         match CacheEvent::written(previous, key, value, event.revision) {
             Ok(written) => {
+                if written.previous.is_none() {
+                    self.counts.add(key);
+                }
                 self.objects.insert(key.into(), Cached::new(written.object.clone()));
                 Some(written)
             }
@@ -431,6 +443,7 @@ impl State {
     /// Removes an object, if there is one.
     fn remove(&mut self, key: &str, revision: Revision) -> Option<CacheEvent> {
         let previous = self.objects.remove(key)?.object;
+        self.counts.remove(key);
         Some(CacheEvent::removed(previous, revision))
     }
 

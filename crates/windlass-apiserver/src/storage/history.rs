@@ -55,6 +55,7 @@ async fn previous(store: &dyn Store, event: &Event) -> Result<Option<Arc<StoredO
         limit: Some(1),
         at: Some(Revision(event.revision.0.saturating_sub(1))),
         after: None,
+        count: false,
     };
     // The key itself is the first of all keys that begin with it.
     let found = store.list(options).await?.entries.into_iter().find(|entry| entry.key == event.key);

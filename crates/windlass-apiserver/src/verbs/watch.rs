@@ -80,9 +80,12 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer> {
         let applied = storage.applied();
         let snapshot = call.endpoint.cache.snapshot();
         let selected: Vec<_> = match call.endpoint.has_conversion_webhook() {
-            true => {
-                selection.select_served(call, &snapshot, None).await?.into_iter().map(|(_, object)| object).collect()
-            }
+            true => selection
+                .select_served(call, &snapshot, None, None)
+                .await?
+                .into_iter()
+                .map(|(_, object)| object)
+                .collect(),
             false => selection.select(call.endpoint, &snapshot, None).map(|(_, object)| object.clone()).collect(),
         };
         (selected, applied.max(snapshot.revision))

@@ -54,7 +54,7 @@ pub(crate) async fn to_served_objects(
     if missing.is_empty() {
         return Ok(objects);
     }
-    let alive = endpoint.cache.snapshot().objects().count();
+    let alive = endpoint.cache.snapshot().len();
     let values = missing.iter().map(|at| custom.prune_and_default_stored(objects[*at].to_value())).collect();
     let converted = custom.convert_objects(server, values, to).await?;
     for (at, mut value) in missing.into_iter().zip(converted) {

@@ -1,8 +1,14 @@
 //! Lists: selectors, pages, revisions.
 
-use serde_json::json;
+use std::sync::Arc;
 
-use crate::client::{CONFIG_MAPS, Client, config_map, labelled, names};
+use serde_json::json;
+use windlass_store::Store as _;
+
+use crate::{
+    client::{CONFIG_MAPS, Client, config_map, labelled, names},
+    test_store::TestStore,
+};
 
 async fn five() -> Client {
     let client = Client::new().await;
@@ -50,6 +56,114 @@ async fn pages_are_of_one_revision() {
     let last = client.get(&format!("{CONFIG_MAPS}?continue={token}")).await.expect(200);
     assert_eq!(names(&last), ["e"]);
     assert_eq!(last["metadata"]["continue"], json!(null));
+}
+
+/// Walks through a list in pages and returns the names and `remainingItemCount` of each.
+async fn walk(client: &Client, path: &str, between: impl AsyncFn(usize)) -> Vec<(Vec<String>, Option<u64>)> {
+    let mut pages: Vec<(Vec<String>, Option<u64>)> = Vec::new();
+    let mut page = client.get(path).await.expect(200);
+    let revision = page["metadata"]["resourceVersion"].clone();
+    loop {
+        let metadata = &page["metadata"];
+        assert_eq!(metadata["resourceVersion"], revision);
+        pages.push((names(&page).into_iter().map(Into::into).collect(), metadata["remainingItemCount"].as_u64()));
+        let Some(token) = metadata["continue"].as_str() else { return pages };
+        between(pages.len()).await;
+        page = client.get(&format!("{path}&continue={token}")).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn a_page_reads_and_counts_only_its_own_objects() {
+    let store = Arc::new(TestStore::default());
+    let client = Client::over(store.clone()).await;
+    for number in 0..25 {
+        client.post(CONFIG_MAPS, &config_map(&format!("c{number:02}"))).await.expect(201);
+        client.post("/api/v1/namespaces/other/configmaps", &config_map(&format!("c{number:02}"))).await;
+    }
+    let expected: Vec<(Vec<String>, Option<u64>)> = [(0..10, Some(15)), (10..20, Some(5)), (20..25, None)]
+        .map(|(numbers, rest)| (numbers.map(|number| format!("c{number:02}")).collect(), rest))
+        .into();
+    let path = format!("{CONFIG_MAPS}?limit=10");
+    store.lists.lock().clear();
+    assert_eq!(walk(&client, &path, async |_| ()).await, expected);
+    assert_eq!(store.lists.lock().len(), 0, "nothing has changed, so the cache has the state of the list");
+
+    let change = async |page: usize| {
+        let path = format!("{CONFIG_MAPS}/c{:02}", 5 * page);
+        client.merge(&path, &json!({"data": {"page": page.to_string()}})).await.expect(200);
+        client.delete(&format!("{CONFIG_MAPS}/c{:02}", 10 * page + 3)).await.expect(200);
+    };
+    assert_eq!(walk(&client, &path, change).await, expected);
+    let lists = std::mem::take(&mut *store.lists.lock());
+    assert_eq!(lists.len(), 2);
+    assert!(lists.iter().all(|list| list.limit == Some(10) && !list.count), "{lists:?}");
+}
+
+#[tokio::test]
+async fn the_remaining_objects_are_counted_per_namespace() {
+    let client = five().await;
+    client.post("/api/v1/namespaces", &json!({"metadata": {"name": "other"}})).await.expect(201);
+    for name in ["x", "y", "z"] {
+        client.post("/api/v1/namespaces/other/configmaps", &config_map(name)).await.expect(201);
+    }
+    client.delete("/api/v1/namespaces/other/configmaps/y").await.expect(200);
+    let restarted = client.restarted().await;
+    for client in [client, restarted] {
+        let counts = ["/api/v1/namespaces/other/configmaps", CONFIG_MAPS, "/api/v1/configmaps"].map(async |path| {
+            let page = client.get(&format!("{path}?limit=1")).await.expect(200);
+            page["metadata"]["remainingItemCount"].as_u64()
+        });
+        let mut found = Vec::new();
+        for count in counts {
+            found.push(count.await);
+        }
+        let all = client.get("/api/v1/configmaps").await.expect(200);
+        assert_eq!(found, [Some(1), Some(4), Some(names(&all).len() as u64 - 1)]);
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_damaged_objects_does_not_end_a_list() {
+    let store = Arc::new(TestStore::default());
+    let client = Client::over(store.clone()).await;
+    for name in ["a", "b", "e"] {
+        client.post(CONFIG_MAPS, &config_map(name)).await.expect(201);
+    }
+    for name in ["c", "d"] {
+        store.inner.create(&format!("/core/configmaps/default/{name}"), "damaged".into()).await.unwrap();
+    }
+    let all = client.get(&format!("{CONFIG_MAPS}?limit=2")).await.expect(200);
+    let revision = all["metadata"]["resourceVersion"].as_str().unwrap();
+    client.post(CONFIG_MAPS, &config_map("f")).await.expect(201);
+    let past = format!("{CONFIG_MAPS}?limit=2&resourceVersion={revision}&resourceVersionMatch=Exact");
+    let mut page = client.get(&past).await.expect(200);
+    let mut found: Vec<String> = Vec::new();
+    loop {
+        found.extend(names(&page).into_iter().map(String::from));
+        let Some(token) = page["metadata"]["continue"].as_str() else { break };
+        page = client.get(&format!("{CONFIG_MAPS}?limit=2&continue={token}")).await.expect(200);
+    }
+    assert_eq!(found, ["a", "b", "e"]);
+}
+
+#[tokio::test]
+async fn a_selection_in_the_past_is_found_in_chunks() {
+    let store = Arc::new(TestStore::default());
+    let client = Client::over(store.clone()).await;
+    for number in 0..1_205 {
+        let parity = if number % 600 == 599 { "rare" } else { "common" };
+        client.post(CONFIG_MAPS, &labelled(&format!("c{number:04}"), "kind", parity)).await.expect(201);
+    }
+    let path = format!("{CONFIG_MAPS}?labelSelector=kind%3Drare&limit=1");
+    let change = async |_| {
+        client.post("/api/v1/namespaces/default/configmaps", &json!({"metadata": {"generateName": "z"}})).await;
+    };
+    store.lists.lock().clear();
+    let pages = walk(&client, &path, change).await;
+    assert_eq!(pages, [(vec!["c0599".to_owned()], None), (vec!["c1199".to_owned()], None)]);
+    let lists = std::mem::take(&mut *store.lists.lock());
+    assert!(lists.len() == 2 && lists.iter().all(|list| list.limit == Some(500) && !list.count), "{lists:?}");
 }
 
 #[tokio::test]

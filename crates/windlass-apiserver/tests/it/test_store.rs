@@ -40,6 +40,8 @@ pub(crate) struct TestStore {
     arrived: Arc<Semaphore>,
     /// A permit per create that may take effect.
     released: Arc<Semaphore>,
+    /// The lists that were requested.
+    pub(crate) lists: Mutex<Vec<ListOptions>>,
 }
 
 impl Default for TestStore {
@@ -53,6 +55,7 @@ impl Default for TestStore {
             holds: AtomicBool::default(),
             arrived: Arc::new(Semaphore::new(0)),
             released: Arc::new(Semaphore::new(0)),
+            lists: Mutex::default(),
         }
     }
 }
@@ -143,6 +146,7 @@ impl Store for TestStore {
     }
     async fn list(&self, options: ListOptions) -> Result<Page, Error> {
         self.pause().await;
+        self.lists.lock().push(options.clone());
         self.inner.list(options).await
     }
     async fn create(&self, key: &str, value: Bytes) -> Result<Revision, Error> {

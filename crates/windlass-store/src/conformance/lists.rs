@@ -27,9 +27,13 @@ pub async fn lists_are_ordered_pages_of_one_revision(store: &Arc<dyn Store>, roo
     let mut at = None;
     loop {
         let after = pages.last().map(|last| last.0.clone());
-        let page = store.list(ListOptions { after, limit: Some(3), at, ..below(root) }).await;
+        let page = store.list(ListOptions { after, limit: Some(3), at, count: true, ..below(root) }).await;
         let page = page.expect("list must succeed");
         assert_eq!(*at.get_or_insert(page.revision), page.revision, "all pages must be of one revision");
+        let uncounted =
+            ListOptions { after: pages.last().map(|last| last.0.clone()), limit: Some(3), at, ..below(root) };
+        let uncounted = store.list(uncounted).await.expect("list must succeed");
+        assert_eq!((&uncounted.entries, uncounted.remaining), (&page.entries, page.remaining.min(1)));
         pages.extend(page.entries.into_iter().map(|entry| (entry.key.to_string(), entry.revision, Some(entry.value))));
         assert_eq!(page.remaining, expected.len() - pages.len());
         if page.remaining == 0 {
@@ -41,7 +45,8 @@ pub async fn lists_are_ordered_pages_of_one_revision(store: &Arc<dyn Store>, roo
     }
     assert_eq!(pages, expected);
 
-    let page = store.list(ListOptions { limit: Some(0), at, ..below(root) }).await.expect("list must succeed");
+    let page = store.list(ListOptions { limit: Some(0), at, count: true, ..below(root) }).await;
+    let page = page.expect("list must succeed");
     assert_eq!((page.entries.len(), page.remaining), (0, expected.len()));
     let page = store.list(ListOptions { after: Some(format!("{root}é")), at, ..below(root) }).await;
     let page = page.expect("list must succeed");

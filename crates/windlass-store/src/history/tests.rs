@@ -14,7 +14,7 @@ fn keys(listed: &Listed<u64>) -> Vec<(&str, u64)> {
 }
 
 fn list(history: &History<u64>, prefix: &str, after: Option<&str>, limit: Option<usize>, at: u64) -> Listed<u64> {
-    let options = ListOptions { prefix: prefix.into(), after: after.map(Into::into), limit, at: None };
+    let options = ListOptions { prefix: prefix.into(), after: after.map(Into::into), limit, at: None, count: true };
     history.list(&options, Revision(at))
 }
 
@@ -39,6 +39,17 @@ fn a_page_counts_the_remaining_keys_and_starts_after_its_key() {
     assert_eq!((keys(&page), page.remaining), (vec![], 3));
     let page = list(&history, "/x/", Some("/z"), None, 9);
     assert_eq!((keys(&page), page.remaining), (vec![], 0));
+}
+
+#[test]
+fn a_page_without_count_stops_at_its_end() {
+    let history = history(&[("/a", 2, true), ("/b", 3, true), ("/c", 4, true)]);
+    let page = |limit| {
+        let options = ListOptions { prefix: "/".into(), limit: Some(limit), ..ListOptions::default() };
+        let listed = history.list(&options, Revision(9));
+        (listed.entries.len(), listed.remaining)
+    };
+    assert_eq!([1, 2, 3, 4].map(page), [(1, 1), (2, 1), (3, 0), (3, 0)]);
 }
 
 #[test]

@@ -145,7 +145,7 @@ async fn check(mut store: Arc<dyn Store>, disk: Option<Disk>, steps: Vec<Step>) 
 
 async fn list(store: &dyn Store, model: &Model, at: Revision, after: Option<u8>, limit: Option<usize>) {
     let after = after.map(name);
-    let options = ListOptions { prefix: "/k/".into(), after: after.clone(), limit, at: Some(at) };
+    let options = ListOptions { prefix: "/k/".into(), after: after.clone(), limit, at: Some(at), count: true };
     let result = store.list(options).await;
     if at < model.compacted {
         assert!(matches!(result, Err(Error::Compacted { .. })), "{result:?}");
