@@ -92,18 +92,17 @@ async fn list_newest(
     let after = after.map(|key| format!("{}{key}", selection.prefix));
     let everything = selection.is_everything();
     let whole = everything && after.is_none() && limit.is_none();
-    if whole && represent::sends_stored_bytes(call) && !call.endpoint.has_conversion_webhook() {
+    if whole && represent::sends_stored_bytes(call) && !call.endpoint.has_converter() {
         let (typed, held) = (call.endpoint.custom().is_some(), call.server.metrics.lists.clone());
         let items = call.endpoint.cache.whole_list(snapshot, &selection.prefix, typed, held);
         return Ok(Answer::WholeList { items, revision: revision.0 });
     }
     // Objects that a webhook converts are selected after the conversion.
-    let converted = match call.endpoint.has_conversion_webhook() {
+    let converted = match call.endpoint.has_converter() {
         true => selection.select_served(call, &snapshot, after.as_deref()).await?,
         false => Vec::new(),
     };
-    let stored =
-        (!call.endpoint.has_conversion_webhook()).then(|| selection.select(call.endpoint, &snapshot, after.as_deref()));
+    let stored = (!call.endpoint.has_converter()).then(|| selection.select(call.endpoint, &snapshot, after.as_deref()));
     let converted = converted.iter().map(|(key, object)| (key.as_str(), object));
     let mut range = stored.into_iter().flatten().chain(converted);
     let mut selected = Vec::new();
