@@ -1,4 +1,5 @@
-//! Certificates for servers that do not create their own: a CA, a serving and an administrator certificate.
+//! Certificates for servers that do not create their own: a CA, a serving and an administrator certificate, and those by
+//! which an aggregated API server knows the server.
 
 use std::{
     fs,
@@ -18,7 +19,10 @@ use rustls::{
     server::WebPkiClientVerifier,
 };
 
-/// A directory with `{ca,server,admin}.{crt,key}`, laid out as in the data directory of `windlass up`.
+/// The client certificate for aggregated API servers: its common name, and its file without the extension.
+pub(crate) const FRONT_PROXY: &str = "front-proxy-client";
+
+/// A directory with `{ca,server,admin,front-proxy-ca,front-proxy-client}.{crt,key}`, laid out as in the data directory of `windlass up`.
 #[derive(Debug, Clone)]
 pub(crate) struct Pki(PathBuf);
 
@@ -33,25 +37,34 @@ impl Pki {
         let pki = Self(folder.into());
         fs::create_dir_all(&pki.0).with_context(|| format!("cannot create {}", pki.0.display()))?;
 
-        let key = KeyPair::generate()?;
-        let mut params = named("bench-ca", None);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-        pki.write("ca", &params.self_signed(&key)?.pem(), &key.serialize_pem())?;
-        let issuer = Issuer::new(params, key);
-
+        let issuer = pki.make_authority("ca", "bench-ca")?;
         let mut server = CertificateParams::new(["127.0.0.1".to_owned(), "localhost".to_owned()])?;
         server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let mut admin = named("admin", Some("system:masters"));
         admin.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        for (name, params) in [("server", server), ("admin", admin)] {
+        let proxy_issuer = pki.make_authority("front-proxy-ca", "bench-front-proxy-ca")?;
+        let mut proxy = named(FRONT_PROXY, None);
+        proxy.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        for (name, params, issuer) in
+            [("server", server, &issuer), ("admin", admin, &issuer), (FRONT_PROXY, proxy, &proxy_issuer)]
+        {
             let key = KeyPair::generate()?;
-            pki.write(name, &params.signed_by(&key, &issuer)?.pem(), &key.serialize_pem())?;
+            pki.write(name, &params.signed_by(&key, issuer)?.pem(), &key.serialize_pem())?;
         }
         let accounts = KeyPair::generate()?;
         fs::write(pki.path("accounts.key"), accounts.serialize_pem())?;
         fs::write(pki.path("accounts.pub"), accounts.public_key_pem())?;
         Ok(pki)
+    }
+
+    /// Creates a certificate authority.
+    fn make_authority(&self, name: &str, common_name: &str) -> anyhow::Result<Issuer<'static, KeyPair>> {
+        let key = KeyPair::generate()?;
+        let mut params = named(common_name, None);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        self.write(name, &params.self_signed(&key)?.pem(), &key.serialize_pem())?;
+        Ok(Issuer::new(params, key))
     }
 
     /// Returns the path of one of the files.

@@ -18,7 +18,7 @@ use self::{
 use crate::peers;
 
 const USAGE: &str = "usage: cargo xtask e2e [--peers DIR] [--against windlass|kubernetes|KUBECONFIG] [--only SUITE,...]
-suites: kubectl, pods, python, javascript, go, go-operator, envtest, controller-runtime, kopf, sdk, examples-go, examples-python, examples-java";
+suites: kubectl, pods, wardle, sample-apiserver, python, javascript, go, go-operator, envtest, controller-runtime, kopf, sdk, examples-go, examples-python, examples-java";
 
 struct Options {
     peers: PathBuf,

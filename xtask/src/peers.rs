@@ -1,5 +1,5 @@
-//! `cargo xtask peers`: builds kube-apiserver, kubectl and etcd into `target/peers`, for benchmarks and end-to-end
-//! tests.
+//! `cargo xtask peers`: builds kube-apiserver, kubectl, etcd and sample-apiserver into `target/peers`, for benchmarks and
+//! end-to-end tests.
 //!
 //! They come from the Go module proxy through the ordinary `go` command. Kubernetes is not meant to be a dependency:
 //! its go.mod refers to parts of its own repository, which are published as modules of the matching version.
@@ -35,7 +35,11 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     if !built("etcd") {
         etcd(&peers).context("failed to build etcd")?;
     }
-    println!("kube-apiserver and kubectl {KUBERNETES} and etcd {ETCD} are in {}", peers.display());
+    if !built("sample-apiserver") {
+        sample_apiserver(&peers).context("failed to build sample-apiserver")?;
+    }
+    let all = format!("kube-apiserver, kubectl and sample-apiserver {KUBERNETES} and etcd {ETCD}");
+    println!("{all} are in {}", peers.display());
     Ok(())
 }
 
@@ -68,6 +72,13 @@ fn kubernetes(peers: &Path) -> anyhow::Result<()> {
     })?;
     module.build(&["build"], "k8s.io/kubernetes/cmd/kubectl", "kubectl")?;
     module.build(&["build"], "k8s.io/kubernetes/cmd/kube-apiserver", "kube-apiserver")
+}
+
+/// Builds the aggregated API server that Kubernetes has as an example.
+fn sample_apiserver(peers: &Path) -> anyhow::Result<()> {
+    let module =
+        Module::create(peers, "sample-apiserver", |_| Ok(vec!["k8s.io/sample-apiserver/pkg/cmd/server".to_owned()]))?;
+    module.build(&["build"], "k8s.io/sample-apiserver", "sample-apiserver")
 }
 
 /// Builds the programs of the conformance tests that are missing: the tests, what runs them in parallel, and others that

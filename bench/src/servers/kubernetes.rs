@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use windlass_bench::child::{Server, free_port};
 
 use super::{Places, READY_WITHIN, Running, readyz};
-use crate::pki::Pki;
+use crate::pki::{FRONT_PROXY, Pki};
 
 pub(super) async fn start(folder: TempDir, places: &Places) -> anyhow::Result<Running> {
     let (etcd, apiserver) = (peer(places, "etcd")?, peer(places, "kube-apiserver")?);
@@ -42,6 +42,12 @@ pub(super) async fn start(folder: TempDir, places: &Places) -> anyhow::Result<Ru
     command.arg(flag("service-account-key-file", "accounts.pub"));
     command.arg(flag("service-account-signing-key-file", "accounts.key"));
     command.arg(format!("--cert-dir={}", pki.folder().display()));
+    command.arg(flag("proxy-client-cert-file", &format!("{FRONT_PROXY}.crt")));
+    command.arg(flag("proxy-client-key-file", &format!("{FRONT_PROXY}.key")));
+    command.arg(flag("requestheader-client-ca-file", "front-proxy-ca.crt"));
+    command.arg(format!("--requestheader-allowed-names={FRONT_PROXY}"));
+    command.args(["--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group"]);
+    command.arg("--requestheader-extra-headers-prefix=X-Remote-Extra-");
     let mut apiserver = Server::spawn(&mut command, &folder.path().join("kube-apiserver.log"))?;
     let url = format!("https://127.0.0.1:{port}");
     readyz(&url, &tls, &mut apiserver).await?;

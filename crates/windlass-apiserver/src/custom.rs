@@ -38,7 +38,7 @@ use crate::{
     endpoint::{Endpoint, Form},
     storage::{ResourceCache, Storage, StoredObject},
     verb::Verb,
-    webhooks::{ConversionCache, Converter},
+    webhooks::{ConversionCache, ConversionFunction, ConversionWebhook, Converter},
 };
 
 /// The verbs of every custom resource, as discovery lists them.
@@ -64,8 +64,8 @@ pub(crate) struct Custom {
     pub(crate) warning: Option<String>,
     /// The paths of the scale subresource.
     pub(crate) scale: Option<Scale>,
-    /// The conversion webhook; without one, conversions change `apiVersion` only.
-    pub(crate) converter: Option<Arc<Converter>>,
+    /// The conversion webhook or function; without one, conversions change `apiVersion` only.
+    pub(crate) converter: Option<Arc<dyn Converter>>,
     /// The objects that it has converted to this version.
     pub(crate) conversions: ConversionCache,
     /// Whether the CRD is being deleted, so that no more objects are created.
@@ -140,15 +140,19 @@ fn compile(schema: &Value) -> Structural {
 
 /// Returns the endpoints of a CRD, one per served version.
 ///
-/// Objects up to revision `known` may have been written under another schema.
+/// Objects up to revision `known` may have been written under another schema. A conversion function replaces the webhook.
 pub(crate) fn endpoints(
     definition: &Definition,
     source: &Arc<StoredObject>,
     table: &'static Table,
     storage: &Storage,
     known: Revision,
+    conversion: Option<&ConversionFunction>,
 ) -> Vec<Arc<Endpoint>> {
-    let Some(builder) = EndpointBuilder::new(definition, source, table, storage, known) else { return Vec::new() };
+    let Some(mut builder) = EndpointBuilder::new(definition, source, table, storage, known) else { return Vec::new() };
+    if let Some(function) = conversion {
+        builder.converter = Some(Arc::new(function.clone()));
+    }
     definition.versions.iter().filter(|version| version.served).map(|version| builder.endpoint(version)).collect()
 }
 
@@ -191,7 +195,7 @@ struct EndpointBuilder<'a> {
     /// The revision after which objects are stored as the storage version serves them.
     served_as_stored_after: u64,
     schemas: Schemas,
-    converter: Option<Arc<Converter>>,
+    converter: Option<Arc<dyn Converter>>,
     computed: Option<Arc<dyn ComputedObjects>>,
 }
 
@@ -217,8 +221,8 @@ impl<'a> EndpointBuilder<'a> {
         let stored_resource = Arc::new(resource(definition, stored, stored, table));
         let served_as_stored_after = if empty { 0 } else { known.0 };
         let schemas = definition.versions.iter().map(|version| (version.name.clone(), OnceLock::new())).collect();
-        let webhook = || Arc::new(Converter::new(&source.to_value()["spec"]["conversion"]["webhook"]));
-        let converter = (definition.conversion != Conversion::None).then(webhook);
+        let webhook = || ConversionWebhook::new(&source.to_value()["spec"]["conversion"]["webhook"]);
+        let converter = (definition.conversion != Conversion::None).then(|| Arc::new(webhook()) as Arc<dyn Converter>);
         Some(Self {
             definition,
             source,

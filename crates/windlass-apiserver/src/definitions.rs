@@ -35,6 +35,7 @@ use crate::{
     status::{ApiError, Result},
     storage::{ResourceCache, Storage, StoredObject},
     user::User,
+    webhooks::ConversionFunction,
     write::{ManagedFieldsMode, OnConflict, Written, update_object},
 };
 
@@ -80,6 +81,8 @@ pub(crate) struct Controller {
     served: HashMap<String, Served>,
     /// The CRDs whose objects are being deleted, with their uids.
     cleaning: HashMap<String, Box<str>>,
+    /// The conversion functions by CRD.
+    conversions: HashMap<String, ConversionFunction>,
     /// The revision up to which all changes have been handled.
     cursor: Revision,
 }
@@ -124,7 +127,11 @@ struct Decided {
 
 impl Controller {
     /// Serves the CRDs in the store.
-    pub(crate) fn load(storage: &Storage, registry: &mut Registry) -> Self {
+    pub(crate) fn load(
+        storage: &Storage,
+        registry: &mut Registry,
+        conversions: HashMap<String, ConversionFunction>,
+    ) -> Self {
         let cache = storage.cache(PREFIX);
         let snapshot = cache.snapshot();
         let mut controller = Self {
@@ -132,6 +139,7 @@ impl Controller {
             names: HashMap::new(),
             served: HashMap::new(),
             cleaning: HashMap::new(),
+            conversions,
             cursor: storage.applied().max(snapshot.revision),
         };
         let mut change = Change { registry: registry.clone(), retired: Vec::new(), replaced: Vec::new() };
@@ -339,7 +347,8 @@ impl Controller {
             }
             return;
         }
-        let endpoints = custom::endpoints(&definition, source, change.registry.table, storage, known);
+        let conversion = self.conversions.get(&*source.header.name);
+        let endpoints = custom::endpoints(&definition, source, change.registry.table, storage, known, conversion);
         change.registry.replace_custom(&definition.group, &definition.names.plural, &endpoints);
         let is_old = |endpoint: &&Arc<Endpoint>| endpoint.served_as_stored_after() != Revision(0);
         change.replaced.extend(endpoints.iter().filter(is_old).cloned());

@@ -100,8 +100,8 @@ impl Endpoint {
         &*self.resource.group == group && &*self.resource.plural == plural
     }
 
-    /// Returns whether objects may have to be converted by the webhook of their CustomResourceDefinition.
-    pub(crate) fn has_conversion_webhook(&self) -> bool {
+    /// Returns whether objects may have to be converted by the webhook of their CustomResourceDefinition, or a function.
+    pub(crate) fn has_converter(&self) -> bool {
         self.custom().is_some_and(|custom| custom.converter.is_some())
     }
 

@@ -20,7 +20,6 @@ use arc_swap::ArcSwap;
 use windlass_schema::sorting;
 
 use self::configuration::{Configuration, Hook};
-pub use self::resolver::ServiceResolver;
 pub(crate) use self::{
     admit::{
         Options, Rounds, Subject, Versions, call_mutating_webhooks, call_validating_webhooks, hooks_for, name_of,
@@ -30,11 +29,12 @@ pub(crate) use self::{
         Client, Connections, Fetch, HttpVersions, Identity, Limits, Remote, Service, Target, Tls, authorities,
         error_text, hold_time, service_connections,
     },
-    conversion::{ConversionCache, Converter},
+    conversion::{ConversionCache, ConversionWebhook, Converter},
     criteria::Criteria,
     matching::Labels,
     resolver::EndpointSlices,
 };
+pub use self::{conversion::ConversionFunction, resolver::ServiceResolver};
 use crate::{
     endpoint::Endpoint,
     server::Inner,

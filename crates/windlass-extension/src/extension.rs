@@ -1,21 +1,24 @@
 //! The server: kinds, storage and rules, on the engine of the API server.
 
-use std::{future::Future, io, net::SocketAddr, sync::Arc};
+use std::{cmp::Reverse, collections::HashMap, future::Future, io, net::SocketAddr, sync::Arc};
 
 use futures_util::future::{BoxFuture, join_all};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, CustomResourceExt, Resource,
     api::{Patch, PatchParams},
+    core::Version,
 };
 use rustls::ServerConfig;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::net::TcpListener;
+use windlass::{object::Object, webhook::Conversion};
 use windlass_apiserver::{
     BuildError, Server, ServerBuilder,
     authentication::AuthenticationError,
     computed::{ComputedKind, ComputedObjects},
+    webhooks::ConversionFunction,
 };
 use windlass_store::{MemoryStore, Store};
 
@@ -29,14 +32,18 @@ use crate::{
 /// The field manager of the definitions.
 const MANAGER: &str = "windlass-extension";
 
-type Configure = Box<dyn FnOnce(ServerBuilder) -> ServerBuilder + Send>;
+type Configure = Box<dyn FnOnce(ServerBuilder, &Conversions) -> ServerBuilder + Send>;
 type Background = Box<dyn FnOnce(Client) -> BoxFuture<'static, ()> + Send>;
+
+/// The conversions by kind.
+type Conversions = HashMap<String, ConversionFunction>;
 
 /// An API server for kinds of your own.
 pub struct Extension {
     pub(crate) name: String,
     pub(crate) definitions: Vec<CustomResourceDefinition>,
     computed: Vec<ComputedKind>,
+    conversions: Conversions,
     added: Vec<Value>,
     pub(crate) store: Option<Arc<dyn Store>>,
     configure: Vec<Configure>,
@@ -113,6 +120,7 @@ impl Extension {
             name: name.into(),
             definitions: Vec::new(),
             computed: Vec::new(),
+            conversions: Conversions::new(),
             added: Vec::new(),
             store: None,
             configure: Vec::new(),
@@ -121,22 +129,89 @@ impl Extension {
         }
     }
 
-    /// Adds a kind that is derived with `kube::CustomResource`.
+    /// Adds a kind that is derived with `kube::CustomResource`, or another version of it. Objects are stored in the version that
+    /// is added first; [`conversion`](Self::conversion) says how they become those of another.
     #[must_use]
     pub fn kind<K: CustomResourceExt>(self) -> Self {
         self.definition(K::crd())
     }
 
-    /// Adds a kind that is described by a plain type.
+    /// Adds a kind that is described by a plain type, or another version of it.
     #[must_use]
     pub fn plain_kind(self, kind: &Kind) -> Self {
         self.definition(kind.definition())
     }
 
-    /// Adds a kind in the form of a CustomResourceDefinition.
+    /// Adds a kind in the form of a CustomResourceDefinition, or other versions of it.
     #[must_use]
     pub fn definition(mut self, definition: CustomResourceDefinition) -> Self {
-        self.definitions.push(definition);
+        match self.definitions.iter_mut().find(|have| have.metadata.name == definition.metadata.name) {
+            Some(have) => have.spec.versions.extend(definition.spec.versions.into_iter().map(|mut version| {
+                version.storage = false;
+                version
+            })),
+            None => self.definitions.push(definition),
+        }
+        self
+    }
+
+    /// Sets how objects of a kind are converted between its versions. Without a conversion only their apiVersion changes.
+    ///
+    /// ```
+    /// # use kube::CustomResource;
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use windlass_extension::{Conversion, Extension};
+    /// #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
+    /// #[kube(group = "clock.example.com", version = "v1", kind = "Alarm")]
+    /// struct AlarmSpec {
+    ///     at: String,
+    /// }
+    ///
+    /// mod old {
+    /// #   use kube::CustomResource;
+    /// #   use schemars::JsonSchema;
+    /// #   use serde::{Deserialize, Serialize};
+    ///     #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
+    ///     #[kube(group = "clock.example.com", version = "v1beta1", kind = "Alarm")]
+    ///     pub struct AlarmSpec {
+    ///         pub time: String,
+    ///     }
+    /// }
+    ///
+    /// impl From<old::Alarm> for Alarm {
+    ///     fn from(old: old::Alarm) -> Self {
+    ///         Alarm { metadata: old.metadata, spec: AlarmSpec { at: old.spec.time } }
+    ///     }
+    /// }
+    ///
+    /// impl From<Alarm> for old::Alarm {
+    ///     fn from(alarm: Alarm) -> Self {
+    ///         old::Alarm { metadata: alarm.metadata, spec: old::AlarmSpec { time: alarm.spec.at } }
+    ///     }
+    /// }
+    ///
+    /// let extension = Extension::new("clock")
+    ///     .kind::<Alarm>()
+    ///     .kind::<old::Alarm>()
+    ///     .conversion(Conversion::<Alarm>::new().spoke::<old::Alarm>());
+    /// let versions: Vec<String> = extension.group_versions().into_iter().map(|(_, version)| version).collect();
+    /// assert_eq!(versions, ["v1", "v1beta1"]);
+    /// ```
+    #[must_use]
+    pub fn conversion<H: Object<DynamicType: Default>>(self, conversion: Conversion<H>) -> Self {
+        self.convert(conversion.describe().name, move |object, to| conversion.convert(object, to))
+    }
+
+    /// Sets how objects of a kind are converted between its versions, by a function that gets an object and the apiVersion to
+    /// convert it to. The kind is named like its CustomResourceDefinition: `flunders.wardle.example.com`.
+    #[must_use]
+    pub fn convert(
+        mut self,
+        kind: impl Into<String>,
+        convert: impl Fn(&Value, &str) -> Result<Value, String> + Send + Sync + 'static,
+    ) -> Self {
+        self.conversions.insert(kind.into(), ConversionFunction::new(convert));
         self
     }
 
@@ -202,13 +277,17 @@ impl Extension {
         self
     }
 
-    /// Adds a rule for objects of a kind. The error is the reason why a create or update is forbidden.
+    /// Adds a rule for objects of a kind. The error is the reason why a create or update is forbidden. Objects of other versions
+    /// are converted to the version of the type.
     #[must_use]
     pub fn rule<K>(self, check: impl Fn(&K, Operation) -> Result<(), String> + Send + Sync + 'static) -> Self
     where
         K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
     {
-        self.admission(Rule::new(check))
+        self.configure_with(|builder, conversions| {
+            let conversion = conversions.get(&format!("{}.{}", K::plural(&()), K::group(&()))).cloned();
+            builder.admission(Rule::new(check, conversion))
+        })
     }
 
     /// Adds an admission plugin, which may change objects, and read others.
@@ -236,7 +315,14 @@ impl Extension {
 
     /// Changes the options of the engine.
     #[must_use]
-    pub fn configure(mut self, configure: impl FnOnce(ServerBuilder) -> ServerBuilder + Send + 'static) -> Self {
+    pub fn configure(self, configure: impl FnOnce(ServerBuilder) -> ServerBuilder + Send + 'static) -> Self {
+        self.configure_with(|builder, _| configure(builder))
+    }
+
+    fn configure_with(
+        mut self,
+        configure: impl FnOnce(ServerBuilder, &Conversions) -> ServerBuilder + Send + 'static,
+    ) -> Self {
         self.configure.push(Box::new(configure));
         self
     }
@@ -257,6 +343,11 @@ impl Extension {
                 all.push(group_version);
             }
         }
+        let groups: Vec<String> = all.iter().map(|(group, _)| group.clone()).collect();
+        all.sort_by_cached_key(|(group, version)| {
+            let position = groups.iter().position(|have| have == group);
+            (position, Reverse(Version::parse(version).priority()))
+        });
         all
     }
 
@@ -294,8 +385,11 @@ impl Extension {
             .disable_admission_plugins(["NamespaceLifecycle".to_owned()])
             .only_groups(groups);
         builder = self.computed.into_iter().fold(builder, ServerBuilder::computed);
+        for (kind, function) in &self.conversions {
+            builder = builder.conversion(kind, function.clone());
+        }
         for configure in self.configure {
-            builder = configure(builder);
+            builder = configure(builder, &self.conversions);
         }
         let server = builder.build().await.map_err(|error| ExtensionError::Build(Box::new(error)))?;
         let definitions: Api<CustomResourceDefinition> = Api::all(server.client());

@@ -43,6 +43,7 @@ pub use self::{
     extension::{Extension, ExtensionError, RunningExtension},
     kind::Kind,
 };
+pub use windlass::webhook::Conversion;
 pub use windlass_apiserver::{
     admission::{Admission, Attributes, Objects, Operation},
     computed::{ComputedKind, ComputedObjects, ComputedTable},

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::Extension;
 
-/// The port of the Service.
+/// The port of a Service that selects pods.
 const PORT: u16 = 443;
 
 /// Where the main API server reaches the server.
@@ -26,15 +26,12 @@ impl Extension {
     /// Returns the Service and the APIServices.
     pub fn registration(&self, registration: &Registration) -> Vec<Value> {
         let Registration { namespace, service, target_port, host, ca_bundle } = registration;
+        // kube-apiserver connects to the port of the APIService at the external name, whatever the target port is.
+        let port = if host.is_some() { *target_port } else { PORT };
+        let ports = json!([{"name": "https", "port": port, "targetPort": target_port}]);
         let spec = match host {
-            Some(host) => json!({
-                "type": "ExternalName", "externalName": host,
-                "ports": [{"name": "https", "port": PORT, "targetPort": target_port}],
-            }),
-            None => json!({
-                "selector": {"app.kubernetes.io/name": self.name},
-                "ports": [{"name": "https", "port": PORT, "targetPort": target_port}],
-            }),
+            Some(host) => json!({"type": "ExternalName", "externalName": host, "ports": ports}),
+            None => json!({"selector": {"app.kubernetes.io/name": self.name}, "ports": ports}),
         };
         let mut objects = vec![json!({
             "apiVersion": "v1", "kind": "Service", "metadata": {"name": service, "namespace": namespace}, "spec": spec,
@@ -47,7 +44,7 @@ impl Extension {
                 "metadata": {"name": format!("{version}.{group}")},
                 "spec": {
                     "group": group, "version": version, "groupPriorityMinimum": 1000, "versionPriority": priority,
-                    "service": {"namespace": namespace, "name": service, "port": PORT},
+                    "service": {"namespace": namespace, "name": service, "port": port},
                 },
             });
             if !ca_bundle.is_empty() {
@@ -137,5 +134,39 @@ impl Extension {
             }),
         ];
         own.into_iter().chain(added).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::JsonSchema;
+
+    use super::*;
+    use crate::Kind;
+
+    #[derive(JsonSchema)]
+    struct Empty {}
+
+    #[test]
+    fn the_port_of_an_external_name_is_the_port_of_the_server() {
+        let kind = Kind::of::<Empty>("wardle.example.com", "v1", "Flunder", "flunders");
+        let extension = Extension::new("wardle").plain_kind(&kind);
+        for (host, expected) in [(Some("localhost".to_owned()), 8443), (None, 443)] {
+            let registration = Registration {
+                namespace: "sea".to_owned(),
+                service: "wardle".to_owned(),
+                target_port: 8443,
+                host,
+                ca_bundle: String::new(),
+            };
+            let objects = extension.registration(&registration);
+            let [service, api_service] = &objects[..] else { panic!("{objects:?}") };
+            assert_eq!(
+                service["spec"]["ports"],
+                json!([{"name": "https", "port": expected, "targetPort": 8443}]),
+                "{service}"
+            );
+            assert_eq!(api_service["spec"]["service"]["port"], expected, "{api_service}");
+        }
     }
 }

@@ -6,7 +6,10 @@ use async_trait::async_trait;
 use kube::Resource;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use windlass_apiserver::status::{ApiError, Result};
+use windlass_apiserver::{
+    status::{ApiError, Result},
+    webhooks::ConversionFunction,
+};
 
 use crate::{Admission, Attributes, Operation};
 
@@ -15,14 +18,17 @@ type Check<K> = Box<dyn Fn(&K, Operation) -> std::result::Result<(), String> + S
 /// An admission plugin that calls a function for every created or updated object of a kind.
 pub(crate) struct Rule<K> {
     check: Check<K>,
+    /// Converts objects to the version of the type; without it, all versions have the same fields.
+    conversion: Option<ConversionFunction>,
     kind: PhantomData<fn(K)>,
 }
 
 impl<K> Rule<K> {
     pub(crate) fn new(
         check: impl Fn(&K, Operation) -> std::result::Result<(), String> + Send + Sync + 'static,
+        conversion: Option<ConversionFunction>,
     ) -> Self {
-        Self { check: Box::new(check), kind: PhantomData }
+        Self { check: Box::new(check), conversion, kind: PhantomData }
     }
 }
 
@@ -35,10 +41,25 @@ where
         let resource = write.resource;
         let is_kind = *resource.group == *K::group(&()) && *resource.kind == *K::kind(&());
         let is_write = matches!(write.operation, Operation::Create | Operation::Update);
-        if !is_kind || !is_write || !write.subresource.is_empty() || *resource.version != *K::version(&()) {
+        if !is_kind || !is_write || !write.subresource.is_empty() {
             return Ok(());
         }
-        let object: K = serde_json::from_value(object.clone())
+        let mut object = object.clone();
+        let api_version = K::api_version(&());
+        if object["apiVersion"] != *api_version {
+            match &self.conversion {
+                Some(function) => {
+                    object = function.convert(&object, &api_version).map_err(|why| {
+                        let (kind, from) = (&resource.kind, &resource.version);
+                        ApiError::bad_request(format!(
+                            "the {kind} cannot be converted from {from} to {api_version}: {why}"
+                        ))
+                    })?;
+                }
+                None => object["apiVersion"] = api_version.as_ref().into(),
+            }
+        }
+        let object: K = serde_json::from_value(object)
             .map_err(|error| ApiError::bad_request(format!("the object is not a {}: {error}", resource.kind)))?;
         let name = object.meta().name.as_deref().unwrap_or_default();
         (self.check)(&object, write.operation)

@@ -1,5 +1,6 @@
 //! The suites: dependencies, how each runs, and how its checks are counted.
 
+mod aggregation;
 mod examples;
 
 use std::{
@@ -32,6 +33,8 @@ pub(super) struct Suite {
 pub(super) const SUITES: &[Suite] = &[
     Suite { name: "kubectl", prepare: kubectl },
     Suite { name: "pods", prepare: pods },
+    Suite { name: "wardle", prepare: aggregation::wardle },
+    Suite { name: "sample-apiserver", prepare: aggregation::sample_apiserver },
     Suite { name: "python", prepare: python },
     Suite { name: "javascript", prepare: javascript },
     Suite { name: "go", prepare: go },

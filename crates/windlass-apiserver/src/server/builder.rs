@@ -1,6 +1,6 @@
 //! The builder of a server.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{collections::HashMap, net::SocketAddr, sync::Arc};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -36,7 +36,7 @@ use crate::{
     storage::Storage,
     tokens::{Issuers, TokenKey},
     upload::UploadBudget,
-    webhooks::{EndpointSlices, Identity, ServiceResolver, Webhooks},
+    webhooks::{ConversionFunction, EndpointSlices, Identity, ServiceResolver, Webhooks},
     write::{QuotaLocks, Units, allocate},
 };
 
@@ -54,6 +54,7 @@ pub struct ServerBuilder {
     pod_connections: Option<Arc<dyn PodConnections>>,
     node_connections: Option<Arc<dyn NodeConnections>>,
     computed: Vec<ComputedKind>,
+    conversions: HashMap<String, ConversionFunction>,
     service_accounts: bool,
     policy_type_checking: bool,
     disabled_admission_plugins: Vec<String>,
@@ -83,6 +84,7 @@ impl ServerBuilder {
             pod_connections: None,
             node_connections: None,
             computed: Vec::new(),
+            conversions: HashMap::new(),
             service_accounts: false,
             policy_type_checking: false,
             disabled_admission_plugins: Vec::new(),
@@ -181,6 +183,14 @@ impl ServerBuilder {
     #[must_use]
     pub fn computed(mut self, kind: ComputedKind) -> Self {
         self.computed.push(kind);
+        self
+    }
+
+    /// Converts the objects of a CustomResourceDefinition between its versions by a function, whatever its conversion webhook
+    /// is. The function must not block.
+    #[must_use]
+    pub fn conversion(mut self, definition: impl Into<String>, function: ConversionFunction) -> Self {
+        self.conversions.insert(definition.into(), function);
         self
     }
 
@@ -294,7 +304,7 @@ impl ServerBuilder {
             let (group, plural, endpoints) = kind.endpoints(registry.table, &storage)?;
             registry.replace_custom(&group, &plural, &endpoints);
         }
-        let definitions = definitions::Controller::load(&storage, &mut registry);
+        let definitions = definitions::Controller::load(&storage, &mut registry, self.conversions);
         let services = allocate::follow(&storage);
         if !self.service_accounts {
             self.disabled_admission_plugins.push("ServiceAccount".to_owned());

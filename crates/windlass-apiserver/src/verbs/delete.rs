@@ -99,7 +99,7 @@ pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Answer> {
     warn_about_dependents(call, &options);
     let revision = call.server.storage.fresh().await?;
     let snapshot = call.endpoint.cache.snapshot();
-    let selected: Vec<_> = match call.endpoint.has_conversion_webhook() {
+    let selected: Vec<_> = match call.endpoint.has_converter() {
         true => {
             selection.select_served(call, &snapshot, None, None).await?.into_iter().map(|(_, object)| object).collect()
         }

@@ -88,7 +88,7 @@ async fn list_newest(call: &Call<'_>, selection: &Selection, limit: Option<usize
     let (snapshot, count) = call.endpoint.cache.counted_snapshot(&selection.prefix);
     let revision = applied.max(snapshot.revision);
     let is_whole = selection.is_everything() && limit.is_none();
-    if is_whole && represent::sends_stored_bytes(call) && !call.endpoint.has_conversion_webhook() {
+    if is_whole && represent::sends_stored_bytes(call) && !call.endpoint.has_converter() {
         let (typed, held) = (call.endpoint.custom().is_some(), call.server.metrics.lists.clone());
         let items = call.endpoint.cache.whole_list(snapshot, &selection.prefix, typed, held);
         return Ok(Answer::WholeList { items, revision: revision.0 });

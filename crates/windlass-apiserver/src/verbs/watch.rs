@@ -79,7 +79,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer> {
     let (initial, cursor) = if from_state {
         let applied = storage.applied();
         let snapshot = call.endpoint.cache.snapshot();
-        let selected: Vec<_> = match call.endpoint.has_conversion_webhook() {
+        let selected: Vec<_> = match call.endpoint.has_converter() {
             true => selection
                 .select_served(call, &snapshot, None, None)
                 .await?
@@ -110,7 +110,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer> {
         announce_end: options.send_initial_events == Some(true) && options.bookmarks,
         bookmarks,
         deadline: Instant::now() + timeout(options.timeout_seconds),
-        converts: call.endpoint.has_conversion_webhook(),
+        converts: call.endpoint.has_converter(),
         finished: false,
         _count: call.endpoint.cache.watchers.add(),
     };

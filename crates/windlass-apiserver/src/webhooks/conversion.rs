@@ -1,14 +1,16 @@
-//! Conversion webhooks: objects of a custom resource in another version than the stored one.
+//! Conversion webhooks, and functions in their place: objects of a custom resource in another version than the stored one.
 //!
 //! Converted objects are cached beside the endpoint until the object changes, so that a read, a list and all watchers
 //! call the webhook once.
 
 use std::{
     collections::HashMap,
+    fmt,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
+use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use windlass_builtins::table::object_meta;
@@ -33,8 +35,58 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// The number of objects per call.
 const BATCH: usize = 500;
 
+/// Converts objects of a kind to another version, in place of a webhook.
+///
+/// The function gets an object and the apiVersion to convert it to. Labels and annotations of the result replace those of the
+/// object; the rest of its metadata cannot change. The error is the reason why an object cannot be converted.
+#[derive(Clone)]
+pub struct ConversionFunction(Arc<Convert>);
+
+type Convert = dyn Fn(&Value, &str) -> Result<Value, String> + Send + Sync;
+
+impl ConversionFunction {
+    /// Wraps a function.
+    pub fn new(convert: impl Fn(&Value, &str) -> Result<Value, String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(convert))
+    }
+
+    /// Converts an object, and checks the result.
+    ///
+    /// # Errors
+    /// If the object cannot be converted, or the function has changed what it must not change.
+    pub fn convert(&self, object: &Value, to: &str) -> Result<Value, String> {
+        accept(object, (self.0)(object, to)?, to)
+    }
+}
+
+impl fmt::Debug for ConversionFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConversionFunction").finish_non_exhaustive()
+    }
+}
+
+/// Converts the objects of a CustomResourceDefinition between its versions.
+#[async_trait]
+pub(crate) trait Converter: Send + Sync {
+    /// Converts objects of one kind; none may be in the desired version already.
+    async fn convert(&self, client: &Client, objects: &[Value], to: &str) -> Result<Vec<Value>>;
+}
+
+#[async_trait]
+impl Converter for ConversionFunction {
+    async fn convert(&self, _client: &Client, objects: &[Value], to: &str) -> Result<Vec<Value>> {
+        let convert = |object: &Value| {
+            Self::convert(self, object, to).map_err(|why| {
+                let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
+                ApiError::unexpected(format!("conversion of {version}, Kind={kind} to {to} failed: {why}"))
+            })
+        };
+        objects.iter().map(convert).collect()
+    }
+}
+
 /// The webhook of a CustomResourceDefinition.
-pub(crate) struct Converter {
+pub(crate) struct ConversionWebhook {
     config: Value,
     review_versions: Vec<String>,
     target: OnceLock<Result<Target, String>>,
@@ -47,7 +99,7 @@ pub(crate) struct ConversionCache(Mutex<HashMap<Box<str>, Known>>);
 /// A converted object, with the revision at which its content was written.
 type Known = (Revision, Arc<StoredObject>);
 
-impl Converter {
+impl ConversionWebhook {
     /// Parses the `spec.conversion.webhook` of a CustomResourceDefinition.
     pub(crate) fn new(webhook: &Value) -> Self {
         let versions = webhook["conversionReviewVersions"].as_array().into_iter().flatten();
@@ -57,8 +109,10 @@ impl Converter {
             target: OnceLock::new(),
         }
     }
+}
 
-    /// Converts objects of one kind; none may be in the desired version already.
+#[async_trait]
+impl Converter for ConversionWebhook {
     async fn convert(&self, client: &Client, objects: &[Value], to: &str) -> Result<Vec<Value>> {
         let Some(first) = objects.first() else { return Ok(Vec::new()) };
         let about = about(first);

@@ -1,7 +1,8 @@
 //! Convert: objects between the version that is stored and the version that the request is about.
 //!
 //! Conversions of built-in kinds and of CustomResourceDefinitions without a webhook are functions. With a webhook they
-//! wait for it, and the outcome is cached beside the endpoint until the object changes.
+//! wait for it, and the outcome is cached beside the endpoint until the object changes. A function that the program of the
+//! server has for a kind is treated like a webhook.
 //!
 //! Managed fields are computed over the versions in which fields were set, by code that cannot wait for a webhook. Where
 //! it needs a conversion it records that in the [`PendingConversions`] of the request and fails; [`convert_pending`]
@@ -26,7 +27,7 @@ pub(crate) async fn to_served_object(
     endpoint: &Endpoint,
     object: Arc<StoredObject>,
 ) -> Result<Arc<StoredObject>> {
-    if !endpoint.has_conversion_webhook() {
+    if !endpoint.has_converter() {
         return Ok(object);
     }
     let mut served = Box::pin(to_served_objects(server, endpoint, vec![object])).await?;
@@ -110,7 +111,7 @@ pub(super) fn convert_now(call: &Call<'_>, object: &Value, to: &str) -> Result<V
     if object["apiVersion"] == to {
         return Ok(object.clone());
     }
-    if !call.endpoint.has_conversion_webhook() {
+    if !call.endpoint.has_converter() {
         let mut object = object.clone();
         object["apiVersion"] = to.into();
         return Ok(object);

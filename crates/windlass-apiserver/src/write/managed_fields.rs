@@ -82,7 +82,7 @@ pub(super) async fn track_with_webhooks(
     live: Option<&Value>,
     object: &mut Value,
 ) -> Result<()> {
-    if !call.endpoint.has_conversion_webhook() {
+    if !call.endpoint.has_converter() {
         call.run_blocking(|| track(call, options, live, object));
         return Ok(());
     }

@@ -49,7 +49,7 @@ pub(super) fn encode_readable(endpoint: &Endpoint, object: &mut Value) -> Result
         return Err(rejected(why));
     }
     // Metadata is validated, except that of a webhook's conversion.
-    if endpoint.has_conversion_webhook() {
+    if endpoint.has_converter() {
         StoredObject::parse(&bytes, Revision(0)).map_err(|damage| rejected(damage.to_string()))?;
     }
     Ok(bytes)

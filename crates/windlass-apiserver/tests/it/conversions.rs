@@ -1,6 +1,10 @@
-//! Conversion webhooks.
+//! Conversion webhooks, and functions in their place.
+
+use std::sync::Arc;
 
 use serde_json::{Value, json};
+use windlass_apiserver::{Server, webhooks::ConversionFunction};
+use windlass_store::MemoryStore;
 
 use crate::{
     client::{Client, names},
@@ -193,4 +197,40 @@ async fn objects_from_before_a_change_of_the_storage_version_are_converted() {
     let written = client.get(&format!("{V2}/one")).await.expect(200);
     assert_eq!(written["spec"], json!({"address": "one.example.com", "port": 1}));
     assert_eq!(server.take_seen(), []);
+}
+
+#[tokio::test]
+async fn a_function_converts_in_place_of_the_webhook() {
+    let function = ConversionFunction::new(|object, to| {
+        let (_, answer) = convert("", &json!({"request": {"desiredAPIVersion": to, "objects": [object]}}));
+        match answer["response"]["result"]["message"].as_str() {
+            Some(why) => Err(why.to_owned()),
+            None => Ok(answer["response"]["convertedObjects"][0].clone()),
+        }
+    });
+    let builder = Server::builder(Arc::new(MemoryStore::new())).conversion("routes.example.com", function);
+    let client = Client::of(builder.build().await.unwrap());
+    let webhook = WebhookServer::start(&[], convert).await;
+    client.post(DEFINITIONS, &definition(&webhook, "v1")).await.expect(201);
+    let mut events = client.watch(&format!("{V2}?watch=true")).await;
+    client.post(V1, &route("v1", "one", "host")).await.expect(201);
+    client.post(V2, &route("v2", "two", "address")).await.expect(201);
+    for (path, name, spec) in [
+        (V1, "two", json!({"host": "two.example.com"})),
+        (V2, "one", json!({"address": "one.example.com"})),
+        (V2, "two", json!({"address": "two.example.com"})),
+    ] {
+        assert_eq!(client.get(&format!("{path}/{name}")).await.expect(200)["spec"], spec, "{path} {name}");
+    }
+    let changed = client.merge(&format!("{V2}/one"), &json!({"spec": {"port": 80}})).await.expect(200);
+    assert_eq!(changed["spec"], json!({"address": "one.example.com", "port": 80}));
+    for address in ["one", "two", "one"] {
+        let event = events.next().await.unwrap();
+        assert_eq!(event["object"]["spec"]["address"], format!("{address}.example.com"), "{event}");
+    }
+
+    let failed = client.post(V2, &route("v2", "broken", "address")).await;
+    let expected = "conversion of example.com/v2, Kind=Route to example.com/v1 failed: it is broken";
+    assert_eq!((failed.code, failed.message().contains(expected)), (500, true), "{}", failed.message());
+    assert_eq!(webhook.take_seen(), []);
 }

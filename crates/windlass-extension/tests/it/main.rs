@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod versions;
+
 use std::{sync::Arc, time::Duration};
 
 use futures_util::StreamExt as _;

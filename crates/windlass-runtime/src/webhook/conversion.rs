@@ -177,6 +177,16 @@ impl<H: Object> Convert for Conversion<H> {
     }
 
     fn convert(&self, object: &Value, to: &str) -> Result<Value, String> {
+        Self::convert(self, object, to)
+    }
+}
+
+impl<H: Object> Conversion<H> {
+    /// Converts an object to another apiVersion, as the webhook does.
+    ///
+    /// # Errors
+    /// If the kind does not have one of the versions, or the object cannot be converted.
+    pub fn convert(&self, object: &Value, to: &str) -> Result<Value, String> {
         let from = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         if from == to {
             return Ok(object.clone());

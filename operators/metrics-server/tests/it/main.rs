@@ -42,6 +42,6 @@ async fn what_pods_use_is_read_from_the_kubelets() {
 
 #[test]
 fn the_manifests_are_those_of_metrics_server() {
-    let versions = metrics_server::extension().group_versions();
+    let versions = metrics_server::extension::extension().group_versions();
     assert_eq!(json!(versions), json!([["metrics.k8s.io", "v1beta1"]]));
 }

@@ -61,7 +61,7 @@ impl Page {
         let everything = selection.is_everything();
         // Objects that a webhook converts are selected after the conversion.
         let (mut converted, mut stored) = (Vec::new(), None);
-        if call.endpoint.has_conversion_webhook() {
+        if call.endpoint.has_converter() {
             let enough = self.limit.filter(|_| everything).map(|limit| limit.saturating_add(1));
             converted = selection.select_served(call, snapshot, after.as_deref(), enough).await?;
         } else {

@@ -4,5 +4,5 @@ use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    wardle_server::extension().main().await
+    metrics_server::extension::extension().main().await
 }

@@ -4,5 +4,5 @@ use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    metrics_server::extension().main().await
+    wardle_server::extension::extension().main().await
 }
