@@ -5,6 +5,7 @@
 //! request without credentials is anonymous, and one whose credentials were rejected is answered with 401.
 
 mod anonymous;
+mod authorities;
 mod bearer;
 mod bootstrap_token;
 mod certificate;

@@ -4,7 +4,10 @@ pub(crate) mod identity_lease;
 mod kubernetes_service;
 pub(crate) mod service_addresses;
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, StatusCode, header};
@@ -30,6 +33,7 @@ pub(crate) async fn run(
     server: &Server,
     publication: Option<&Publication>,
     listening: Option<SocketAddr>,
+    advertised: Option<IpAddr>,
 ) -> Result<(), BuildError> {
     let namespaces = ["default", "kube-system", "kube-public", "kube-node-lease"];
     let missing = |name: &&str| server.inner.storage.cache("/core/namespaces/").get(name).is_none();
@@ -67,7 +71,7 @@ pub(crate) async fn run(
         async { published.await.map_err(|error| failed("the published configuration of authentication", &error)) };
     let endpoints = async {
         match listening {
-            Some(listening) => kubernetes_service::write_endpoints(server, listening).await,
+            Some(listening) => kubernetes_service::write_endpoints(server, listening, advertised).await,
             None => Ok(()),
         }
     };

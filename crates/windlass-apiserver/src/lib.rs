@@ -68,3 +68,4 @@ pub use limits::Limits;
 pub use runtime_config::{RuntimeConfig, RuntimeConfigError};
 pub use server::{BoxError, BuildError, Server, ServerBuilder};
 pub use verb::Verb;
+pub use windlass_builtins::kinds::service::allocator::{InvalidNetwork, ServiceNetwork};

@@ -52,6 +52,8 @@ pub(crate) struct Policies {
 struct Caches {
     policies: Arc<ResourceCache>,
     bindings: Arc<ResourceCache>,
+    /// Whether they run. Otherwise none of them is ever compiled.
+    is_enabled: bool,
 }
 
 /// All policies that have bindings, in the order in which they run.
@@ -68,14 +70,15 @@ impl ActivePolicies {
 }
 
 impl Policies {
-    pub(crate) fn new(storage: &Storage) -> Self {
-        let caches = |(policies, bindings): (&str, &str)| Caches {
+    pub(crate) fn new(storage: &Storage, disabled_plugins: &[String]) -> Self {
+        let caches = |(policies, bindings): (&str, &str), plugin: &str| Caches {
             policies: storage.cache(&format!("/{GROUP}/{policies}/")),
             bindings: storage.cache(&format!("/{GROUP}/{bindings}/")),
+            is_enabled: !disabled_plugins.iter().any(|disabled| disabled == plugin),
         };
         let policies = Self {
-            validating: caches(VALIDATING),
-            mutating: caches(MUTATING),
+            validating: caches(VALIDATING, "ValidatingAdmissionPolicy"),
+            mutating: caches(MUTATING, "MutatingAdmissionPolicy"),
             active: ArcSwap::default(),
             metrics: PolicyMetrics::default(),
         };
@@ -85,7 +88,7 @@ impl Policies {
 
     /// Compiles policies whenever they or their bindings change, for as long as the server exists.
     pub(crate) fn follow(&self, server: &Weak<Inner>) {
-        for caches in [&self.validating, &self.mutating] {
+        for caches in [&self.validating, &self.mutating].into_iter().filter(|caches| caches.is_enabled) {
             for cache in [&caches.policies, &caches.bindings] {
                 let server = server.clone();
                 cache.set_observer(Box::new(move |_, _| {
@@ -121,6 +124,9 @@ impl Policies {
 impl Caches {
     /// Compiles the policies that have bindings, in the order of their names; unchanged ones are reused.
     fn compile<E: Evaluator>(&self, before: &[Bound<E>]) -> Vec<Bound<E>> {
+        if !self.is_enabled {
+            return Vec::new();
+        }
         let known = |name: &str| before.iter().find(|bound| bound.policy.name == name);
         let mut bindings: Vec<Arc<Binding>> = Vec::new();
         for object in self.bindings.snapshot().objects() {

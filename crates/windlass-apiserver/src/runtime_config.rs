@@ -103,15 +103,36 @@ impl RuntimeConfig {
     /// # Errors
     /// Returns why kube-apiserver would reject them, or that this server does not have a version.
     pub fn parse<'a>(entries: impl IntoIterator<Item = &'a str>) -> Result<Self, RuntimeConfigError> {
+        let (config, unavailable) = Self::parse_available(entries)?;
+        unavailable.into_iter().next().map_or(Ok(config), |key| Err(RuntimeConfigError::Unavailable(key)))
+    }
+
+    /// Parses entries like [`parse`](Self::parse), but leaves out those that enable a version of kube-apiserver which this
+    /// server does not have, and returns their keys.
+    ///
+    /// # Errors
+    /// Returns why kube-apiserver would reject the entries.
+    pub fn parse_available<'a>(
+        entries: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(Self, Vec<String>), RuntimeConfigError> {
         let entries = entries.into_iter().filter(|entry| !entry.is_empty());
         let entries = entries.map(|entry| entry.split_once('=').unwrap_or((entry, "")));
-        let entries: BTreeMap<&str, &str> = entries.map(|(key, value)| (key.trim(), value.trim())).collect();
+        let entries = entries.map(|(key, value)| (key.trim(), value.trim()));
+        let entries: BTreeMap<&str, &str> =
+            entries.filter_map(|(key, value)| Some((current_key(key)?, value))).collect();
         if entries.len() == 1 && entries.get("api/all") == Some(&"false") {
             return Err(RuntimeConfigError::Nothing);
         }
         check_groups(entries.keys().copied().filter(|key| !MANY.contains(key)))?;
-        let enabled = entries.into_iter().map(|(key, value)| Ok((key.to_owned(), parse_entry(key, value)?)));
-        Ok(Self { enabled: enabled.collect::<Result<_, _>>()? })
+        let (mut enabled, mut unavailable) = (BTreeMap::new(), Vec::new());
+        for (key, value) in entries {
+            let is_enabled = parse_entry(key, value)?;
+            match is_enabled && is_unavailable(key) {
+                true => unavailable.push(key.to_owned()),
+                false => drop(enabled.insert(key.to_owned(), is_enabled)),
+            }
+        }
+        Ok((Self { enabled }, unavailable))
     }
 
     /// Returns the beta and alpha versions that can be enabled.
@@ -196,6 +217,22 @@ fn unstable_versions() -> impl Iterator<Item = (&'static str, &'static str)> {
     views.chain(own.map(|resource| (&*resource.group, &*resource.version)))
 }
 
+/// Returns the key that an old one stands for; `None` if it has no meaning any more.
+fn current_key(key: &str) -> Option<&str> {
+    match key {
+        "api/legacy" => None,
+        "v1" | "api/v1" => Some("/v1"),
+        _ if key.starts_with("v1/") || key.starts_with("api/v1/") => Some("/v1"),
+        _ => Some(key),
+    }
+}
+
+/// Returns whether a key is about a version that kube-apiserver has and this server does not.
+fn is_unavailable(key: &str) -> bool {
+    let mut parts = key.split('/');
+    parts.next().zip(parts.next()).is_some_and(|version| UNAVAILABLE.contains(&version))
+}
+
 /// Rejects keys of unknown groups.
 fn check_groups<'a>(keys: impl Iterator<Item = &'a str>) -> Result<(), RuntimeConfigError> {
     let mut unknown = Vec::new();
@@ -228,8 +265,7 @@ fn parse_entry(key: &str, value: &str) -> Result<bool, RuntimeConfigError> {
         .iter()
         .any(|have| &*have.name == group && have.versions.iter().any(|known| &**known == version));
     let is_beta = unstable_versions().any(|known| known == (group, version));
-    let is_unavailable = UNAVAILABLE.contains(&(group, version));
-    if !is_stable && !is_beta && !is_unavailable {
+    if !is_stable && !is_beta && !is_unavailable(key) {
         return Err(RuntimeConfigError::Version(group_version));
     }
     let enabled = match value {
@@ -241,7 +277,6 @@ fn parse_entry(key: &str, value: &str) -> Result<bool, RuntimeConfigError> {
         return Err(RuntimeConfigError::Resource { key: key.to_owned(), resource: resource.to_owned() });
     }
     match enabled {
-        true if is_unavailable => Err(RuntimeConfigError::Unavailable(group_version)),
         false if NEEDED.contains(&group) => Err(RuntimeConfigError::Needed(group_version)),
         enabled => Ok(enabled),
     }
@@ -283,9 +318,20 @@ mod tests {
             ),
             ("resource.k8s.io/v1alpha3=true", "cannot enable resource.k8s.io/v1alpha3: Windlass does not have it"),
             ("/v1=false", "cannot disable /v1: the server needs it"),
+            ("v1=false", "cannot disable /v1: the server needs it"),
         ] {
             assert_eq!(error(entries), expected, "{entries}");
         }
+    }
+
+    #[test]
+    fn versions_that_only_kube_apiserver_has_can_be_left_out() {
+        let entries = "resource.k8s.io/v1alpha3,storage.k8s.io/v1beta1,scheduling.k8s.io/v1beta1/x=true,batch/v1=false";
+        let (found, unavailable) = RuntimeConfig::parse_available(entries.split(',')).expect("a configuration");
+        assert_eq!(unavailable, ["resource.k8s.io/v1alpha3", "scheduling.k8s.io/v1beta1/x"]);
+        assert_eq!(found, RuntimeConfig::parse(["storage.k8s.io/v1beta1", "batch/v1=false"]).expect("a configuration"));
+        let old = RuntimeConfig::parse(["api/legacy=false", "v1", "api/v1/pods=true"]).expect("a configuration");
+        assert_eq!(old, RuntimeConfig::parse(["/v1=true"]).expect("a configuration"));
     }
 
     #[test]

@@ -73,7 +73,8 @@ pub(crate) struct Inner {
     pub(crate) restricts_nodes: bool,
     pub(crate) audit: Audit,
     pub(crate) services: Allocator,
-    pub(crate) quota_locks: QuotaLocks,
+    /// `None` if quotas are not charged.
+    pub(crate) quota_locks: Option<QuotaLocks>,
     pub(crate) token_key: TokenKey,
     pub(crate) external_address: String,
     pub(crate) metrics: Metrics,

@@ -48,8 +48,9 @@ const VALIDATING: &str = "validatingwebhookconfigurations";
 /// The webhooks of a server.
 pub(crate) struct Webhooks {
     pub(crate) client: Client,
-    mutating: Arc<ResourceCache>,
-    validating: Arc<ResourceCache>,
+    /// `None` if their plugin is disabled, as with `validating`.
+    mutating: Option<Arc<ResourceCache>>,
+    validating: Option<Arc<ResourceCache>>,
     hooks: ArcSwap<Hooks>,
 }
 
@@ -77,11 +78,15 @@ impl Hooks {
 }
 
 impl Webhooks {
-    pub(crate) fn new(storage: &Storage, resolver: Arc<dyn ServiceResolver>) -> Self {
+    pub(crate) fn new(storage: &Storage, resolver: Arc<dyn ServiceResolver>, disabled_plugins: &[String]) -> Self {
+        let cache = |plural: &str, plugin: &str| {
+            let is_enabled = !disabled_plugins.iter().any(|disabled| disabled == plugin);
+            is_enabled.then(|| storage.cache(&format!("/{GROUP}/{plural}/")))
+        };
         let webhooks = Self {
             client: Client::new(resolver),
-            mutating: storage.cache(&format!("/{GROUP}/{MUTATING}/")),
-            validating: storage.cache(&format!("/{GROUP}/{VALIDATING}/")),
+            mutating: cache(MUTATING, "MutatingAdmissionWebhook"),
+            validating: cache(VALIDATING, "ValidatingAdmissionWebhook"),
             hooks: ArcSwap::default(),
         };
         webhooks.refresh();
@@ -90,7 +95,7 @@ impl Webhooks {
 
     /// Compiles configurations whenever they change, for as long as the server exists.
     pub(crate) fn follow(&self, server: &Weak<Inner>) {
-        for cache in [&self.mutating, &self.validating] {
+        for cache in [&self.mutating, &self.validating].into_iter().flatten() {
             let server = server.clone();
             cache.set_observer(Box::new(move |_, _| {
                 if let Some(server) = server.upgrade() {
@@ -104,14 +109,15 @@ impl Webhooks {
     fn refresh(&self) {
         let before = self.hooks.load_full();
         let hooks = Hooks {
-            mutating: self.compile(&self.mutating, &before.mutating),
-            validating: self.compile(&self.validating, &before.validating),
+            mutating: self.compile(self.mutating.as_deref(), &before.mutating),
+            validating: self.compile(self.validating.as_deref(), &before.validating),
         };
         self.hooks.store(Arc::new(hooks));
     }
 
     /// Compiles the configurations of a cache in the order of their names; unchanged ones are reused.
-    fn compile(&self, cache: &ResourceCache, before: &[Arc<Configuration>]) -> Vec<Arc<Configuration>> {
+    fn compile(&self, cache: Option<&ResourceCache>, before: &[Arc<Configuration>]) -> Vec<Arc<Configuration>> {
+        let Some(cache) = cache else { return Vec::new() };
         let snapshot = cache.snapshot();
         let mut compiled: Vec<Arc<Configuration>> = Vec::new();
         for object in snapshot.objects() {

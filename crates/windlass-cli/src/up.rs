@@ -7,6 +7,7 @@ pub(crate) mod authorization;
 pub(crate) mod background;
 pub(crate) mod limits;
 pub(crate) mod oidc;
+pub(crate) mod service_network;
 
 use std::{
     env, fs, io,
@@ -19,10 +20,11 @@ use std::{
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use windlass_plane::{
-    NodeOptions, Plane, PlaneOptions, ProcessOptions, Processes, Runtime, RuntimeConfig, Selection, Stages, StoreKind,
-    UnknownLoop,
+    NodeOptions, Plane, PlaneOptions, ProcessOptions, Processes, Runtime, RuntimeConfig, Selection, ServiceNetwork,
+    Stages, StoreKind, UnknownLoop,
 };
 
+use self::service_network::ServiceNetworks;
 use crate::{
     data_dir::DataDirArgs,
     failure::ErrorWithHint,
@@ -94,6 +96,9 @@ pub(crate) struct UpArgs {
     /// GROUP/VERSION/RESOURCE, api/all, api/ga, api/beta or api/alpha
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     runtime_config: Vec<String>,
+    /// IPv4 network of the cluster IPs of services, in CIDR form
+    #[arg(long, value_name = "CIDR", default_value = "10.0.0.0/24")]
+    service_cluster_ip_range: String,
     /// File to create, with the server's URL, once it is serving
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
@@ -134,6 +139,7 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
     let authorization = args.authorization.options()?;
     let disabled_admission_plugins = args.admission.disabled()?;
     let runtime_config = runtime_config(&args.runtime_config)?;
+    let service_network = service_network(&args.service_cluster_ip_range)?;
     let jwt = args.oidc.jwt()?;
     let authentication = args.authentication.options(jwt.as_ref())?;
     let data_dir = args.data_dir.resolve()?;
@@ -172,6 +178,7 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
         authorization,
         disabled_admission_plugins,
         runtime_config,
+        service_network,
         limits: args.limits.limits(),
         audit: args.audit.options()?,
         ..PlaneOptions::new(&data_dir)
@@ -212,6 +219,15 @@ fn runtime_config(entries: &[String]) -> anyhow::Result<RuntimeConfig> {
         let hint = format!("these versions can be enabled: {}", available.join(", ")).into();
         ErrorWithHint { message: error.to_string(), hint }.into()
     })
+}
+
+/// Parses the network of cluster IPs.
+fn service_network(ranges: &str) -> anyhow::Result<ServiceNetwork> {
+    let networks = ServiceNetworks::parse(ranges).map_err(anyhow::Error::msg)?;
+    if let Some(unused) = networks.unused {
+        eprintln!("warning: {unused} of --service-cluster-ip-range has no effect: services have only IPv4 addresses");
+    }
+    Ok(networks.used)
 }
 
 /// Parses a list of control loops.

@@ -14,7 +14,7 @@ use std::{
 
 use tokio::net::TcpListener;
 use windlass_apiserver::{
-    BuildError, Limits, RuntimeConfig, Server, ServerBuilder,
+    BuildError, Limits, RuntimeConfig, Server, ServerBuilder, ServiceNetwork,
     audit::AuditOptions,
     authentication::{
         AuthenticationOptions, RequestHeaderOptions, jwt::JwtOptions, webhook_token::WebhookTokenOptions,
@@ -95,6 +95,11 @@ pub struct PlaneOptions {
     pub disabled_admission_plugins: Vec<String>,
     /// Which versions of the built-in API groups are served.
     pub runtime_config: RuntimeConfig,
+    /// The network of the cluster IPs of services.
+    pub service_network: ServiceNetwork,
+    /// The address in the Endpoints of the service `default/kubernetes`; by default the one that the plane listens on, or
+    /// that of the machine if this is a loopback address.
+    pub advertise_address: Option<IpAddr>,
     /// The limits of the API server.
     pub limits: Limits,
     /// Which requests are audited, and where their events go; none by default.
@@ -124,6 +129,8 @@ impl PlaneOptions {
             authorization: AuthorizationOptions::default(),
             disabled_admission_plugins: Vec::new(),
             runtime_config: RuntimeConfig::default(),
+            service_network: ServiceNetwork::default(),
+            advertise_address: None,
             limits: Limits::default(),
             audit: None,
             drain: Duration::from_millis(500),
@@ -176,6 +183,7 @@ impl Plane {
             .policy_type_checking(options.controllers.contains("validatingadmissionpolicy-status-controller"))
             .disable_admission_plugins(options.disabled_admission_plugins)
             .runtime_config(options.runtime_config)
+            .service_network(options.service_network)
             .external_address(url.trim_start_matches("https://"))
             .listening_on(listener.local_addr().map_err(listening)?)
             .token_key(key)
@@ -191,6 +199,7 @@ impl Plane {
             processes: processes.clone(),
             usage: has_nodes.then(|| usage.clone()),
             resource_metrics: options.resource_metrics,
+            advertise_address: options.advertise_address,
         };
         let server = added.build(builder).await?;
         let forwarding = server.clone();
@@ -258,6 +267,7 @@ struct Additions {
     usage: Option<NodeUsage>,
     /// Whether resource metrics are served, if there are nodes.
     resource_metrics: bool,
+    advertise_address: Option<IpAddr>,
 }
 
 impl Additions {
@@ -273,6 +283,9 @@ impl Additions {
         }
         if let Some(audit) = self.audit {
             builder = builder.audit(audit);
+        }
+        if let Some(address) = self.advertise_address {
+            builder = builder.advertise_address(address);
         }
         let serves_metrics = self.resource_metrics && self.usage.is_some();
         if let Some(usage) = self.usage {

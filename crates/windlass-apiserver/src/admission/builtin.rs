@@ -14,7 +14,7 @@ use super::{
 use crate::storage::Storage;
 
 /// The plugins that can be disabled, by their names in kube-apiserver.
-pub const DISABLEABLE_PLUGINS: [&str; 19] = [
+pub const DISABLEABLE_PLUGINS: [&str; 24] = [
     "CertificateApproval",
     "CertificateSigning",
     "CertificateSubjectRestriction",
@@ -22,6 +22,8 @@ pub const DISABLEABLE_PLUGINS: [&str; 19] = [
     "DefaultStorageClass",
     "DefaultTolerationSeconds",
     "LimitRanger",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionWebhook",
     "NamespaceLifecycle",
     "NodeDeclaredFeatureValidator",
     "NodeRestriction",
@@ -30,13 +32,16 @@ pub const DISABLEABLE_PLUGINS: [&str; 19] = [
     "PodSecurity",
     "PodTopologyLabels",
     "Priority",
+    "ResourceQuota",
     "RuntimeClass",
     "ServiceAccount",
     "StorageObjectInUseProtection",
     "TaintNodesByCondition",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
 ];
 
-/// Returns the plugins except for the disabled ones.
+/// Returns the plugins except for the disabled ones. Policies, webhooks and quotas are stages of the write path of their own.
 pub(crate) fn builtin(storage: &Arc<Storage>, disabled: &[String]) -> Vec<Box<dyn Admission>> {
     let cache = |path: &str| storage.cache(path);
     let namespaces = cache("/core/namespaces/");

@@ -11,17 +11,17 @@ use std::sync::{
 
 use http::HeaderMap;
 use rustls::{
-    DistinguishedName, Error, RootCertStore,
+    DistinguishedName, Error,
     crypto::CryptoProvider,
-    pki_types::{CertificateDer, UnixTime, pem::PemObject as _},
-    server::{
-        WebPkiClientVerifier,
-        danger::{ClientCertVerified, ClientCertVerifier},
-    },
+    pki_types::{CertificateDer, UnixTime},
+    server::danger::{ClientCertVerified, ClientCertVerifier},
 };
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::{AuthenticationError, RequestHeaderOptions};
+use super::{
+    AuthenticationError, RequestHeaderOptions,
+    authorities::{Authorities, provider, roots},
+};
 use crate::{handshake::check_signatures, user::User};
 
 /// The attribute of a subject that is the UID of a user, in DER: 1.3.6.1.4.1.57683.2.
@@ -29,8 +29,8 @@ const UID: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0x83, 0xc2, 0x53, 0x02];
 
 /// Verifies client certificates.
 pub(super) struct ClientCertificates {
-    clients: Option<Arc<dyn ClientCertVerifier>>,
-    proxies: Option<(Arc<dyn ClientCertVerifier>, RequestHeaderOptions)>,
+    clients: Option<Authorities>,
+    proxies: Option<(Authorities, RequestHeaderOptions)>,
 }
 
 /// The certificate of a connection.
@@ -53,15 +53,11 @@ impl ClientCertificates {
         client_ca: Option<&str>,
         request_header: Option<&RequestHeaderOptions>,
     ) -> Result<Self, AuthenticationError> {
-        let verifier = |pem: &str| {
-            let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(pem)?), provider());
-            builder.build().map_err(|error| AuthenticationError::Authority(error.to_string()))
-        };
         let proxies = match request_header {
-            Some(options) => Some((verifier(&options.client_ca)?, options.clone())),
+            Some(options) => Some((Authorities::new(&options.client_ca)?, options.clone())),
             None => None,
         };
-        Ok(Self { clients: client_ca.map(verifier).transpose()?, proxies })
+        Ok(Self { clients: client_ca.map(Authorities::new).transpose()?, proxies })
     }
 
     /// Verifies the certificate of a connection; `None` if it has none.
@@ -80,14 +76,10 @@ impl ClientCertificates {
             return Some(identity);
         };
         identity.not_after = parsed.validity().not_after.timestamp();
-        let time = UnixTime::since_unix_epoch(std::time::Duration::from_secs(now.try_into().unwrap_or_default()));
-        let verify = |verifier: &Arc<dyn ClientCertVerifier>| {
-            let verified = verifier.verify_client_cert(leaf, intermediates, time);
-            verified.map(drop).map_err(|error| error.to_string())
-        };
+        let verify = |authorities: &Authorities| authorities.verify(leaf, &parsed, intermediates, now);
         let name = || Some(parsed.subject().iter_common_name().last()?.as_str().ok()?.to_owned());
-        if let Some((verifier, options)) = &self.proxies {
-            match verify(verifier).and_then(|()| allowed(options, &name().unwrap_or_default())) {
+        if let Some((authorities, options)) = &self.proxies {
+            match verify(authorities).and_then(|()| allowed(options, &name().unwrap_or_default())) {
                 Ok(()) => {
                     identity.is_proxy = true;
                     let owner = User { name: name().unwrap_or_default(), ..User::default() };
@@ -96,8 +88,8 @@ impl ClientCertificates {
                 Err(error) => identity.error = Some(error),
             }
         }
-        if let Some(verifier) = &self.clients {
-            match verify(verifier).and_then(|()| user_of(leaf, &parsed, name())) {
+        if let Some(authorities) = &self.clients {
+            match verify(authorities).and_then(|()| user_of(leaf, &parsed, name())) {
                 Ok(user) => {
                     identity.user = user.map(Arc::new);
                     identity.owner = identity.user.clone().or(identity.owner);
@@ -169,21 +161,6 @@ fn user_of(
     let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     let credential = ("authentication.kubernetes.io/credential-id".to_owned(), vec![format!("X509SHA256={hex}")]);
     Ok(Some(User { name, uid, groups, extra: [credential].into() }.authenticated()))
-}
-
-/// Returns the certificates of authorities.
-pub(super) fn roots(pem: &str) -> Result<RootCertStore, AuthenticationError> {
-    let invalid = |error: String| AuthenticationError::Authority(error);
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-        let certificate = certificate.map_err(|error| invalid(error.to_string()))?;
-        roots.add(certificate).map_err(|error| invalid(error.to_string()))?;
-    }
-    if roots.is_empty() { Err(invalid("it contains no certificate".to_owned())) } else { Ok(roots) }
-}
-
-fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
 }
 
 /// Requests a client certificate during the handshake, and accepts any, or none: the server verifies it afterwards.

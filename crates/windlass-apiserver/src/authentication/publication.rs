@@ -14,7 +14,7 @@ use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use serde_json::{Map, Value, json};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::{AuthenticationError, AuthenticationOptions, RequestHeaderOptions, certificate};
+use super::{AuthenticationError, AuthenticationOptions, RequestHeaderOptions, authorities};
 use crate::{
     bootstrap,
     server::Inner,
@@ -48,7 +48,7 @@ impl Publication {
         }
         let authorities = client_ca.iter().chain(request_header.iter().map(|options| &options.client_ca));
         for pem in authorities {
-            certificate::roots(pem)?;
+            authorities::roots(pem)?;
         }
         let config_maps = storage.cache("/core/configmaps/");
         Ok(Some(Self { client_ca: client_ca.clone(), request_header: request_header.clone(), config_maps }))

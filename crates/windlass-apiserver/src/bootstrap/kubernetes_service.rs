@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 use http::Method;
 use serde_json::{Value, json};
+use tracing::warn;
 
 use super::{create, failed, request};
 use crate::{
@@ -30,6 +31,15 @@ pub(super) async fn create_service_cidr(server: &Server) -> Result<(), BuildErro
 pub(super) async fn mark_service_cidr_ready(server: &Server) -> Result<(), BuildError> {
     let stored = server.inner.storage.cache("/networking.k8s.io/servicecidrs/").get("kubernetes");
     let stored = stored.map(|object| object.to_value()).unwrap_or_default();
+    let network = server.inner.services.lock().network();
+    if stored["spec"]["cidrs"] != json!([network]) {
+        let stored = stored["spec"]["cidrs"].to_string();
+        warn!(
+            stored,
+            network, "cluster IPs are from the stored ServiceCIDR kubernetes, not from the configured network"
+        );
+        return Ok(());
+    }
     if !stored["status"]["conditions"].is_null() {
         return Ok(());
     }
@@ -73,8 +83,12 @@ fn first_address(network: &str) -> String {
 }
 
 /// Writes the Endpoints and the EndpointSlice of the `kubernetes` service, unless they are correct.
-pub(super) async fn write_endpoints(server: &Server, listening: SocketAddr) -> Result<(), BuildError> {
-    let Some(address) = advertised(listening.ip()) else { return Ok(()) };
+pub(super) async fn write_endpoints(
+    server: &Server,
+    listening: SocketAddr,
+    advertised: Option<IpAddr>,
+) -> Result<(), BuildError> {
+    let Some(address) = reached_at(listening.ip(), advertised) else { return Ok(()) };
     let port = json!({"name": "https", "port": listening.port(), "protocol": "TCP"});
     let endpoints = json!({
         "apiVersion": "v1", "kind": "Endpoints",
@@ -126,12 +140,15 @@ async fn write(
     written.map_err(|error| failed(&format!("{} default/kubernetes", object["kind"]), &error))
 }
 
-/// Returns the address at which others reach a server that listens on this one; `None` if there is no such address. As
-/// in kube-apiserver, a server on the loopback address advertises that of the machine, because Endpoints cannot have a
-/// loopback address.
-fn advertised(address: IpAddr) -> Option<IpAddr> {
-    if !address.is_loopback() && !address.is_unspecified() {
-        return Some(address);
+/// Returns the address at which others reach a server that listens on this one, unless it advertises another; `None` if
+/// there is no such address. As in kube-apiserver, a server on the loopback address advertises that of the machine,
+/// because Endpoints cannot have a loopback address, and has no Endpoints if it advertises the loopback address.
+fn reached_at(listening: IpAddr, advertised: Option<IpAddr>) -> Option<IpAddr> {
+    if let Some(address) = advertised.filter(|address| !address.is_unspecified()) {
+        return (!address.is_loopback()).then_some(address);
+    }
+    if !listening.is_loopback() && !listening.is_unspecified() {
+        return Some(listening);
     }
     // Connecting a UDP socket sends nothing, but selects the address from which it would send.
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;

@@ -1,11 +1,16 @@
 //! The builder of a server.
 
-use std::{collections::HashMap, net::SocketAddr, sync::Arc};
+use std::{
+    collections::HashMap,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::watch};
 use tracing::warn;
+use windlass_builtins::kinds::service::allocator::ServiceNetwork;
 use windlass_store::Store;
 
 use super::{BuildError, Inner, Server};
@@ -60,6 +65,8 @@ pub struct ServerBuilder {
     disabled_admission_plugins: Vec<String>,
     external_address: String,
     listening: Option<SocketAddr>,
+    advertised: Option<IpAddr>,
+    service_network: ServiceNetwork,
     token_key: Option<TokenKey>,
     service_resolver: Option<Arc<dyn ServiceResolver>>,
     front_proxy: Option<Identity>,
@@ -90,6 +97,8 @@ impl ServerBuilder {
             disabled_admission_plugins: Vec::new(),
             external_address: "localhost".to_owned(),
             listening: None,
+            advertised: None,
+            service_network: ServiceNetwork::default(),
             token_key: None,
             service_resolver: None,
             front_proxy: None,
@@ -235,6 +244,24 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets the address in the Endpoints of the service `default/kubernetes`, if the server
+    /// [listens](Self::listening_on). By default it is the one that the server listens on, or that of the machine if the
+    /// server listens on all addresses or on the loopback address. Endpoints cannot have a loopback address: the service has
+    /// none with such an address.
+    #[must_use]
+    pub fn advertise_address(mut self, address: IpAddr) -> Self {
+        self.advertised = Some(address);
+        self
+    }
+
+    /// Sets the network of the cluster IPs of services. The ServiceCIDR `kubernetes` takes precedence over it if it exists
+    /// already.
+    #[must_use]
+    pub fn service_network(mut self, network: ServiceNetwork) -> Self {
+        self.service_network = network;
+        self
+    }
+
     /// Sets the key that signs tokens of service accounts. By default a key is generated, and tokens are valid until
     /// the server stops.
     #[must_use]
@@ -305,17 +332,18 @@ impl ServerBuilder {
             registry.replace_custom(&group, &plural, &endpoints);
         }
         let definitions = definitions::Controller::load(&storage, &mut registry, self.conversions);
-        let services = allocate::follow(&storage);
+        let services = allocate::follow(&storage, self.service_network);
         if !self.service_accounts {
             self.disabled_admission_plugins.push("ServiceAccount".to_owned());
         }
-        let restricts_nodes = !self.disabled_admission_plugins.iter().any(|name| name == "NodeRestriction");
+        let is_enabled = |plugin: &str| !self.disabled_admission_plugins.iter().any(|name| name == plugin);
+        let (restricts_nodes, charges_quotas) = (is_enabled("NodeRestriction"), is_enabled("ResourceQuota"));
         let mut admission = builtin(&storage, &self.disabled_admission_plugins);
         admission.extend(self.admission);
         let resolver = self.service_resolver.unwrap_or_else(|| Arc::new(EndpointSlices::new(&storage)));
         let aggregation = Aggregation::new(&storage, resolver.clone(), self.front_proxy);
-        let webhooks = Webhooks::new(&storage, resolver);
-        let policies = Policies::new(&storage);
+        let webhooks = Webhooks::new(&storage, resolver, &self.disabled_admission_plugins);
+        let policies = Policies::new(&storage, &self.disabled_admission_plugins);
         let flow_control = Arc::new(FlowControl::new(&storage, &self.limits));
         let publication = Publication::of(&self.authentication, &storage)?;
         let rbac = Rbac::new(&storage);
@@ -347,7 +375,7 @@ impl ServerBuilder {
             restricts_nodes,
             audit,
             services,
-            quota_locks: QuotaLocks::default(),
+            quota_locks: charges_quotas.then(QuotaLocks::default),
             token_key: self.token_key.unwrap_or_else(TokenKey::generate),
             external_address: self.external_address,
             metrics: Metrics::default(),
@@ -383,7 +411,7 @@ impl ServerBuilder {
             tokio::spawn(chain::follow(Arc::downgrade(&chain), self.authorization)).abort_handle(),
         ];
         server.inner.tasks.lock().extend(audit_task);
-        bootstrap::run(&server, publication.as_ref(), self.listening).await?;
+        bootstrap::run(&server, publication.as_ref(), self.listening, self.advertised).await?;
         if let Some(publication) = publication {
             let publishing = tokio::spawn(publication.run(Arc::downgrade(&server.inner)));
             server.inner.tasks.lock().push(publishing.abort_handle());

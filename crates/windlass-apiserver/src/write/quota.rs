@@ -60,24 +60,25 @@ pub(super) struct Charge<'a> {
 /// Charges a write to the quotas that apply to it, or rejects it. A dry run only checks that the quotas suffice.
 pub(super) async fn charge(charge: Charge<'_>, dry_run: bool) -> Result<Charges> {
     let resource = &*charge.endpoint.resource;
+    let Some(locks) = &charge.server.quota_locks else { return Ok(Charges::default()) };
     if !resource.namespaced || charge.namespace.is_empty() {
         return Ok(Charges::default());
     }
     let evaluator = Evaluator::of(&resource.group, &resource.plural);
     match evaluator.filter(|evaluator| evaluator.handles(&charge.write)) {
-        Some(evaluator) => Box::pin(charge_quotas(charge, evaluator, dry_run)).await,
+        Some(evaluator) => Box::pin(charge_quotas(charge, locks, evaluator, dry_run)).await,
         None => Ok(Charges::default()),
     }
 }
 
-async fn charge_quotas(charge: Charge<'_>, evaluator: Evaluator, dry_run: bool) -> Result<Charges> {
+async fn charge_quotas(charge: Charge<'_>, locks: &QuotaLocks, evaluator: Evaluator, dry_run: bool) -> Result<Charges> {
     let Charge { server, namespace, write, .. } = charge;
     let quotas = quotas(server)?;
     let prefix = format!("{namespace}/");
     if quotas.cache.snapshot().range(&prefix, None).next().is_none() {
         return Ok(Charges::default());
     }
-    let _lock = server.quota_locks.acquire(namespace).await;
+    let _lock = locks.acquire(namespace).await;
     server.storage.fresh().await?;
     let costs = costs(charge, &quotas, &evaluator)?;
     let mut charges = Charges::default();

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use windlass_apiserver::Server;
-use windlass_store::memory::MemoryStore;
+use windlass_store::{Store, memory::MemoryStore};
 
 use crate::client::{Answer, Client};
 
@@ -140,4 +140,52 @@ async fn a_server_that_listens_is_the_endpoint_of_its_service_and_has_a_lease() 
 
     let moved = start("192.0.2.8:7443").await;
     assert_eq!(shown(&moved).await, "\"192.0.2.8\":7443");
+}
+
+#[tokio::test]
+async fn a_server_has_endpoints_at_the_address_that_it_advertises() {
+    let listening: SocketAddr = "127.0.0.1:4321".parse().unwrap();
+    for (advertised, expected) in [("192.0.2.9", Some("192.0.2.9")), ("127.0.0.1", None)] {
+        let builder = Server::builder(Arc::new(MemoryStore::new())).listening_on(listening);
+        let client = Client::of(builder.advertise_address(advertised.parse().unwrap()).build().await.unwrap());
+        let endpoints = client.get("/api/v1/namespaces/default/endpoints/kubernetes").await;
+        let slice = client.get("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes").await;
+        assert_eq!(
+            (endpoints.code == 200, slice.code == 200),
+            (expected.is_some(), expected.is_some()),
+            "{advertised}"
+        );
+        if let Some(expected) = expected {
+            assert_eq!(endpoints.json()["subsets"][0]["addresses"][0]["ip"], expected);
+        }
+        let service = client.get(&format!("{SERVICES}/kubernetes")).await.expect(200);
+        assert_eq!(service["spec"]["ports"][0]["targetPort"], 4321);
+    }
+}
+
+#[tokio::test]
+async fn cluster_ips_are_from_the_configured_network() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let start = async |network: &str| {
+        Client::of(Server::builder(store.clone()).service_network(network.parse().unwrap()).build().await.unwrap())
+    };
+    let cidr = "/apis/networking.k8s.io/v1/servicecidrs/kubernetes";
+    let client = start("172.30.8.0/28").await;
+    let stored = client.get(cidr).await.expect(200);
+    assert_eq!(stored["spec"]["cidrs"], json!(["172.30.8.0/28"]));
+    assert_eq!(stored["status"]["conditions"][0]["status"], "True");
+    let own = client.get(&format!("{SERVICES}/kubernetes")).await.expect(200);
+    assert_eq!(own["spec"]["clusterIP"], "172.30.8.1");
+    let service = |name: &str| json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
+    let made = client.post(SERVICES, &service("a")).await.expect(201);
+    assert!(made["spec"]["clusterIP"].as_str().unwrap().starts_with("172.30.8."), "{made}");
+    let mut outside = service("b");
+    outside["spec"]["clusterIP"] = "10.0.0.7".into();
+    assert_eq!(client.post(SERVICES, &outside).await.code, 422);
+    drop(client);
+    // The network that a cluster has stays.
+    let client = start("10.96.0.0/12").await;
+    assert_eq!(client.get(cidr).await.expect(200)["spec"]["cidrs"], json!(["172.30.8.0/28"]));
+    let made = client.post(SERVICES, &service("c")).await.expect(201);
+    assert!(made["spec"]["clusterIP"].as_str().unwrap().starts_with("172.30.8."), "{made}");
 }

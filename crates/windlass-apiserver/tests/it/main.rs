@@ -20,6 +20,7 @@ mod damaged;
 mod decisions;
 mod definitions;
 mod deletion;
+mod disabled_plugins;
 mod dropped;
 mod every_kind;
 mod evictions;

@@ -51,15 +51,6 @@ const KNOWN: [&str; 41] = [
     "ValidatingAdmissionWebhook",
 ];
 
-/// Plugins that always run.
-const ALWAYS_ON: [&str; 5] = [
-    "MutatingAdmissionPolicy",
-    "MutatingAdmissionWebhook",
-    "ResourceQuota",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionWebhook",
-];
-
 /// Plugins for features that are disabled by default, so that they do nothing.
 const WITHOUT_EFFECT: [&str; 4] =
     ["ClusterTrustBundleAttest", "JobValidation", "PodGroupProtection", "PodGroupWorkloadExists"];
@@ -94,19 +85,11 @@ impl AdmissionArgs {
         if !both.is_empty() {
             bail!("[{}] in enable-admission-plugins and disable-admission-plugins overlapped", both.join(" "));
         }
-        let exists = |name: &&str| {
-            [&ALWAYS_ON[..], &WITHOUT_EFFECT[..], &DISABLEABLE_PLUGINS[..]].iter().any(|names| names.contains(name))
-        };
+        let exists = |name: &&str| WITHOUT_EFFECT.contains(name) || DISABLEABLE_PLUGINS.contains(name);
         if let Some(name) = enabled.iter().map(String::as_str).find(|name| !exists(name)) {
             bail!(ErrorWithHint {
                 message: format!("cannot enable the admission plugin {name}: Windlass does not have it"),
                 hint: "remove it from --enable-admission-plugins".into(),
-            });
-        }
-        if let Some(name) = disabled.iter().find(|name| ALWAYS_ON.contains(&name.as_str())) {
-            bail!(ErrorWithHint {
-                message: format!("cannot disable the admission plugin {name}"),
-                hint: format!("these can be disabled: {}", DISABLEABLE_PLUGINS.join(", ")).into(),
             });
         }
         Ok(disabled)
@@ -118,13 +101,8 @@ pub(crate) fn is_known(name: &str) -> bool {
     KNOWN.contains(&name)
 }
 
-/// Returns whether a plugin can be enabled, or always is.
-pub(crate) fn can_enable(name: &str) -> bool {
-    ALWAYS_ON.contains(&name) || can_disable(name)
-}
-
-/// Returns whether a plugin can be disabled.
-pub(crate) fn can_disable(name: &str) -> bool {
+/// Returns whether a plugin runs by default.
+pub(crate) fn is_default(name: &str) -> bool {
     DISABLEABLE_PLUGINS.contains(&name)
 }
 
@@ -154,7 +132,7 @@ mod tests {
         for name in WITHOUT_EFFECT {
             assert!(disabled(&["--enable-admission-plugins", name]).unwrap().is_empty());
         }
-        for name in DISABLEABLE_PLUGINS {
+        for name in DISABLEABLE_PLUGINS.into_iter().chain(["AlwaysPullImages"]) {
             assert_eq!(disabled(&["--disable-admission-plugins", name]).unwrap(), [name]);
         }
     }
@@ -176,7 +154,5 @@ mod tests {
         }
         let missing = disabled(&["--enable-admission-plugins=AlwaysPullImages"]).unwrap_err();
         assert!(missing.starts_with("cannot enable the admission plugin AlwaysPullImages"), "{missing}");
-        let needed = disabled(&["--disable-admission-plugins=ResourceQuota"]).unwrap_err();
-        assert!(needed.starts_with("cannot disable the admission plugin ResourceQuota"), "{needed}");
     }
 }

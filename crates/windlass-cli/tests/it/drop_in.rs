@@ -1,5 +1,6 @@
 //! The programs of `windlass assets`, as envtest starts them.
 
+mod flags;
 mod pair;
 
 use std::{fs, net::TcpListener, path::Path, process::Command, time::Duration};

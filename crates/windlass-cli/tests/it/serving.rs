@@ -3,7 +3,7 @@
 use std::{os::unix::fs::PermissionsExt as _, time::Duration};
 
 use http::Request;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Service, ServiceAccount};
 use kube::{
     Api, Client,
     api::{ListParams, PostParams},
@@ -187,6 +187,18 @@ async fn without_nodes_and_controllers_objects_do_not_change() {
     assert!(nodes.list(&ListParams::default()).await.unwrap().items.is_empty());
     let accounts: Api<ServiceAccount> = Api::default_namespaced(up.admin().await);
     assert!(accounts.list(&ListParams::default()).await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
+async fn cluster_ips_are_from_the_network_of_the_flag() {
+    let folder = tempfile::tempdir().unwrap();
+    let data_dir = folder.path().join("data");
+    let flag = "--service-cluster-ip-range=172.31.7.0/24,fd00::/112";
+    let up = Up::start(&data_dir, &["--store", "memory", "--nodes", "0", flag]);
+    let services: Api<Service> = Api::default_namespaced(up.admin().await);
+    assert_eq!(services.get("kubernetes").await.unwrap().spec.unwrap().cluster_ip.as_deref(), Some("172.31.7.1"));
+    let log = std::fs::read_to_string(data_dir.with_extension("log")).unwrap();
+    assert!(log.contains("warning: fd00::/112 of --service-cluster-ip-range has no effect"), "{log}");
 }
 
 #[test]

@@ -18,6 +18,9 @@ pub struct GivenCredentials {
     pub serving: CertificateAndKey,
     /// The keys of service account tokens.
     pub token_key: TokenKey,
+    /// The client certificate, in PEM, by which other API servers know this one. Without it, they do not trust the users
+    /// that this server names.
+    pub front_proxy: Option<CertificateAndKey>,
 }
 
 /// A plane like kube-apiserver: it has only the certificates and keys that it is given, and writes no kubeconfig. Its data
@@ -50,22 +53,31 @@ impl Standalone {
             authentication.client_ca.get_or_insert_default().push_str(&authority.certificate);
         }
         let verifier = authentication.certificate_verifier()?;
-        let resolver = CertResolver::new();
-        let resolved = resolver.set_pem(given.serving.certificate.as_bytes(), given.serving.key.as_bytes());
-        resolved.map_err(|error| PkiError::Tls(rustls::Error::General(error.to_string())))?;
+        let resolver = resolver(&given.serving)?;
+        if let Some(proxy) = &given.front_proxy {
+            // An unusable certificate would only be noticed when a request is forwarded.
+            self::resolver(proxy)?;
+        }
         let tls = Arc::new(pki::tls_config(&resolver, verifier)?);
         let store = store.await?;
 
         let processes = processes(&options.nodes, &listener).map_err(listening)?;
-        let builder = Server::builder(store.clone())
+        let mut builder = Server::builder(store.clone())
             .old_definitions(options.old_definitions)
             .authentication(authentication)
             .service_accounts(provides_accounts(&options.controllers))
+            .policy_type_checking(options.controllers.contains("validatingadmissionpolicy-status-controller"))
             .disable_admission_plugins(options.disabled_admission_plugins)
+            .runtime_config(options.runtime_config)
+            .service_network(options.service_network)
             .external_address(url.trim_start_matches("https://"))
+            .listening_on(listener.local_addr().map_err(listening)?)
             .token_key(given.token_key)
             .authorization(options.authorization)
             .limits(options.limits);
+        if let Some(proxy) = given.front_proxy {
+            builder = builder.front_proxy(proxy.certificate, proxy.key);
+        }
         let usage = NodeUsage::default();
         let added = Additions {
             jwt: options.jwt,
@@ -74,6 +86,7 @@ impl Standalone {
             processes: processes.clone(),
             usage: (options.nodes.count > 0).then(|| usage.clone()),
             resource_metrics: options.resource_metrics,
+            advertise_address: options.advertise_address,
         };
         let server = added.build(builder).await?;
         let loops = LoopOptions {
@@ -99,4 +112,12 @@ impl Standalone {
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), PlaneError> {
         self.running.run(std::future::pending(), shutdown).await
     }
+}
+
+/// Returns a resolver of a certificate, which must fit its key.
+fn resolver(pair: &CertificateAndKey) -> Result<CertResolver, PkiError> {
+    let resolver = CertResolver::new();
+    let resolved = resolver.set_pem(pair.certificate.as_bytes(), pair.key.as_bytes());
+    resolved.map_err(|error| PkiError::Tls(rustls::Error::General(error.to_string())))?;
+    Ok(resolver)
 }

@@ -20,22 +20,20 @@ use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
 use windlass_schema::names::parse_ip_sloppy;
 
-pub use self::networks::NetworkUsage;
-use self::networks::{Network, ServiceCidr};
+use self::networks::ServiceCidr;
+pub use self::networks::{InvalidNetwork, NetworkUsage, ServiceNetwork};
 use self::pool::{Pool, Unavailable};
 pub use self::problems::Problem;
 use super::{needs_cluster_ip, needs_health_check, node_ports, texts};
 use crate::object::{boolean, copy, integer, items, set, text};
 
-/// Default service network of kube-apiserver.
-const DEFAULT_NETWORK: Network = Network { base: Ipv4Addr::new(10, 0, 0, 0), prefix: 24 };
 const NODE_PORTS: std::ops::RangeInclusive<u32> = 30000..=32767;
 const NODE_PORTS_TEXT: &str = "30000-32767";
 
 /// Allocates cluster IPs from the IPv4 networks of the cluster and its ServiceCIDRs, and node ports from 30000–32767.
 #[derive(Debug, Clone)]
 pub struct ServiceAllocator {
-    network: Network,
+    network: ServiceNetwork,
     /// The stored ServiceCIDRs by name.
     cidrs: BTreeMap<Box<str>, ServiceCidr>,
     addresses: Pool,
@@ -99,26 +97,15 @@ pub enum AllocationError {
     Internal(String),
 }
 
-/// The CIDR is not a valid service network.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not an IPv4 network of at least two addresses in CIDR form")]
-pub struct InvalidRange(String);
-
 impl Default for ServiceAllocator {
     fn default() -> Self {
-        Self::with_network(DEFAULT_NETWORK)
+        Self::new(ServiceNetwork::default())
     }
 }
 
 impl ServiceAllocator {
     /// Creates an allocator for a network such as `10.96.0.0/12`.
-    pub fn new(cidr: &str) -> Result<Self, InvalidRange> {
-        // The first and the last address are never allocated.
-        let network = Network::parse(cidr).filter(|network| network.prefix <= 30);
-        network.map(Self::with_network).ok_or_else(|| InvalidRange(cidr.to_owned()))
-    }
-
-    fn with_network(network: Network) -> Self {
+    pub fn new(network: ServiceNetwork) -> Self {
         let mut allocator = Self {
             network,
             cidrs: BTreeMap::new(),

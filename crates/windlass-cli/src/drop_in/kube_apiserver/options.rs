@@ -9,8 +9,8 @@ use std::{
 
 use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser};
 use windlass_plane::{
-    AuthorizationOptions, AuthorizerOptions, GivenCredentials, NodeOptions, PlaneOptions, Selection, StoreKind,
-    TokenKey, UnknownLoop,
+    AuthorizationOptions, AuthorizerOptions, CertificateAndKey, GivenCredentials, NodeOptions, PlaneOptions,
+    RuntimeConfig, Selection, ServiceNetwork, StoreKind, TokenKey, UnknownLoop,
 };
 
 use super::{
@@ -26,11 +26,10 @@ use crate::{
         authorization::AuthorizationArgs,
         limits::LimitArgs,
         oidc::OidcArgs,
+        service_network::ServiceNetworks,
     },
 };
 
-/// The only network of services.
-const SERVICE_NETWORK: &str = "10.0.0.0/24";
 /// Where kube-apiserver keeps its certificates unless it is told.
 const CERT_DIR: &str = "/var/run/kubernetes";
 
@@ -69,21 +68,15 @@ impl ServerOptions {
     pub(super) fn of(flags: &Flags, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
         let mut ignored: Vec<String> = flags.ignored().iter().map(|name| format!("--{name}")).collect();
         gates::check_feature_gates(flags)?;
-        let network = flags.last("service-cluster-ip-range").unwrap_or(SERVICE_NETWORK);
-        check_networks(network)?;
-        for (name, has_effect) in [
-            ("feature-gates", flags.last("feature-gates").is_none_or(str::is_empty)),
-            ("runtime-config", flags.last("runtime-config").is_none_or(str::is_empty)),
-            ("service-cluster-ip-range", network == SERVICE_NETWORK),
-        ] {
-            if !has_effect {
-                ignored.push(format!("--{name}"));
-            }
+        let networks = ServiceNetworks::parse(flags.last("service-cluster-ip-range").unwrap_or_default())?;
+        if flags.last("feature-gates").is_some_and(|gates| !gates.is_empty()) {
+            ignored.push("--feature-gates".to_owned());
         }
+        ignored.extend(networks.unused.map(|range| format!("--service-cluster-ip-range={range}")));
         let (cert_dir, address) = (Path::new(flags.last("cert-dir").unwrap_or(CERT_DIR)), address(flags));
         let files = flags.last("tls-cert-file").zip(flags.last("tls-private-key-file"));
         let serving = serving::certificate(files.map(|(cert, key)| (cert.into(), key.into())), cert_dir, address)?;
-        let token_key = token_key(flags)?;
+        let (token_key, front_proxy) = (token_key(flags)?, front_proxy(flags)?);
 
         let mut problems = Vec::new();
         let etcd: Vec<String> = flags.list("etcd-servers").map(str::to_owned).collect();
@@ -106,10 +99,8 @@ impl ServerOptions {
                 "either `--service-account-key-file` or `--service-account-signing-endpoint` must be set".to_owned(),
             );
         }
-        let groups: Vec<String> =
-            windlass_builtins::table().groups.iter().map(|group| group.name.to_string()).collect();
-        let groups: BTreeSet<&str> = groups.iter().map(String::as_str).collect();
-        problems.extend(gates::check_runtime_config(flags, &groups).err());
+        let advertise_address = advertise_address(flags, networks.used, &mut problems);
+        let runtime_config = runtime_config(flags, &mut ignored, &mut problems);
         let shared = shared(flags, &mut ignored, &mut problems);
         let controllers = controllers(variable, &mut problems);
         let nodes = nodes(variable, &mut problems);
@@ -123,8 +114,17 @@ impl ServerOptions {
         }
         match (options, token_key, &problems[..]) {
             (Some(options), Some(token_key), []) => Ok(Self {
-                plane: PlaneOptions { address, port, controllers, nodes, ..options },
-                given: GivenCredentials { serving, token_key },
+                plane: PlaneOptions {
+                    address,
+                    port,
+                    controllers,
+                    nodes,
+                    runtime_config,
+                    service_network: networks.used,
+                    advertise_address,
+                    ..options
+                },
+                given: GivenCredentials { serving, token_key, front_proxy },
                 etcd,
                 ignored,
             }),
@@ -196,18 +196,14 @@ fn shared(flags: &Flags, ignored: &mut Vec<String>, problems: &mut Vec<String>) 
     if flags.last("authorization-mode").is_none() && flags.last("authorization-config").is_none() {
         line.push("--authorization-mode=AlwaysAllow".to_owned());
     }
-    for (name, can) in [
-        ("enable-admission-plugins", admission::can_enable as fn(&str) -> bool),
-        ("disable-admission-plugins", admission::can_disable),
-    ] {
-        for plugin in flags.list(name) {
-            // Unknown plugins are errors of the parser.
-            match can(plugin) || !admission::is_known(plugin) {
-                true => line.push(format!("--{name}={plugin}")),
-                false => ignored.push(format!("--{name}={plugin}")),
-            }
+    for plugin in flags.list("enable-admission-plugins") {
+        // Unknown plugins are errors of the parser.
+        match admission::is_default(plugin) || !admission::is_known(plugin) {
+            true => line.push(format!("--enable-admission-plugins={plugin}")),
+            false => ignored.push(format!("--enable-admission-plugins={plugin}")),
         }
     }
+    line.extend(flags.list("disable-admission-plugins").map(|plugin| format!("--disable-admission-plugins={plugin}")));
     let parsed = command.try_get_matches_from(line).and_then(|matches| SharedArgs::from_arg_matches(&matches));
     parsed
         .map_err(|error| {
@@ -231,17 +227,38 @@ fn address(flags: &Flags) -> IpAddr {
     address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
 }
 
-fn check_networks(networks: &str) -> Result<(), String> {
-    for (index, network) in networks.split(',').enumerate() {
-        let parsed = network.trim().split_once('/').and_then(|(address, prefix)| {
-            let longest = if address.parse::<IpAddr>().ok()?.is_ipv4() { 32 } else { 128 };
-            prefix.parse::<u8>().ok().filter(|prefix| *prefix <= longest)
-        });
-        if parsed.is_none() {
-            return Err(format!("service-cluster-ip-range[{index}] is not a valid cidr"));
+/// Returns the address to advertise, which must be of the family of cluster IPs.
+fn advertise_address(flags: &Flags, network: ServiceNetwork, problems: &mut Vec<String>) -> Option<IpAddr> {
+    let address: IpAddr = flags.last("advertise-address")?.trim().parse().ok()?;
+    if address.is_ipv6() && !address.is_unspecified() {
+        problems.push(format!("service IP family \"{network}\" must match public address family \"{address}\""));
+    }
+    Some(address)
+}
+
+/// Parses the versions to serve. Those that windlass does not have are ignored.
+fn runtime_config(flags: &Flags, ignored: &mut Vec<String>, problems: &mut Vec<String>) -> RuntimeConfig {
+    match RuntimeConfig::parse_available(flags.list("runtime-config")) {
+        Ok((config, unavailable)) => {
+            ignored.extend(unavailable.iter().map(|version| format!("--runtime-config={version}")));
+            config
+        }
+        Err(error) => {
+            problems.push(error.to_string());
+            RuntimeConfig::default()
         }
     }
-    Ok(())
+}
+
+/// Reads the certificate with which requests are forwarded to other API servers.
+fn front_proxy(flags: &Flags) -> Result<Option<CertificateAndKey>, String> {
+    let path = |name: &str| flags.last(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    // As kube-apiserver does, one without the other is ignored.
+    let Some((certificate, key)) = path("proxy-client-cert-file").zip(path("proxy-client-key-file")) else {
+        return Ok(None);
+    };
+    let read = |path: &Path| fs::read_to_string(path).map_err(|error| io_errors::open(path, &error));
+    Ok(Some(CertificateAndKey { certificate: read(&certificate)?, key: read(&key)? }))
 }
 
 /// Reads the keys of service account tokens; `None` if no key signs.

@@ -9,12 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
 use tempfile::TempDir;
-use windlass_plane::{Pki, TokenKey, kubeconfig};
+use windlass_plane::{CertificateAndKey, Pki, TokenKey, kubeconfig};
 
 use crate::process::{output, windlass};
 
@@ -203,6 +204,10 @@ impl KubeApiserver {
         self.process.line_with("Serving securely on").is_some()
     }
 
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
     pub(super) fn has_ended(&mut self) -> bool {
         self.process.child.try_wait().unwrap().is_some()
     }
@@ -253,9 +258,24 @@ impl Pair {
 
     /// A client of the administrator.
     pub(super) async fn admin(&self) -> Client {
+        Self::client(self.kubeconfig()).await
+    }
+
+    /// A client with a certificate.
+    pub(super) async fn client_with(&self, pair: &CertificateAndKey) -> Client {
+        let mut kubeconfig = self.kubeconfig();
+        let user = kubeconfig.auth_infos[0].auth_info.as_mut().unwrap();
+        user.client_certificate_data = Some(STANDARD.encode(&pair.certificate));
+        user.client_key_data = Some(STANDARD.encode(&pair.key).into());
+        Self::client(kubeconfig).await
+    }
+
+    fn kubeconfig(&self) -> Kubeconfig {
         let pki = Pki::load_or_create(&self.files.path().join("pki"), &[]).unwrap();
-        let text = kubeconfig(&pki, &format!("https://127.0.0.1:{}", self.server.port));
-        let kubeconfig = Kubeconfig::from_yaml(&text).unwrap();
+        Kubeconfig::from_yaml(&kubeconfig(&pki, &format!("https://127.0.0.1:{}", self.server.port))).unwrap()
+    }
+
+    async fn client(kubeconfig: Kubeconfig) -> Client {
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
         Client::try_from(config).unwrap()
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::Ipv4Addr;
+use std::str::FromStr;
 
 use serde_json::Value;
 
@@ -12,14 +13,35 @@ use crate::object::{is_set, items, text};
 /// The ServiceCIDR with the network of the cluster.
 const DEFAULT: &str = "kubernetes";
 
-/// An IPv4 network.
+/// An IPv4 network of cluster IPs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Network {
+pub struct ServiceNetwork {
     pub(super) base: Ipv4Addr,
     pub(super) prefix: u8,
 }
 
-impl Network {
+/// The CIDR is not a network of cluster IPs.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not an IPv4 network of at least two addresses in CIDR form")]
+pub struct InvalidNetwork(String);
+
+impl Default for ServiceNetwork {
+    /// The default network of kube-apiserver: `10.0.0.0/24`.
+    fn default() -> Self {
+        Self { base: Ipv4Addr::new(10, 0, 0, 0), prefix: 24 }
+    }
+}
+
+impl FromStr for ServiceNetwork {
+    type Err = InvalidNetwork;
+
+    fn from_str(cidr: &str) -> Result<Self, InvalidNetwork> {
+        // The first and the last address are never allocated.
+        Self::parse(cidr).filter(|network| network.prefix <= 30).ok_or_else(|| InvalidNetwork(cidr.to_owned()))
+    }
+}
+
+impl ServiceNetwork {
     /// Parses a CIDR; `None` if it is not an IPv4 network.
     pub(super) fn parse(cidr: &str) -> Option<Self> {
         let (base, prefix) = cidr.split_once('/')?;
@@ -42,7 +64,7 @@ impl Network {
     }
 }
 
-impl fmt::Display for Network {
+impl fmt::Display for ServiceNetwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.base, self.prefix)
     }
@@ -51,7 +73,7 @@ impl fmt::Display for Network {
 /// The networks of a stored ServiceCIDR, and whether addresses are allocated from them.
 #[derive(Debug, Clone)]
 pub(super) struct ServiceCidr {
-    networks: Vec<Network>,
+    networks: Vec<ServiceNetwork>,
     is_ready: bool,
 }
 
@@ -61,7 +83,7 @@ impl ServiceCidr {
         let mut conditions = items(object, "/status/conditions").iter();
         let ready = conditions.find(|condition| text(condition, "/type") == "Ready");
         Self {
-            networks: cidrs.filter_map(Network::parse).collect(),
+            networks: cidrs.filter_map(ServiceNetwork::parse).collect(),
             // Without a control loop, there is no condition.
             is_ready: ready.is_none_or(|ready| text(ready, "/status") == "True")
                 && !is_set(object, "/metadata/deletionTimestamp"),
@@ -102,13 +124,13 @@ impl ServiceAllocator {
     }
 
     /// Returns each network once, that of the cluster first, and whether one of its ServiceCIDRs is ready.
-    fn networks(&self) -> Vec<(Network, bool)> {
+    fn networks(&self) -> Vec<(ServiceNetwork, bool)> {
         let own = (!self.cidrs.contains_key(DEFAULT)).then_some((self.network, true));
         let default = self.cidrs.get(DEFAULT).into_iter();
         let others = self.cidrs.iter().filter(|(name, _)| &***name != DEFAULT).map(|(_, cidr)| cidr);
         let stored = default.chain(others);
         let stored = stored.flat_map(|cidr| cidr.networks.iter().map(|network| (*network, cidr.is_ready)));
-        let mut networks: Vec<(Network, bool)> = Vec::new();
+        let mut networks: Vec<(ServiceNetwork, bool)> = Vec::new();
         for (network, is_ready) in own.into_iter().chain(stored) {
             match networks.iter_mut().find(|(known, _)| *known == network) {
                 Some((_, known)) => *known |= is_ready,
@@ -119,7 +141,7 @@ impl ServiceAllocator {
     }
 
     pub(super) fn network_usage(&self) -> Vec<NetworkUsage> {
-        let usage = |(network, is_ready): (Network, bool)| {
+        let usage = |(network, is_ready): (ServiceNetwork, bool)| {
             let (allocated, free) = self.addresses.allocated_and_free_in(&network.section(is_ready));
             NetworkUsage { cidr: network.to_string(), allocated, free }
         };

@@ -72,6 +72,8 @@ fn command_lines_of_test_frameworks_are_understood_without_a_warning() {
         let authorizers: Vec<_> =
             options.plane.authorization.authorizers.iter().map(AuthorizerOptions::type_name).collect();
         assert_eq!(authorizers, ["RBAC"]);
+        assert_eq!(options.plane.service_network.to_string(), "10.0.0.0/24");
+        assert!(options.given.front_proxy.is_none());
         assert!(!options.plane.controllers.contains("namespace-controller"));
         assert_eq!(options.plane.nodes.count, 0);
     }
@@ -96,19 +98,32 @@ fn flags_of_the_server_have_their_meaning() {
 
 #[test]
 fn flags_without_an_effect_are_named() {
-    let more = "--feature-gates=WatchList=true --runtime-config=api/all=true --service-cluster-ip-range=10.96.0.0/12 \
-                --event-ttl=2h --cors-allowed-origins=a --enable-admission-plugins=AlwaysPullImages,NodeRestriction \
-                --disable-admission-plugins=ResourceQuota";
+    let more = "--feature-gates=WatchList=true --runtime-config=api/all=true,resource.k8s.io/v1alpha3 \
+                --service-cluster-ip-range=10.96.0.0/12,fd00::/108 --event-ttl=2h --cors-allowed-origins=a \
+                --enable-admission-plugins=AlwaysPullImages,NodeRestriction --disable-admission-plugins=ResourceQuota";
     let expected = [
         "--cors-allowed-origins",
         "--event-ttl",
         "--feature-gates",
-        "--runtime-config",
-        "--service-cluster-ip-range",
+        "--service-cluster-ip-range=fd00::/108",
+        "--runtime-config=resource.k8s.io/v1alpha3",
         "--enable-admission-plugins=AlwaysPullImages",
-        "--disable-admission-plugins=ResourceQuota",
     ];
-    assert_eq!(options(&format!("{LEAST} {more}")).unwrap().ignored, expected);
+    let found = options(&format!("{LEAST} {more}")).unwrap();
+    assert_eq!(found.ignored, expected);
+    assert_eq!(found.plane.runtime_config, RuntimeConfig::parse(["api/all=true"]).unwrap());
+    assert_eq!(found.plane.service_network.to_string(), "10.96.0.0/12");
+    assert_eq!(found.plane.disabled_admission_plugins, ["ResourceQuota"]);
+}
+
+#[test]
+fn the_certificate_of_the_front_proxy_is_read() {
+    let (cert, key) = ("--proxy-client-cert-file=DIR/apiserver.crt", "--proxy-client-key-file=DIR/apiserver.key");
+    let proxy = options(&format!("{LEAST} {cert} {key}")).unwrap().given.front_proxy.unwrap();
+    assert!(proxy.certificate.contains("BEGIN CERTIFICATE") && proxy.key.contains("PRIVATE KEY"));
+    assert!(options(&format!("{LEAST} {cert}")).unwrap().given.front_proxy.is_none());
+    let missing = options(&format!("{LEAST} {cert} --proxy-client-key-file=/nowhere")).unwrap_err();
+    assert_eq!(missing, "open /nowhere: no such file or directory");
 }
 
 #[test]
@@ -130,6 +145,18 @@ fn wrong_values_are_errors_of_kube_apiserver() {
         ),
         (format!("{LEAST} --feature-gates=Foo=true"), "unrecognized feature gate: Foo".to_owned()),
         (format!("{LEAST} --runtime-config=foo/v1=true"), "unknown api groups foo/v1".to_owned()),
+        (
+            format!("{LEAST} --runtime-config=batch/v3"),
+            "group version batch/v3 that has not been registered".to_owned(),
+        ),
+        (
+            format!("{LEAST} --feature-gates=SidecarContainers=false"),
+            "cannot set feature gate SidecarContainers to false, feature is locked to true".to_owned(),
+        ),
+        (
+            format!("{LEAST} --advertise-address=fd00::1"),
+            "service IP family \"10.0.0.0/24\" must match public address family \"fd00::1\"".to_owned(),
+        ),
         (format!("{LEAST} --authorization-mode=Foo"), "authorization-mode \"Foo\" is not a valid mode".to_owned()),
         (
             format!("{LEAST} --enable-admission-plugins=Foo"),
