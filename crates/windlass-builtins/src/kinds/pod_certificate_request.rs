@@ -18,7 +18,7 @@ use super::internal_types::{Field, OPTIONAL, TEXT, show};
 use crate::columns::{Column, NAME, Printer, column, labels, name, wide};
 use crate::diff::same;
 use crate::field_errors::FieldErrors;
-use crate::object::{copy, entries, integer, items, text};
+use crate::object::{copy, entries, integer, items, set_default, text};
 use crate::strategy::Strategy;
 
 /// Strategy of PodCertificateRequests.
@@ -47,12 +47,15 @@ const SPEC: &[Field] = &[
 ];
 
 impl Strategy for PodCertificateRequest {
+    fn default(&self, object: &mut Value) {
+        set_default(object, "/spec/maxExpirationSeconds", 24 * HOUR);
+    }
+
     fn validate(&self, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         validate_names(object, &mut errors);
-        if validate_expiration(object, &mut errors) {
-            key::validate(object, &mut errors);
-        }
+        validate_expiration(object, &mut errors);
+        key::validate(object, &mut errors);
         errors
     }
 
@@ -110,20 +113,16 @@ fn validate_names(object: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// Requires a lifetime that the signer may grant; returns whether there is one.
-fn validate_expiration(object: &Value, errors: &mut ErrorList) -> bool {
-    let path = Path::new("spec").child("maxExpirationSeconds");
-    let Some(seconds) = integer(object, "/spec/maxExpirationSeconds") else {
-        errors.required_because(&path, "must be set");
-        return false;
-    };
+/// Requires a lifetime that the signer may grant.
+fn validate_expiration(object: &Value, errors: &mut ErrorList) {
+    let seconds = integer(object, "/spec/maxExpirationSeconds").unwrap_or_default();
     let domain = text(object, "/spec/signerName").split('/').next().unwrap_or_default();
     let is_kubernetes = domain == "kubernetes.io" || domain.ends_with(".kubernetes.io");
     let max = if is_kubernetes { 24 * HOUR } else { 91 * 24 * HOUR };
     if !(HOUR..=max).contains(&seconds) {
+        let path = Path::new("spec").child("maxExpirationSeconds");
         errors.invalid(&path, seconds, format!("must be in the range [{HOUR}, {max}]"));
     }
-    true
 }
 
 /// Returns the bytes of a field.

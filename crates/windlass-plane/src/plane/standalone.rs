@@ -62,6 +62,7 @@ impl Standalone {
             .authentication(authentication)
             .service_accounts(provides_accounts(&options.controllers))
             .disable_admission_plugins(options.disabled_admission_plugins)
+            .admission_configuration(options.admission_configuration)
             .external_address(url.trim_start_matches("https://"))
             .token_key(given.token_key)
             .authorization(options.authorization)
