@@ -8,6 +8,7 @@ mod builtin;
 mod certificate_authority;
 mod certificate_subject;
 mod claim_resize;
+mod configuration;
 mod default_ingress_class;
 mod default_storage_class;
 mod default_tolerations;
@@ -36,7 +37,7 @@ use serde_json::Value;
 use windlass_builtins::resource::Resource;
 
 pub(crate) use self::builtin::builtin;
-pub use self::{builtin::DISABLEABLE_PLUGINS, objects::Objects};
+pub use self::{builtin::DISABLEABLE_PLUGINS, configuration::AdmissionConfiguration, objects::Objects};
 use crate::{
     audit::RequestAudit,
     authorization::{self, Action, Decision, ResourceAction},

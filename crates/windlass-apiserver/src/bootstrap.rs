@@ -1,8 +1,11 @@
-//! The objects that every cluster has: created at the first start, and at every later start if they are missing.
+//! The objects that every cluster has: created at the first start, and at every later start if they are missing. Some
+//! are also restored while the server runs.
 
 pub(crate) mod identity_lease;
 mod kubernetes_service;
+pub(crate) mod restore;
 pub(crate) mod service_addresses;
+mod token_tracking;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -25,6 +28,9 @@ use crate::{
     user::User,
 };
 
+/// The namespaces that every cluster has.
+const NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];
+
 /// The roles and bindings, in error messages.
 const POLICY: &str = "the default roles and role bindings";
 
@@ -35,12 +41,6 @@ pub(crate) async fn run(
     listening: Option<SocketAddr>,
     advertised: Option<IpAddr>,
 ) -> Result<(), BuildError> {
-    let namespaces = ["default", "kube-system", "kube-public", "kube-node-lease"];
-    let missing = |name: &&str| server.inner.storage.cache("/core/namespaces/").get(name).is_none();
-    let wanted = namespaces.into_iter().filter(missing).map(|name| {
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        create(server, "/api/v1/namespaces".to_owned(), namespace)
-    });
     let defaults = async {
         let created = flow_control::bootstrap(&server.inner).await;
         created.map_err(|error| failed("the default objects of flow control", &error))
@@ -53,11 +53,11 @@ pub(crate) async fn run(
         let stored = aggregation::store_builtin(&server.inner).await;
         stored.map_err(|error| failed("the APIServices of built-in kinds", &error))
     };
-    let namespaces = futures_util::future::try_join_all(wanted);
+    let namespaces = create_namespaces(server);
     let network = kubernetes_service::create_service_cidr(server);
     let classes = futures_util::future::try_join(create_priority_classes(server), network);
     let others = futures_util::future::try_join(classes, api_services);
-    let (_, (), is_stored, _) = futures_util::future::try_join4(namespaces, defaults, policy, others).await?;
+    let ((), (), is_stored, _) = futures_util::future::try_join4(namespaces, defaults, policy, others).await?;
     if !is_stored {
         rbac::bootstrap::reconcile(&server.inner).await.map_err(|error| failed(POLICY, &error))?;
     }
@@ -69,6 +69,34 @@ pub(crate) async fn run(
     };
     let published =
         async { published.await.map_err(|error| failed("the published configuration of authentication", &error)) };
+    let tracking = async {
+        // Admission may reject it, and requests do not need it.
+        if listening.is_some()
+            && let Err(error) = token_tracking::write(&server.inner).await
+        {
+            tracing::warn!(%error, "failed to note that uses of service account tokens are recorded");
+        }
+        Ok(())
+    };
+    let service = create_own_service(server, listening);
+    let network = kubernetes_service::mark_service_cidr_ready(server);
+    futures_util::future::try_join4(service, tracking, network, published).await?;
+    Ok(())
+}
+
+/// Creates the missing namespaces.
+async fn create_namespaces(server: &Server) -> Result<(), BuildError> {
+    let present = server.inner.storage.cache("/core/namespaces/");
+    let missing = NAMESPACES.iter().filter(|name| present.get(name).is_none()).map(|name| {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        create(server, "/api/v1/namespaces".to_owned(), namespace)
+    });
+    futures_util::future::try_join_all(missing).await?;
+    Ok(())
+}
+
+/// Creates the service of the server itself if it is missing, and writes its endpoints unless they are correct.
+async fn create_own_service(server: &Server, listening: Option<SocketAddr>) -> Result<(), BuildError> {
     let endpoints = async {
         match listening {
             Some(listening) => kubernetes_service::write_endpoints(server, listening, advertised).await,
@@ -76,8 +104,7 @@ pub(crate) async fn run(
         }
     };
     let service = kubernetes_service::create_service(server, listening.map_or(6443, |listening| listening.port()));
-    let network = kubernetes_service::mark_service_cidr_ready(server);
-    futures_util::future::try_join4(service, endpoints, network, published).await?;
+    futures_util::future::try_join(service, endpoints).await?;
     Ok(())
 }
 

@@ -61,8 +61,15 @@ static EVENT: Conversion =
 static AUTOSCALER: Conversion =
     Conversion { to_served_version: autoscaler::v2_to_v1, to_storage_version: autoscaler::v1_to_v2 };
 
-/// Beta versions whose objects are those of `v1`, except for the apiVersion.
-static BETA: [((&str, &str), Conversion); 4] = [
+/// Beta and alpha versions whose objects are those of `v1`, except for the apiVersion.
+static VIEWS: [((&str, &str), Conversion); 5] = [
+    (
+        ("admissionregistration.k8s.io", "v1alpha1"),
+        Conversion {
+            to_served_version: |object| versioned(object, "admissionregistration.k8s.io/v1alpha1"),
+            to_storage_version: |object| versioned(object, "admissionregistration.k8s.io/v1"),
+        },
+    ),
     (
         ("admissionregistration.k8s.io", "v1beta1"),
         Conversion {
@@ -103,8 +110,8 @@ fn form(resource: &Resource, stored: &Resource) -> Form {
         ("events.k8s.io", "v1", "events") => Form::Converted(&EVENT),
         ("autoscaling", "v1", "horizontalpodautoscalers") => Form::Converted(&AUTOSCALER),
         (group, version, _) if &*stored.version != version => {
-            let beta = BETA.iter().find(|(known, _)| *known == (group, version));
-            beta.map_or(Form::Stored, |(_, conversion)| Form::Converted(conversion))
+            let view = VIEWS.iter().find(|(known, _)| *known == (group, version));
+            view.map_or(Form::Stored, |(_, conversion)| Form::Converted(conversion))
         }
         _ => Form::Stored,
     }

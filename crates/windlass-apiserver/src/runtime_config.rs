@@ -1,6 +1,6 @@
 //! Which versions of the built-in API groups are served, as with kube-apiserver's `--runtime-config`.
 //!
-//! Stable versions are served by default. A few beta versions can be enabled: those whose objects look like those of
+//! Stable versions are served by default. A few beta and alpha versions can be enabled: those whose objects look like those of
 //! the stable version, so that they are another view of the same objects, and those of kinds that have no stable
 //! version yet, which have a table of their own.
 
@@ -11,30 +11,50 @@ use std::{
 
 use windlass_builtins::resource::{Kind, Resource, Table};
 
-/// The beta versions of resources that also have a stable version, `v1`.
-const BETA: [(&str, &str, &[&str]); 4] = [
+/// The beta and alpha versions of resources that also have a stable version, `v1`.
+const VIEWS: [(&str, &str, &[&str]); 5] = [
     ("admissionregistration.k8s.io", "v1beta1", &["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"]),
+    ("admissionregistration.k8s.io", "v1alpha1", &["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"]),
     ("networking.k8s.io", "v1beta1", &["ipaddresses", "servicecidrs"]),
     ("resource.k8s.io", "v1beta2", &["deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"]),
     ("storage.k8s.io", "v1beta1", &["volumeattributesclasses"]),
 ];
 
-/// Versions that kube-apiserver has and this server does not.
-const UNAVAILABLE: [(&str, &str); 14] = [
-    ("admissionregistration.k8s.io", "v1alpha1"),
-    ("authentication.k8s.io", "v1alpha1"),
-    ("authentication.k8s.io", "v1beta1"),
+/// Versions that kube-apiserver serves and this server does not.
+const UNAVAILABLE: [(&str, &str); 5] = [
     ("certificates.k8s.io", "v1alpha1"),
     ("coordination.k8s.io", "v1alpha2"),
-    ("flowcontrol.apiserver.k8s.io", "v1beta1"),
-    ("flowcontrol.apiserver.k8s.io", "v1beta2"),
-    ("flowcontrol.apiserver.k8s.io", "v1beta3"),
     ("internal.apiserver.k8s.io", "v1alpha1"),
     ("resource.k8s.io", "v1alpha3"),
     ("resource.k8s.io", "v1beta1"),
+];
+
+/// Versions that kube-apiserver knows, and of which it serves nothing anymore.
+const EMPTY: [(&str, &str); 24] = [
+    ("admission.k8s.io", "v1"),
+    ("admission.k8s.io", "v1beta1"),
+    ("apiextensions.k8s.io", "v1beta1"),
+    ("apiregistration.k8s.io", "v1beta1"),
+    ("apps", "v1beta1"),
+    ("apps", "v1beta2"),
+    ("authentication.k8s.io", "v1alpha1"),
+    ("authentication.k8s.io", "v1beta1"),
+    ("authorization.k8s.io", "v1beta1"),
+    ("batch", "v1beta1"),
+    ("discovery.k8s.io", "v1beta1"),
+    ("events.k8s.io", "v1beta1"),
+    ("extensions", "v1beta1"),
+    ("flowcontrol.apiserver.k8s.io", "v1beta1"),
+    ("flowcontrol.apiserver.k8s.io", "v1beta2"),
+    ("flowcontrol.apiserver.k8s.io", "v1beta3"),
+    ("imagepolicy.k8s.io", "v1alpha1"),
+    ("node.k8s.io", "v1alpha1"),
+    ("node.k8s.io", "v1beta1"),
+    ("policy", "v1beta1"),
+    ("rbac.authorization.k8s.io", "v1alpha1"),
+    ("rbac.authorization.k8s.io", "v1beta1"),
     ("scheduling.k8s.io", "v1beta1"),
     ("storage.k8s.io", "v1alpha1"),
-    ("storagemigration.k8s.io", "v1alpha1"),
 ];
 
 /// Groups that the server itself needs.
@@ -156,7 +176,7 @@ impl RuntimeConfig {
     fn apply(&self, stable: &Table) -> Table {
         let mut table = stable.clone();
         table.resources.retain(|resource| self.serves(&resource.group, &resource.version, &resource.plural));
-        for (group, version, resources) in BETA {
+        for (group, version, resources) in VIEWS {
             let serves = |resource: &&Resource| {
                 &*resource.group == group
                     && &*resource.version == "v1"
@@ -213,7 +233,7 @@ impl RuntimeConfig {
 /// Returns the beta and alpha versions that can be enabled, some of them twice.
 fn unstable_versions() -> impl Iterator<Item = (&'static str, &'static str)> {
     let own = windlass_builtins::table::unstable().resources.iter();
-    let views = BETA.iter().map(|(group, version, _)| (*group, *version));
+    let views = VIEWS.iter().map(|(group, version, _)| (*group, *version));
     views.chain(own.map(|resource| (&*resource.group, &*resource.version)))
 }
 
@@ -242,7 +262,7 @@ fn check_groups<'a>(keys: impl Iterator<Item = &'a str>) -> Result<(), RuntimeCo
             _ => return Err(RuntimeConfigError::Key(key.to_owned())),
         };
         let is_builtin = windlass_builtins::table().groups.iter().any(|have| &*have.name == group);
-        let mut others = UNAVAILABLE.iter().copied().chain(unstable_versions());
+        let mut others = UNAVAILABLE.iter().chain(&EMPTY).copied().chain(unstable_versions());
         if !is_builtin && !others.any(|(have, _)| have == group) {
             unknown.push(format!("{group}/{version}"));
         }
@@ -265,7 +285,8 @@ fn parse_entry(key: &str, value: &str) -> Result<bool, RuntimeConfigError> {
         .iter()
         .any(|have| &*have.name == group && have.versions.iter().any(|known| &**known == version));
     let is_beta = unstable_versions().any(|known| known == (group, version));
-    if !is_stable && !is_beta && !is_unavailable(key) {
+    let is_empty = EMPTY.contains(&(group, version));
+    if !is_stable && !is_beta && !is_unavailable(key) && !is_empty {
         return Err(RuntimeConfigError::Version(group_version));
     }
     let enabled = match value {
@@ -316,6 +337,10 @@ mod tests {
                 "batch/v1/Jobs=true",
                 "invalid key batch/v1/Jobs: group/version/resource and resource is always lowercase plural, not \"Jobs\"",
             ),
+            (
+                "storagemigration.k8s.io/v1alpha1=true",
+                "group version storagemigration.k8s.io/v1alpha1 that has not been registered",
+            ),
             ("resource.k8s.io/v1alpha3=true", "cannot enable resource.k8s.io/v1alpha3: Windlass does not have it"),
             ("/v1=false", "cannot disable /v1: the server needs it"),
             ("v1=false", "cannot disable /v1: the server needs it"),
@@ -337,12 +362,22 @@ mod tests {
     #[test]
     fn stable_versions_are_served_by_default() {
         assert!(std::ptr::eq(RuntimeConfig::default().table(), windlass_builtins::table()));
-        let same = table("resource.k8s.io/v1alpha3=false");
-        assert_eq!(same.resources.len(), windlass_builtins::table().resources.len());
+        for without_effect in ["resource.k8s.io/v1alpha3=false", "batch/v1beta1=true,extensions/v1beta1=true"] {
+            let same = table(without_effect);
+            assert_eq!(same.resources.len(), windlass_builtins::table().resources.len());
+        }
     }
 
     #[test]
     fn beta_versions_are_enabled_by_version_by_resource_or_all() {
+        let policies = table("admissionregistration.k8s.io/v1beta1,admissionregistration.k8s.io/v1alpha1");
+        assert_eq!(versions(policies, "admissionregistration.k8s.io"), ["v1", "v1beta1", "v1alpha1"]);
+        let served = |resource: &&Resource| {
+            &*resource.group == "admissionregistration.k8s.io" && &*resource.version == "v1beta1"
+        };
+        let served: Vec<_> = policies.resources.iter().filter(served).map(|resource| &*resource.plural).collect();
+        // Kubernetes v1.34 has removed those of validating policies.
+        assert_eq!(served, ["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"]);
         let one = table("networking.k8s.io/v1beta1");
         assert_eq!(versions(one, "networking.k8s.io"), ["v1", "v1beta1"]);
         assert_eq!(versions(one, "storage.k8s.io"), ["v1"]);
@@ -350,8 +385,9 @@ mod tests {
         let beta = resource.resources.iter().filter(|resource| &*resource.version == "v1beta2");
         assert_eq!(beta.map(|resource| &*resource.plural).collect::<Vec<_>>(), ["resourceslices"]);
         for all in ["api/all=true", "api/beta=true"] {
-            for (group, version, _) in BETA {
-                assert_eq!(versions(table(all), group), ["v1", version], "{all}");
+            for (group, version, _) in VIEWS {
+                let served = all == "api/all=true" || version.contains("beta");
+                assert_eq!(versions(table(all), group).iter().any(|have| have == version), served, "{all} {group}");
             }
         }
         let own = table("storagemigration.k8s.io/v1beta1,certificates.k8s.io/v1beta1/clustertrustbundles");

@@ -69,6 +69,8 @@ pub enum NameRule {
     Dns1035Label,
     /// Anything that can be a path segment: RBAC objects, for example.
     PathSegment,
+    /// A rule that depends on the object: the [strategy](crate::strategy) validates the name.
+    OfKind,
 }
 
 /// The changes that increment `metadata.generation`.

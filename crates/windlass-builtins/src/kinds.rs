@@ -7,6 +7,7 @@ pub mod admission_policy;
 mod admission_rule;
 pub mod api_service;
 pub mod certificate_signing_request;
+pub mod cluster_trust_bundle;
 mod conditions;
 pub mod config_map;
 pub mod controller_revision;
@@ -19,6 +20,7 @@ pub mod daemon_set;
 pub mod deployment;
 mod device_claim;
 pub mod device_class;
+pub mod device_taint_rule;
 pub mod endpoint_slice;
 pub mod endpoints;
 pub mod event;
@@ -33,6 +35,7 @@ pub mod ip_address;
 pub mod job;
 mod label_selector;
 pub mod lease;
+pub mod lease_candidate;
 pub mod limit_range;
 pub mod namespace;
 pub mod network_policy;
@@ -40,7 +43,9 @@ pub mod node;
 pub mod persistent_volume;
 pub mod persistent_volume_claim;
 pub mod pod;
+pub mod pod_certificate_request;
 pub mod pod_disruption_budget;
+pub mod pod_group;
 pub mod pod_template;
 mod printers;
 pub mod priority_class;
@@ -56,14 +61,17 @@ pub mod role_binding;
 pub mod runtime_class;
 pub mod scale;
 pub mod secret;
+mod semantic_version;
 pub mod service;
 pub mod service_account;
 pub mod service_cidr;
 pub mod stateful_set;
 pub mod storage_class;
+pub mod storage_version_migration;
 pub mod volume_attachment;
 pub mod volume_attributes_class;
 pub mod webhook_configuration;
+pub mod workload;
 
 pub use self::facts::facts;
 use crate::strategy::{Plain, Strategy};
@@ -114,6 +122,9 @@ pub fn strategy(group: &str, resource: &str) -> &'static dyn Strategy {
         ("certificates.k8s.io", "certificatesigningrequests") => {
             &certificate_signing_request::CertificateSigningRequest
         }
+        ("certificates.k8s.io", "clustertrustbundles") => &cluster_trust_bundle::ClusterTrustBundle,
+        ("certificates.k8s.io", "podcertificaterequests") => &pod_certificate_request::PodCertificateRequest,
+        ("coordination.k8s.io", "leasecandidates") => &lease_candidate::LeaseCandidate,
         ("coordination.k8s.io", "leases") => &lease::Lease,
         ("discovery.k8s.io", "endpointslices") => &endpoint_slice::EndpointSlice,
         ("events.k8s.io", "events") => &event::EventsEvent,
@@ -133,16 +144,20 @@ pub fn strategy(group: &str, resource: &str) -> &'static dyn Strategy {
         ("rbac.authorization.k8s.io", "rolebindings") => &role_binding::RoleBinding::NAMESPACED,
         ("rbac.authorization.k8s.io", "roles") => &role::Role,
         ("resource.k8s.io", "deviceclasses") => &device_class::DeviceClass,
+        ("resource.k8s.io", "devicetaintrules") => &device_taint_rule::DeviceTaintRule,
         ("resource.k8s.io", "resourceclaims") => &resource_claim::ResourceClaim,
         ("resource.k8s.io", "resourceclaimtemplates") => &resource_claim_template::ResourceClaimTemplate,
         ("resource.k8s.io", "resourceslices") => &resource_slice::ResourceSlice,
+        ("scheduling.k8s.io", "podgroups") => &pod_group::PodGroup,
         ("scheduling.k8s.io", "priorityclasses") => &priority_class::PriorityClass,
+        ("scheduling.k8s.io", "workloads") => &workload::Workload,
         ("storage.k8s.io", "csidrivers") => &csi_driver::CsiDriver,
         ("storage.k8s.io", "csinodes") => &csi_node::CsiNode,
         ("storage.k8s.io", "csistoragecapacities") => &csi_storage_capacity::CsiStorageCapacity,
         ("storage.k8s.io", "storageclasses") => &storage_class::StorageClass,
         ("storage.k8s.io", "volumeattachments") => &volume_attachment::VolumeAttachment,
         ("storage.k8s.io", "volumeattributesclasses") => &volume_attributes_class::VolumeAttributesClass,
+        ("storagemigration.k8s.io", "storageversionmigrations") => &storage_version_migration::StorageVersionMigration,
         _ => &Plain,
     }
 }

@@ -3,13 +3,24 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Returns the types of the PEM blocks in a text.
-pub(crate) fn blocks(bytes: &[u8]) -> Vec<String> {
-    decoded(bytes).into_iter().map(|(kind, _)| kind).collect()
+/// A PEM block.
+#[derive(Debug)]
+pub(crate) struct Block {
+    /// Type: `CERTIFICATE`, for example.
+    pub(crate) kind: String,
+    /// Whether there are headers before the content.
+    pub(crate) has_headers: bool,
+    /// The content in DER.
+    pub(crate) content: Vec<u8>,
 }
 
-/// Returns the types and contents of the PEM blocks in a text.
-pub(crate) fn decoded(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
+/// Returns the types of the PEM blocks in a text.
+pub(crate) fn blocks(bytes: &[u8]) -> Vec<String> {
+    decoded(bytes).into_iter().map(|block| block.kind).collect()
+}
+
+/// Returns the PEM blocks in a text.
+pub(crate) fn decoded(bytes: &[u8]) -> Vec<Block> {
     let text = String::from_utf8_lossy(bytes);
     let mut rest = &*text;
     let mut found = Vec::new();
@@ -18,10 +29,11 @@ pub(crate) fn decoded(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
         let Some((kind, body)) = after.split_once("-----") else { break };
         let Some((body, after)) = body.split_once(&format!("-----END {kind}-----")) else { continue };
         let (headers, encoded) = body.split_once("\n\n").unwrap_or(("", body));
-        let encoded = if headers.contains(':') { encoded } else { body };
+        let has_headers = headers.contains(':');
+        let encoded = if has_headers { encoded } else { body };
         let encoded: String = encoded.chars().filter(|c| !c.is_whitespace()).collect();
         if let Ok(content) = STANDARD.decode(encoded) {
-            found.push((kind.to_owned(), content));
+            found.push(Block { kind: kind.to_owned(), has_headers, content });
             rest = after;
         }
     }
@@ -37,6 +49,8 @@ mod tests {
         let text =
             "junk\n-----BEGIN A-----\nYWJj\n-----END A-----\n-----BEGIN B C-----\nH: 1\n\nYWJj\n-----END B C-----\n";
         assert_eq!(blocks(text.as_bytes()), ["A", "B C"]);
+        let headers: Vec<bool> = decoded(text.as_bytes()).iter().map(|block| block.has_headers).collect();
+        assert_eq!(headers, [false, true]);
         for broken in [
             "",
             "-----BEGIN A-----",

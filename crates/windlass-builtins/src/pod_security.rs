@@ -7,6 +7,7 @@
 
 mod app_armor;
 mod capabilities;
+mod configuration;
 mod existing;
 mod host;
 mod list;
@@ -23,6 +24,7 @@ mod windows;
 
 use serde_json::Value;
 
+pub use self::configuration::Configuration;
 pub use self::existing::{ExistingPods, controller_uid};
 pub use self::policy::{Level, LevelVersion, Policy, PolicyVersion};
 pub use self::update::is_significant_update;

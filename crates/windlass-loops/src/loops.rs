@@ -22,6 +22,7 @@ mod event_expiry;
 mod garbage_collector;
 mod horizontal_pod_autoscaler;
 mod job;
+mod legacy_serviceaccount_token_cleaner;
 mod namespace;
 mod node_lifecycle;
 mod persistentvolume_binder;
@@ -120,6 +121,7 @@ const LOOPS: &[Loop] = &[
     Loop { name: "certificatesigningrequest-cleaner-controller", identity: Account("certificate-controller"), add: certificatesigningrequest_cleaner::add },
     Loop { name: "bootstrap-signer-controller", identity: Account("bootstrap-signer"), add: bootstrap_signer::add },
     Loop { name: "token-cleaner-controller", identity: Account("token-cleaner"), add: token_cleaner::add },
+    Loop { name: "legacy-serviceaccount-token-cleaner-controller", identity: Account("legacy-service-account-token-cleaner"), add: legacy_serviceaccount_token_cleaner::add },
     Loop { name: "event-expiry-controller", identity: ApiServer, add: event_expiry::add },
     Loop { name: "apiserver-lease-expiry-controller", identity: ApiServer, add: apiserver_lease_expiry::add },
 ];

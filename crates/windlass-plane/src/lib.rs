@@ -42,7 +42,7 @@ pub use pki::{
 pub use plane::{GivenCredentials, Plane, PlaneError, PlaneOptions, Standalone, StoreKind};
 pub use windlass_apiserver::{
     Limits, RuntimeConfig, RuntimeConfigError, ServiceNetwork,
-    admission::DISABLEABLE_PLUGINS,
+    admission::{AdmissionConfiguration, DISABLEABLE_PLUGINS},
     audit,
     authentication::{
         AnonymousOptions, AuthenticationOptions, RequestHeaderOptions, TokenFile, TokenFileError,

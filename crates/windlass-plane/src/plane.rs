@@ -15,6 +15,7 @@ use std::{
 use tokio::net::TcpListener;
 use windlass_apiserver::{
     BuildError, Limits, RuntimeConfig, Server, ServerBuilder, ServiceNetwork,
+    admission::AdmissionConfiguration,
     audit::AuditOptions,
     authentication::{
         AuthenticationOptions, RequestHeaderOptions, jwt::JwtOptions, webhook_token::WebhookTokenOptions,
@@ -93,6 +94,8 @@ pub struct PlaneOptions {
     pub authorization: AuthorizationOptions,
     /// Admission plugins that do not run, by their names in kube-apiserver.
     pub disabled_admission_plugins: Vec<String>,
+    /// The configuration of admission plugins.
+    pub admission_configuration: AdmissionConfiguration,
     /// Which versions of the built-in API groups are served.
     pub runtime_config: RuntimeConfig,
     /// The network of the cluster IPs of services.
@@ -128,6 +131,7 @@ impl PlaneOptions {
             token_webhook: None,
             authorization: AuthorizationOptions::default(),
             disabled_admission_plugins: Vec::new(),
+            admission_configuration: AdmissionConfiguration::default(),
             runtime_config: RuntimeConfig::default(),
             service_network: ServiceNetwork::default(),
             advertise_address: None,
@@ -182,6 +186,7 @@ impl Plane {
             .service_accounts(provides_accounts(&options.controllers))
             .policy_type_checking(options.controllers.contains("validatingadmissionpolicy-status-controller"))
             .disable_admission_plugins(options.disabled_admission_plugins)
+            .admission_configuration(options.admission_configuration)
             .runtime_config(options.runtime_config)
             .service_network(options.service_network)
             .external_address(url.trim_start_matches("https://"))

@@ -50,6 +50,7 @@ pub struct TestPlaneBuilder {
     crds: Vec<CustomResourceDefinition>,
     virtual_time: bool,
     resource_metrics: bool,
+    service_accounts: bool,
     denials_expected: bool,
 }
 
@@ -76,7 +77,14 @@ impl Default for TestPlaneBuilder {
         let authority = authority();
         let root_ca = Some(authority.certificate.as_str().into());
         let loops = LoopOptions { root_ca, authority: Some(authority), ..LoopOptions::default() };
-        Self { loops, crds: Vec::new(), virtual_time: false, resource_metrics: false, denials_expected: false }
+        Self {
+            loops,
+            crds: Vec::new(),
+            virtual_time: false,
+            resource_metrics: false,
+            service_accounts: false,
+            denials_expected: false,
+        }
     }
 }
 
@@ -106,6 +114,14 @@ impl TestPlaneBuilder {
     #[must_use]
     pub fn resource_metrics(mut self) -> Self {
         self.resource_metrics = true;
+        self
+    }
+
+    /// Admits pods as `windlass up` does: every pod runs as a service account and has a volume with its token. Requires
+    /// `serviceaccount-controller` and `root-ca-certificate-publisher-controller`.
+    #[must_use]
+    pub fn service_accounts(mut self) -> Self {
+        self.service_accounts = true;
         self
     }
 
@@ -148,7 +164,7 @@ impl TestPlaneBuilder {
         let authentication =
             AuthenticationOptions { client_ca: Some(authority().certificate), ..AuthenticationOptions::default() };
         let cluster = TestCluster::start_with(|builder| {
-            let builder = builder.authentication(authentication);
+            let builder = builder.authentication(authentication).service_accounts(self.service_accounts);
             match self.resource_metrics {
                 true => metrics_server::add(builder, &usage).node_connections(Arc::new(usage)),
                 false => builder,

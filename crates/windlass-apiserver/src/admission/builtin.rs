@@ -2,22 +2,39 @@
 
 use std::sync::Arc;
 
+use windlass_builtins::pod_security::Configuration as PodSecurityConfiguration;
+
 use super::{
-    Admission, certificate_authority::CertificateAuthority, certificate_subject::CertificateSubject,
-    claim_resize::ClaimResize, default_ingress_class::DefaultIngressClass, default_storage_class::DefaultStorageClass,
-    default_tolerations::DefaultTolerations, device_admin_access::DeviceAdminAccess, limit_ranger::LimitRanger,
-    namespace_lifecycle::NamespaceLifecycle, node_features::NodeFeatures, node_restriction::NodeRestriction,
-    node_taint::NodeTaint, pod_resize::PodResize, pod_security::PodSecurity, pod_topology::PodTopology,
-    priority::Priority, role_escalation::RoleEscalation, runtime_class::RuntimeClass,
-    service_accounts::ServiceAccounts, storage_protection::StorageProtection,
+    Admission,
+    certificate_authority::{CertificateAuthority, PodCertificateSigning},
+    certificate_subject::CertificateSubject,
+    claim_resize::ClaimResize,
+    default_ingress_class::DefaultIngressClass,
+    default_storage_class::DefaultStorageClass,
+    default_tolerations::DefaultTolerations,
+    device_admin_access::DeviceAdminAccess,
+    limit_ranger::LimitRanger,
+    namespace_lifecycle::NamespaceLifecycle,
+    node_features::NodeFeatures,
+    node_restriction::NodeRestriction,
+    node_taint::NodeTaint,
+    pod_resize::PodResize,
+    pod_security::PodSecurity,
+    pod_topology::PodTopology,
+    priority::Priority,
+    role_escalation::RoleEscalation,
+    runtime_class::RuntimeClass,
+    service_accounts::ServiceAccounts,
+    storage_protection::StorageProtection,
 };
 use crate::storage::Storage;
 
 /// The plugins that can be disabled, by their names in kube-apiserver.
-pub const DISABLEABLE_PLUGINS: [&str; 24] = [
+pub const DISABLEABLE_PLUGINS: [&str; 25] = [
     "CertificateApproval",
     "CertificateSigning",
     "CertificateSubjectRestriction",
+    "ClusterTrustBundleAttest",
     "DefaultIngressClass",
     "DefaultStorageClass",
     "DefaultTolerationSeconds",
@@ -42,7 +59,11 @@ pub const DISABLEABLE_PLUGINS: [&str; 24] = [
 ];
 
 /// Returns the plugins except for the disabled ones. Policies, webhooks and quotas are stages of the write path of their own.
-pub(crate) fn builtin(storage: &Arc<Storage>, disabled: &[String]) -> Vec<Box<dyn Admission>> {
+pub(crate) fn builtin(
+    storage: &Arc<Storage>,
+    disabled: &[String],
+    pod_security: &Arc<PodSecurityConfiguration>,
+) -> Vec<Box<dyn Admission>> {
     let cache = |path: &str| storage.cache(path);
     let namespaces = cache("/core/namespaces/");
     let nodes = cache("/core/nodes/");
@@ -53,13 +74,16 @@ pub(crate) fn builtin(storage: &Arc<Storage>, disabled: &[String]) -> Vec<Box<dy
     let ingress_classes = cache("/networking.k8s.io/ingressclasses/");
     let storage = || storage.clone();
     // The order is that of kube-apiserver. Plugins without a name are part of the server there.
-    let plugins: [(&str, Box<dyn Admission>); 21] = [
+    let plugins: [(&str, Box<dyn Admission>); 23] = [
         ("NamespaceLifecycle", Box::new(NamespaceLifecycle { storage: storage(), namespaces: namespaces.clone() })),
         ("LimitRanger", Box::new(LimitRanger { ranges: cache("/core/limitranges/") })),
         ("ServiceAccount", Box::new(ServiceAccounts { accounts: cache("/core/serviceaccounts/") })),
         ("NodeRestriction", Box::new(NodeRestriction)),
         ("TaintNodesByCondition", Box::new(NodeTaint)),
-        ("PodSecurity", Box::new(PodSecurity { storage: storage(), namespaces: namespaces.clone(), pods })),
+        ("PodSecurity", {
+            let (configuration, namespaces) = (pod_security.clone(), namespaces.clone());
+            Box::new(PodSecurity { storage: storage(), namespaces, pods, configuration })
+        }),
         ("Priority", Box::new(Priority { storage: storage(), classes: priority_classes })),
         ("DefaultTolerationSeconds", Box::new(DefaultTolerations)),
         ("DefaultStorageClass", Box::new(DefaultStorageClass { storage: storage(), classes: storage_classes.clone() })),
@@ -68,12 +92,14 @@ pub(crate) fn builtin(storage: &Arc<Storage>, disabled: &[String]) -> Vec<Box<dy
         ("RuntimeClass", Box::new(RuntimeClass { storage: storage(), classes: runtime_classes })),
         ("CertificateApproval", Box::new(CertificateAuthority::Approval)),
         ("CertificateSigning", Box::new(CertificateAuthority::Signing)),
+        ("ClusterTrustBundleAttest", Box::new(CertificateAuthority::Attest)),
         ("CertificateSubjectRestriction", Box::new(CertificateSubject)),
         ("DefaultIngressClass", Box::new(DefaultIngressClass { storage: storage(), classes: ingress_classes })),
         ("PodTopologyLabels", Box::new(PodTopology { nodes: nodes.clone() })),
         ("NodeDeclaredFeatureValidator", Box::new(NodeFeatures { nodes: nodes.clone() })),
         ("PodResizeValidator", Box::new(PodResize { nodes })),
         ("", Box::new(DeviceAdminAccess { namespaces })),
+        ("", Box::new(PodCertificateSigning)),
         ("", Box::new(RoleEscalation)),
     ];
     let is_enabled = |name: &str| !disabled.iter().any(|disabled| disabled == name);

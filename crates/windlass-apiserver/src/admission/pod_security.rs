@@ -9,13 +9,14 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio::time::Instant;
 use windlass_builtins::pod_security::{
-    ExistingPods, Level, LevelVersion, Policy, controller_uid, details, is_significant_update, template_pointer,
-    violations,
+    Configuration, ExistingPods, Level, LevelVersion, Policy, controller_uid, details, is_significant_update,
+    template_pointer, violations,
 };
 use windlass_schema::field::ErrorList;
 
 use super::{Admission, Attributes, Operation};
 use crate::{
+    meta,
     status::{ApiError, Result, aggregate},
     storage::{ResourceCache, Storage, StoredObject},
 };
@@ -35,6 +36,8 @@ pub(crate) struct PodSecurity {
     pub(crate) storage: Arc<Storage>,
     pub(crate) namespaces: Arc<ResourceCache>,
     pub(crate) pods: Arc<ResourceCache>,
+    /// The policy of namespaces without labels, and exemptions.
+    pub(crate) configuration: Arc<Configuration>,
 }
 
 #[async_trait]
@@ -58,15 +61,20 @@ impl Admission for PodSecurity {
 impl PodSecurity {
     /// Checks the labels of a namespace, and warns about pods that violate its new level.
     async fn namespace(&self, write: &Attributes<'_>, namespace: &Value) -> Result<()> {
-        let (policy, errors) = policy_of(namespace);
+        let (policy, errors) = self.policy_of(namespace);
         let (had, old_errors) = match write.old {
-            Some(old) => policy_of(old),
+            Some(old) => self.policy_of(old),
             None => (policy, ErrorList::new()),
         };
         if !errors.is_empty() && errors != old_errors {
             return Err(ApiError::invalid("Namespace", "", write.name, &errors));
         }
-        if policy.enforce.tightens(had.enforce) {
+        if write.old.is_none() || !policy.enforce.tightens(had.enforce) {
+            return Ok(());
+        }
+        if self.configuration.namespaces.iter().any(|exempt| exempt == write.name) {
+            self.ignored_policy(namespace, policy).into_iter().for_each(|warning| write.warn(warning));
+        } else {
             self.existing_pods(write.name, policy.enforce).await.into_iter().for_each(|warning| write.warn(warning));
         }
         Ok(())
@@ -90,23 +98,71 @@ impl PodSecurity {
         checked.warnings(namespace, total)
     }
 
+    /// Returns the warning that a namespace is exempt from its policy, if the policy is its own.
+    fn ignored_policy(&self, namespace: &Value, policy: Policy) -> Option<String> {
+        let defaults = self.configuration.defaults;
+        if policy.is_privileged() || policy.is_equivalent(defaults) {
+            return None;
+        }
+        let has = |label: String| namespace["metadata"]["labels"].get(label).is_some();
+        let is_own = |mode: &str| has(format!("{PREFIX}{mode}")) || has(format!("{PREFIX}{mode}-version"));
+        let modes = [("enforce", policy.enforce), ("audit", policy.audit), ("warn", policy.warn)];
+        let stated = modes.iter().filter(|(mode, setting)| setting.level != Level::Privileged && is_own(mode));
+        let stated: Vec<_> = stated.map(|(mode, setting)| format!("{mode}={setting}")).collect();
+        Some(format!(
+            "namespace {:?} is exempt from Pod Security, and the policy ({}) will be ignored",
+            meta::text(namespace, "name"),
+            stated.join(", ")
+        ))
+    }
+
+    /// Returns whether pods of the namespace, or of the user, are not checked.
+    fn is_exempt(&self, write: &Attributes<'_>) -> bool {
+        let has = |names: &[String], name: &str| !name.is_empty() && names.iter().any(|exempt| exempt == name);
+        let why = if has(&self.configuration.namespaces, write.namespace) {
+            "namespace"
+        } else if has(&self.configuration.usernames, &write.user.name) {
+            "user"
+        } else {
+            return false;
+        };
+        annotate(write, "exempt", why);
+        true
+    }
+
+    /// Returns whether pods of the runtime class are not checked.
+    fn is_exempt_class(&self, write: &Attributes<'_>, spec: &Value) -> bool {
+        let class = spec["runtimeClassName"].as_str().unwrap_or_default();
+        let exempt = self.configuration.runtime_classes.iter().any(|exempt| exempt == class);
+        if exempt {
+            annotate(write, "exempt", "runtimeClass");
+        }
+        exempt
+    }
+
     async fn pod(&self, write: &Attributes<'_>, pod: &Value) -> Result<()> {
+        if self.is_exempt(write) {
+            return Ok(());
+        }
         let Some(namespace) = self.find_namespace(write.namespace).await? else {
             let why = format!("failed to lookup namespace {:?}", write.namespace);
             annotate(write, "error", &why);
             return Err(ApiError::internal(why));
         };
-        let (policy, errors) = policy_of_stored(&namespace);
-        if errors.is_empty() && policy == Policy::PRIVILEGED {
+        let (policy, errors) = self.policy_of_stored(&namespace);
+        if errors.is_empty() && policy.is_privileged() {
             annotate(write, "enforce-policy", LevelVersion::PRIVILEGED);
             return Ok(());
         }
         if write.old.is_some_and(|old| !is_significant_update(pod, old)) {
             return Ok(());
         }
+        let (metadata, spec) = (&pod["metadata"], &pod["spec"]);
+        if self.is_exempt_class(write, spec) {
+            return Ok(());
+        }
         record_errors(write, &errors);
         annotate(write, "enforce-policy", policy.enforce);
-        let (metadata, spec) = (&pod["metadata"], &pod["spec"]);
         let found = violations(policy.enforce, metadata, spec);
         audit(write, policy.audit, metadata, spec);
         if !found.is_empty() {
@@ -120,18 +176,24 @@ impl PodSecurity {
     /// Warns about the template of a workload.
     async fn template(&self, write: &Attributes<'_>, template: Option<&Value>) -> Result<()> {
         let Some(template) = template.filter(|template| !template.is_null()) else { return Ok(()) };
+        if self.is_exempt(write) {
+            return Ok(());
+        }
         let Some(namespace) = self.find_namespace(write.namespace).await? else {
             let name = write.namespace;
             let why = format!("failed to lookup namespace {name:?}: namespaces {name:?} not found");
             annotate(write, "error", why);
             return Ok(());
         };
-        let (policy, errors) = policy_of_stored(&namespace);
+        let (policy, errors) = self.policy_of_stored(&namespace);
         if errors.is_empty() && [policy.audit, policy.warn].iter().all(|mode| mode.level == Level::Privileged) {
             return Ok(());
         }
-        record_errors(write, &errors);
         let (metadata, spec) = (&template["metadata"], &template["spec"]);
+        if self.is_exempt_class(write, spec) {
+            return Ok(());
+        }
+        record_errors(write, &errors);
         audit(write, policy.audit, metadata, spec);
         warn(write, policy.warn, metadata, spec);
         Ok(())
@@ -145,19 +207,20 @@ impl PodSecurity {
         self.storage.fresh().await?;
         Ok(self.namespaces.get(name))
     }
-}
 
-/// Returns the policy of a stored namespace. Most namespaces have no labels for it.
-fn policy_of_stored(namespace: &StoredObject) -> (Policy, ErrorList) {
-    if !namespace.header.labels().any(|(key, _)| key.starts_with(PREFIX)) {
-        return (Policy::PRIVILEGED, ErrorList::new());
+    /// Returns the policy of a stored namespace. Most namespaces have no labels for it.
+    fn policy_of_stored(&self, namespace: &StoredObject) -> (Policy, ErrorList) {
+        let defaults = self.configuration.defaults;
+        if !namespace.header.labels().any(|(key, _)| key.starts_with(PREFIX)) {
+            return (defaults, ErrorList::new());
+        }
+        Policy::of_labels(defaults, |label| namespace.header.label(label))
     }
-    Policy::of_labels(|label| namespace.header.label(label))
-}
 
-/// Returns the policy in the labels of a namespace.
-fn policy_of(namespace: &Value) -> (Policy, ErrorList) {
-    Policy::of_labels(|label| namespace["metadata"]["labels"][label].as_str())
+    /// Returns the policy of a namespace.
+    fn policy_of(&self, namespace: &Value) -> (Policy, ErrorList) {
+        Policy::of_labels(self.configuration.defaults, |label| namespace["metadata"]["labels"][label].as_str())
+    }
 }
 
 /// Returns the pods in the order in which they are checked: if there are too many, one per controller first.

@@ -40,7 +40,7 @@ impl<'a> Seen<'a> {
             let (object, old) = (Cow::Borrowed(object), Cow::Borrowed(old));
             return Ok(Self { endpoint: endpoint.clone(), object, old, request });
         }
-        let mut versions = Versions::new(call, object.clone(), old.clone());
+        let mut versions = Versions::new(call, object.clone(), old);
         versions.convert(endpoint).await?;
         let (object, old) = versions.into_objects();
         Ok(Self { endpoint: endpoint.clone(), object: Cow::Owned(object), old: Cow::Owned(old), request })

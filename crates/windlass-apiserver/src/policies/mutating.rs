@@ -67,7 +67,7 @@ struct Invocation<'p> {
     policy: &'p Policy<Mutations>,
     binding: &'p Binding,
     endpoint: Arc<Endpoint>,
-    params: Value,
+    params: Arc<Value>,
 }
 
 impl Invocation<'_> {
@@ -120,8 +120,7 @@ impl ActivePolicies {
         }
         if !invocations.is_empty() {
             rounds.begin(object);
-            let old = old.cloned().unwrap_or_default();
-            let versions = Versions::new(call, object.take(), old);
+            let versions = Versions::new(call, object.take(), old.unwrap_or(&NULL));
             *object = run(call, subject, versions, &invocations, rounds, &mut failures).await?;
             rounds.end(object);
         }
@@ -164,7 +163,7 @@ impl Bound<Mutations> {
                     continue;
                 }
             }
-            match params::collect(call, kind.as_deref(), binding.param_ref.as_ref()).await {
+            match params::collect(call, policy.param_kind.as_ref(), kind.as_ref(), binding.param_ref.as_ref()).await {
                 Ok(params) => invocations.extend(params.into_iter().map(|params| Invocation {
                     policy,
                     binding,

@@ -1,11 +1,20 @@
 //! Parameters of policies: objects of any kind that a binding selects.
 
-use std::sync::Arc;
+mod parsed;
+
+use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::{call::Call, endpoint::Endpoint, registry::Registry, webhooks::Labels, write::convert};
+use self::parsed::Parsed;
+use crate::{
+    call::Call, endpoint::Endpoint, registry::Registry, server::Inner, storage::StoredObject, webhooks::Labels,
+    write::convert,
+};
+
+/// The parameters of a policy that has none.
+static NONE: LazyLock<Arc<Value>> = LazyLock::new(Arc::default);
 
 /// The kind of a policy's parameters.
 pub(super) struct ParamKind {
@@ -14,6 +23,7 @@ pub(super) struct ParamKind {
     kind: String,
     /// The endpoint that serves the kind, as of a generation of the registry.
     resolved: Mutex<Option<(u64, Option<Arc<Endpoint>>)>>,
+    parsed: Mutex<Parsed<Endpoint>>,
 }
 
 impl ParamKind {
@@ -26,7 +36,33 @@ impl ParamKind {
             version: version.to_owned(),
             kind: kind["kind"].as_str().unwrap_or_default().to_owned(),
             resolved: Mutex::default(),
+            parsed: Mutex::default(),
         })
+    }
+
+    /// Returns objects in the version of the endpoint. Objects that have not changed since are not parsed again.
+    async fn served(
+        &self,
+        server: &Inner,
+        endpoint: &Arc<Endpoint>,
+        found: Vec<Arc<StoredObject>>,
+    ) -> Result<Vec<Arc<Value>>, String> {
+        let mut served: Vec<Option<Arc<Value>>> = {
+            let parsed = self.parsed.lock();
+            found.iter().map(|object| parsed.find(endpoint, object.revision)).collect()
+        };
+        let missing = || served.iter().zip(&found).filter(|(served, _)| served.is_none());
+        let missing: Vec<_> = missing().map(|(_, object)| object.clone()).collect();
+        if !missing.is_empty() {
+            let objects = convert::to_served_objects(server, endpoint, missing).await.map_err(|error| error.message)?;
+            let places = served.iter_mut().filter(|place| place.is_none());
+            for (place, object) in places.zip(objects) {
+                let value = Arc::new(endpoint.to_served_value(&object));
+                self.parsed.lock().insert(endpoint, object.revision, value.clone());
+                *place = Some(value);
+            }
+        }
+        Ok(served.into_iter().flatten().collect())
     }
 
     /// Returns the endpoint that serves the kind.
@@ -86,10 +122,13 @@ impl ParamRef {
 /// If the binding and the kind of the parameters do not fit each other or the request, or parameters are missing.
 pub(super) async fn collect(
     call: &Call<'_>,
-    endpoint: Option<&Endpoint>,
+    kind: Option<&ParamKind>,
+    endpoint: Option<&Arc<Endpoint>>,
     reference: Option<&ParamRef>,
-) -> Result<Vec<Value>, String> {
-    let (Some(endpoint), Some(reference)) = (endpoint, reference) else { return Ok(vec![Value::Null]) };
+) -> Result<Vec<Arc<Value>>, String> {
+    let (Some(kind), Some(endpoint), Some(reference)) = (kind, endpoint, reference) else {
+        return Ok(vec![NONE.clone()]);
+    };
     let namespace = match (endpoint.resource.namespaced, reference.namespace.as_str(), call.target.namespace) {
         (true, "", "") => {
             let why = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources";
@@ -119,6 +158,5 @@ pub(super) async fn collect(
     if found.is_empty() && reference.denies_without {
         return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
     }
-    let objects = convert::to_served_objects(call.server, endpoint, found).await.map_err(|error| error.message)?;
-    Ok(objects.iter().map(|object| endpoint.to_served_value(object)).collect())
+    kind.served(call.server, endpoint, found).await
 }

@@ -153,7 +153,14 @@ impl Validating<'_> {
                     continue;
                 }
             }
-            let params = match params::collect(call, kind.as_deref(), binding.param_ref.as_ref()).await {
+            let params = match params::collect(
+                call,
+                policy.param_kind.as_ref(),
+                kind.as_ref(),
+                binding.param_ref.as_ref(),
+            )
+            .await
+            {
                 Ok(params) => params,
                 Err(why) => {
                     self.misconfigured(policy, Some(binding), &why);

@@ -15,7 +15,7 @@ use windlass_store::Store;
 
 use super::{BuildError, Inner, Server};
 use crate::{
-    admission::{Admission, builtin},
+    admission::{Admission, AdmissionConfiguration, builtin},
     aggregation::{self, Aggregation},
     audit::{Audit, AuditOptions},
     authentication::{
@@ -63,6 +63,7 @@ pub struct ServerBuilder {
     service_accounts: bool,
     policy_type_checking: bool,
     disabled_admission_plugins: Vec<String>,
+    admission_configuration: AdmissionConfiguration,
     external_address: String,
     listening: Option<SocketAddr>,
     advertised: Option<IpAddr>,
@@ -95,6 +96,7 @@ impl ServerBuilder {
             service_accounts: false,
             policy_type_checking: false,
             disabled_admission_plugins: Vec::new(),
+            admission_configuration: AdmissionConfiguration::default(),
             external_address: "localhost".to_owned(),
             listening: None,
             advertised: None,
@@ -228,6 +230,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Configures admission plugins.
+    #[must_use]
+    pub fn admission_configuration(mut self, configuration: AdmissionConfiguration) -> Self {
+        self.admission_configuration = configuration;
+        self
+    }
+
     /// Sets the host and port at which clients reach the server, which are part of the discovery document of its
     /// issuer of tokens. The default is `localhost`.
     #[must_use]
@@ -338,7 +347,8 @@ impl ServerBuilder {
         }
         let is_enabled = |plugin: &str| !self.disabled_admission_plugins.iter().any(|name| name == plugin);
         let (restricts_nodes, charges_quotas) = (is_enabled("NodeRestriction"), is_enabled("ResourceQuota"));
-        let mut admission = builtin(&storage, &self.disabled_admission_plugins);
+        let pod_security = Arc::new(self.admission_configuration.pod_security);
+        let mut admission = builtin(&storage, &self.disabled_admission_plugins, &pod_security);
         admission.extend(self.admission);
         let resolver = self.service_resolver.unwrap_or_else(|| Arc::new(EndpointSlices::new(&storage)));
         let aggregation = Aggregation::new(&storage, resolver.clone(), self.front_proxy);
@@ -422,6 +432,7 @@ impl ServerBuilder {
         let addresses = bootstrap::service_addresses::run(Arc::downgrade(&server.inner));
         server.inner.tasks.lock().extend([
             tokio::spawn(addresses).abort_handle(),
+            tokio::spawn(bootstrap::restore::run(Arc::downgrade(&server.inner), self.listening)).abort_handle(),
             tokio::spawn(aggregation::follow_definitions(Arc::downgrade(&server.inner))).abort_handle(),
             tokio::spawn(aggregation::keep_available(Arc::downgrade(&server.inner))).abort_handle(),
             tokio::spawn(flow_control::run(Arc::downgrade(&server.inner))).abort_handle(),

@@ -73,7 +73,8 @@ pub(crate) async fn call_mutating_webhooks(
     if rounds.again && rounds.outcome != *object {
         rounds.note_change();
     }
-    let mut versions = Versions::new(call, object.take(), old.cloned().unwrap_or_default());
+    let nothing = Value::Null;
+    let mut versions = Versions::new(call, object.take(), old.unwrap_or(&nothing));
     for (index, hook) in hooks.mutating().enumerate() {
         let Some(endpoint) = hook.criteria.version_for(call, subject, versions.object(), versions.old())? else {
             continue;
@@ -121,7 +122,7 @@ pub(crate) async fn call_validating_webhooks(
         let position = match known.iter().position(|versions| versions.is_in(&endpoint)) {
             Some(position) => position,
             None => {
-                let mut versions = Versions::new(call, object.clone(), old.clone());
+                let mut versions = Versions::new(call, object.clone(), old);
                 versions.convert(&endpoint).await?;
                 known.push(versions);
                 known.len() - 1

@@ -119,5 +119,6 @@ fn name_rule(rule: NameRule) -> names::NameRule {
         NameRule::DnsLabel => names::name_is_dns_label,
         NameRule::Dns1035Label => names::name_is_dns1035_label,
         NameRule::PathSegment => names::name_is_path_segment,
+        NameRule::OfKind => |_, _| Vec::new(),
     }
 }

@@ -189,3 +189,51 @@ async fn cluster_ips_are_from_the_configured_network() {
     let made = client.post(SERVICES, &service("c")).await.expect(201);
     assert!(made["spec"]["clusterIP"].as_str().unwrap().starts_with("172.30.8."), "{made}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_a_cluster_needs_return_when_they_are_deleted() {
+    let address: SocketAddr = "192.0.2.7:6443".parse().unwrap();
+    let client = Client::of(Server::builder(Arc::new(MemoryStore::new())).listening_on(address).build().await.unwrap());
+    let tracking = "/api/v1/namespaces/kube-system/configmaps/kube-apiserver-legacy-service-account-token-tracking";
+    for (path, field) in [
+        (&*format!("{SERVICES}/kubernetes"), "/spec/clusterIP"),
+        ("/api/v1/namespaces/default/endpoints/kubernetes", "/subsets"),
+        ("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes", "/endpoints"),
+        (tracking, "/data"),
+        ("/api/v1/namespaces/kube-node-lease", "/metadata/name"),
+    ] {
+        let before = client.get(path).await.expect(200);
+        client.delete(path).await.expect(200);
+        if path.ends_with("kube-node-lease") {
+            // The work of the namespace controller.
+            let empty = json!({"metadata": {"name": "kube-node-lease"}, "spec": {"finalizers": []}});
+            client.put(&format!("{path}/finalize"), &empty).await.expect(200);
+        }
+        let is_new =
+            |answer: &Answer| answer.code == 200 && answer.json()["metadata"]["uid"] != before["metadata"]["uid"];
+        let after = eventually(async || client.get(path).await, is_new).await;
+        assert!(before.pointer(field).is_some(), "{path}");
+        assert_eq!(before.pointer(field), after.pointer(field), "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_day_since_which_uses_of_tokens_are_recorded_is_kept_and_corrected() {
+    let store = Arc::new(MemoryStore::new());
+    let start = async || {
+        let address: SocketAddr = "192.0.2.7:6443".parse().unwrap();
+        Client::of(Server::builder(store.clone()).listening_on(address).build().await.unwrap())
+    };
+    let path = "/api/v1/namespaces/kube-system/configmaps/kube-apiserver-legacy-service-account-token-tracking";
+    let client = start().await;
+    client.merge(path, &json!({"data": {"since": "2020-02-29", "other": "x"}})).await.expect(200);
+    drop(client);
+    let restarted = start().await;
+    assert_eq!(restarted.get(path).await.expect(200)["data"], json!({"since": "2020-02-29", "other": "x"}));
+    for wrong in ["2021-02-29", "20200229", ""] {
+        restarted.merge(path, &json!({"data": {"since": wrong}})).await.expect(200);
+        let corrected = |answer: &Answer| answer.json()["data"]["since"] != wrong;
+        let data = eventually(async || restarted.get(path).await, corrected).await["data"].clone();
+        assert_eq!((data["since"].as_str().map(str::len), &data["other"]), (Some(10), &json!("x")));
+    }
+}

@@ -1,7 +1,12 @@
 //! PodSecurity: the labels of a namespace decide about its pods.
 
+use std::sync::Arc;
+
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
+use windlass_apiserver::{Server, admission::AdmissionConfiguration, user::User};
+use windlass_builtins::pod_security::Configuration;
+use windlass_store::memory::MemoryStore;
 
 use crate::client::Client;
 
@@ -144,4 +149,62 @@ async fn wrong_labels_are_rejected_unless_they_were_there() {
     );
     let changed = client.merge(NAMESPACE, &json!({"metadata": {"labels": wrong}})).await;
     assert_eq!(changed.code, 422);
+}
+
+/// A server with defaults and exemptions.
+async fn configured(defaults: Value, exemptions: Value) -> Client {
+    let configuration = json!({"apiVersion": "pod-security.admission.config.k8s.io/v1",
+        "kind": "PodSecurityConfiguration", "defaults": defaults, "exemptions": exemptions});
+    let pod_security = Configuration::read(&configuration).unwrap();
+    let configuration = AdmissionConfiguration { pod_security, ..AdmissionConfiguration::default() };
+    let server = Server::builder(Arc::new(MemoryStore::new())).admission_configuration(configuration);
+    Client::of(server.build().await.unwrap())
+}
+
+#[tokio::test]
+async fn defaults_apply_to_namespaces_as_far_as_their_labels_do_not_differ() {
+    let client = configured(json!({"enforce": "baseline", "warn": "restricted"}), json!({})).await;
+    let rejected = client.post(PODS, &pod("a", json!({"hostPID": true}))).await;
+    assert_eq!(
+        rejected.message(),
+        r#"pods "a" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostPID=true)"#
+    );
+    let warned = client.post(PODS, &pod("b", json!({}))).await;
+    assert_eq!(warned.code, 201);
+    assert!(warnings(&warned.headers)[0].starts_with("would violate PodSecurity \"restricted:latest\": "));
+    label(&client, json!({"enforce": "privileged", "warn": "privileged"})).await;
+    let allowed = client.post(PODS, &pod("c", json!({"hostPID": true}))).await;
+    assert_eq!((allowed.code, warnings(&allowed.headers)), (201, Vec::new()));
+}
+
+#[tokio::test]
+async fn users_namespaces_and_runtime_classes_are_exempt() {
+    let class = json!({"metadata": {"name": "sandboxed"}, "handler": "h"});
+    let add_class = async |client: &Client| {
+        client.post("/apis/node.k8s.io/v1/runtimeclasses", &class).await.expect(201);
+    };
+    let restricted = json!({"enforce": "restricted", "warn": "restricted"});
+    let exemptions = json!({"usernames": ["system:serviceaccount:default:installer"], "runtimeClasses": ["sandboxed"]});
+    let client = configured(restricted.clone(), exemptions).await;
+    add_class(&client).await;
+    let as_user = async |name: &str, pod: &Value| {
+        let user = User { groups: User::admin().groups, ..User::service_account("default", name) };
+        let answer = client.ask_for(&user, Method::POST, PODS, pod).await;
+        (answer.code, warnings(&answer.headers).len())
+    };
+    assert_eq!(as_user("installer", &pod("a", json!({"hostPID": true}))).await, (201, 0));
+    assert_eq!(as_user("other", &pod("b", json!({"hostPID": true}))).await, (403, 0));
+    assert_eq!(as_user("other", &pod("b", json!({"hostPID": true, "runtimeClassName": "sandboxed"}))).await, (201, 0));
+    assert_eq!(as_user("other", &pod("c", json!({"runtimeClassName": "sandboxed"}))).await, (201, 0));
+
+    let client = configured(restricted, json!({"namespaces": ["default"]})).await;
+    assert_eq!(client.post(PODS, &pod("a", json!({"hostPID": true}))).await.code, 201);
+    let warnings = label(&client, json!({"enforce": "baseline", "audit": "baseline"})).await;
+    assert!(warnings.is_empty(), "the default was stricter: {warnings:?}");
+    let warnings = label(&client, json!({"enforce": "restricted", "enforce-version": "v1.30"})).await;
+    assert_eq!(
+        warnings,
+        ["namespace \"default\" is exempt from Pod Security, and the policy (enforce=restricted:v1.30, \
+          audit=baseline:latest) will be ignored"]
+    );
 }

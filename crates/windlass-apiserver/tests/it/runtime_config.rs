@@ -2,8 +2,14 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
-use windlass_apiserver::{RuntimeConfig, Server};
+use http::Method;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+use serde_json::{Value, json};
+use windlass_apiserver::{
+    RuntimeConfig, Server,
+    authorization::{Action, Attributes, Authorization, Authorizer, Decision},
+    user::User,
+};
 use windlass_store::memory::MemoryStore;
 
 use crate::client::{Client, names};
@@ -11,6 +17,13 @@ use crate::client::{Client, names};
 async fn client(entries: &[&str]) -> Client {
     let config = RuntimeConfig::parse(entries.iter().copied()).unwrap();
     Client::of(Server::builder(Arc::new(MemoryStore::new())).runtime_config(config).build().await.unwrap())
+}
+
+/// The certificate of an authority.
+fn authority() -> String {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem()
 }
 
 #[tokio::test]
@@ -67,9 +80,16 @@ async fn kinds_without_a_stable_version_can_be_enabled() {
     let client = client(&["certificates.k8s.io/v1beta1=true", "scheduling.k8s.io/v1alpha2=true"]).await;
     let bundles = "/apis/certificates.k8s.io/v1beta1/clustertrustbundles";
     let bundle = json!({"apiVersion": "certificates.k8s.io/v1beta1", "kind": "ClusterTrustBundle",
-        "metadata": {"name": "example.com:ca:1"}, "spec": {"signerName": "example.com/ca", "trustBundle": "x"}});
+        "metadata": {"name": "example.com:ca:1"}, "spec": {"signerName": "example.com/ca", "trustBundle": authority()}});
     let created = client.post(bundles, &bundle).await.expect(201);
     assert_eq!(created["spec"], bundle["spec"]);
+    let mut misnamed = bundle.clone();
+    misnamed["metadata"]["name"] = json!("a:b");
+    assert_eq!(
+        client.post(bundles, &misnamed).await.message(),
+        "ClusterTrustBundle.certificates.k8s.io \"a:b\" is invalid: metadata.name: Invalid value: \"a:b\": \
+         ClusterTrustBundle for signerName example.com/ca must be named with prefix example.com:ca:"
+    );
     let mut wrong = bundle.clone();
     wrong["spec"]["signerName"] = json!(1);
     assert_eq!(client.post(bundles, &wrong).await.code, 400);
@@ -82,4 +102,89 @@ async fn kinds_without_a_stable_version_can_be_enabled() {
     let schema = &document["components"]["schemas"]["io.k8s.api.scheduling.v1alpha2.PodGroup"];
     assert!(schema["description"].as_str().is_some_and(|text| text.starts_with("PodGroup")));
     client.delete(&format!("{groups}/g")).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_storage_migration_keeps_its_spec_and_its_outcome() {
+    let client = client(&["storagemigration.k8s.io/v1beta1=true"]).await;
+    let path = "/apis/storagemigration.k8s.io/v1beta1/storageversionmigrations";
+    let migration = json!({"apiVersion": "storagemigration.k8s.io/v1beta1", "kind": "StorageVersionMigration",
+        "metadata": {"name": "m"}, "spec": {"resource": {"group": "", "resource": "secrets"}},
+        "status": {"resourceVersion": "7"}});
+    let created = client.post(path, &migration).await.expect(201);
+    assert!(created["status"]["resourceVersion"].is_null());
+    let own = format!("{path}/m");
+    let changed = client.merge(&own, &json!({"spec": {"resource": {"resource": "pods"}}})).await;
+    assert_eq!((changed.code, changed.message().ends_with("field is immutable")), (422, true));
+    let condition = |kind: &str, status: &str| {
+        json!({"type": kind, "status": status, "reason": "R", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    };
+    let status = format!("{own}/status");
+    let ended = json!({"status": {"resourceVersion": "7", "conditions": [condition("Succeeded", "True")]}});
+    client.merge(&status, &ended).await.expect(200);
+    let reopened = json!({"status": {"conditions": [condition("Succeeded", "False")]}});
+    let reopened = client.merge(&status, &reopened).await;
+    assert!(reopened.message().ends_with("Success condition cannot be set to false once it is true"));
+}
+
+/// Allows everything but to act for signers other than those of `example.com`.
+struct Signers;
+
+impl Authorizer for Signers {
+    fn authorize<'a>(&'a self, request: &'a Attributes<'a>) -> Authorization<'a> {
+        let allowed = match &request.action {
+            Action::Resource(action) if action.resource == "signers" => action.name == "example.com/*",
+            _ => true,
+        };
+        if allowed { Decision::allow("") } else { Decision::no_opinion("") }.into()
+    }
+}
+
+#[tokio::test]
+async fn only_those_who_may_act_for_a_signer_publish_its_bundles_and_answer_requests() {
+    let config = RuntimeConfig::parse(["certificates.k8s.io/v1beta1=true"]).unwrap();
+    let server = Server::builder(Arc::new(MemoryStore::new())).runtime_config(config).authorizer(Signers);
+    let client = Client::of(server.build().await.unwrap());
+    let user = User::service_account("default", "eve");
+    let bundles = "/apis/certificates.k8s.io/v1beta1/clustertrustbundles";
+    let bundle = |domain: &str| {
+        json!({"apiVersion": "certificates.k8s.io/v1beta1", "kind": "ClusterTrustBundle",
+            "metadata": {"name": format!("{domain}:ca:1")},
+            "spec": {"signerName": format!("{domain}/ca"), "trustBundle": authority()}})
+    };
+    let send = async |method, path: &str, body: &Value| client.ask_for(&user, method, path, body).await;
+    send(Method::POST, bundles, &bundle("example.com")).await.expect(201);
+    let denied = send(Method::POST, bundles, &bundle("example.org")).await;
+    let expected = "user not permitted to attest for signerName \"example.org/ca\"";
+    assert_eq!((denied.code, denied.message().ends_with(expected)), (403, true));
+
+    let requests = "/apis/certificates.k8s.io/v1beta1/namespaces/default/podcertificaterequests";
+    let request = |name: &str, signer: &str| {
+        json!({"apiVersion": "certificates.k8s.io/v1beta1", "kind": "PodCertificateRequest",
+            "metadata": {"name": name}, "spec": {"signerName": signer, "podName": "p", "podUID": "1",
+            "serviceAccountName": "s", "serviceAccountUID": "2", "nodeName": "n", "nodeUID": "3",
+            "pkixPublicKey": "MCowBQYDK2VwAyEA4Km6EQ91ZExa7gmUctidppJZcG/Pi87Jtk1dCLrpj3M=", "proofOfPossession": "YQ=="}})
+    };
+    let denial = json!({"status": {"conditions": [{"type": "Denied", "status": "True", "reason": "R", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+    for (name, signer, expected) in [
+        ("a", "example.com/s", None),
+        (
+            "b",
+            "example.org/s",
+            Some(
+                "PodCertificateRequest.certificates.k8s.io \"b\" is invalid: spec.signerName: Forbidden: User \"system:serviceaccount:default:eve\" is \
+                 not permitted to \"sign\" for signer \"example.org/s\"",
+            ),
+        ),
+    ] {
+        let created = client.post(requests, &request(name, signer)).await.expect(201);
+        assert_eq!(created["spec"]["maxExpirationSeconds"], 86400);
+        let answer = send(Method::PATCH, &format!("{requests}/{name}/status"), &denial).await;
+        match expected {
+            None => assert_eq!(answer.code, 200),
+            Some(message) => assert_eq!((answer.code, &*answer.message()), (422, message)),
+        }
+    }
 }

@@ -10,6 +10,7 @@ use windlass_schema::field::ErrorList;
 
 pub(crate) use self::printer::PRINTER;
 use self::validation::Path as UpdatePath;
+pub(in crate::kinds) use self::validation::signer_name;
 use crate::object::{carry_over, copy, is_set, items, set, text};
 use crate::strategy::{Strategy, WriteContext};
 

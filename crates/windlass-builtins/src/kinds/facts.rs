@@ -138,9 +138,26 @@ static TABLE: &[(&str, &str, KindFacts)] = &[
         KindFacts { printer: Some(certificate_signing_request::PRINTER), ..PATH_SEGMENT },
     ),
     // Names begin with that of the signer, with colons.
-    ("certificates.k8s.io", "clustertrustbundles", KindFacts { allows_unconditional_update: false, ..PATH_SEGMENT }),
-    ("certificates.k8s.io", "podcertificaterequests", CONDITIONAL),
-    ("coordination.k8s.io", "leasecandidates", KindFacts { creates_on_update: true, ..CONDITIONAL }),
+    (
+        "certificates.k8s.io",
+        "clustertrustbundles",
+        KindFacts { name_rule: NameRule::OfKind, printer: Some(cluster_trust_bundle::PRINTER), ..CONDITIONAL },
+    ),
+    (
+        "certificates.k8s.io",
+        "podcertificaterequests",
+        KindFacts { printer: Some(pod_certificate_request::PRINTER), ..CONDITIONAL },
+    ),
+    (
+        "coordination.k8s.io",
+        "leasecandidates",
+        KindFacts {
+            name_rule: NameRule::OfKind,
+            creates_on_update: true,
+            printer: Some(lease_candidate::PRINTER),
+            ..CONDITIONAL
+        },
+    ),
     (
         "coordination.k8s.io",
         "leases",
@@ -207,7 +224,11 @@ static TABLE: &[(&str, &str, KindFacts)] = &[
         "deviceclasses",
         KindFacts { generation: SPEC, printer: Some(printers::NAME_AND_AGE), ..DEFAULT },
     ),
-    ("resource.k8s.io", "devicetaintrules", KindFacts { generation: SPEC, ..DEFAULT }),
+    (
+        "resource.k8s.io",
+        "devicetaintrules",
+        KindFacts { generation: SPEC, printer: Some(device_taint_rule::PRINTER), ..DEFAULT },
+    ),
     (
         "resource.k8s.io",
         "resourceclaims",
@@ -219,7 +240,7 @@ static TABLE: &[(&str, &str, KindFacts)] = &[
         "resourceslices",
         KindFacts { generation: SPEC, printer: Some(resource_slice::PRINTER), ..DEFAULT },
     ),
-    ("scheduling.k8s.io", "podgroups", DEFAULT),
+    ("scheduling.k8s.io", "podgroups", KindFacts { printer: Some(pod_group::PRINTER), ..DEFAULT }),
     (
         "scheduling.k8s.io",
         "priorityclasses",
@@ -233,7 +254,7 @@ static TABLE: &[(&str, &str, KindFacts)] = &[
             ..DEFAULT
         },
     ),
-    ("scheduling.k8s.io", "workloads", DEFAULT),
+    ("scheduling.k8s.io", "workloads", KindFacts { printer: Some(workload::PRINTER), ..DEFAULT }),
     ("storage.k8s.io", "csidrivers", KindFacts { printer: Some(csi_driver::PRINTER), ..CONDITIONAL }),
     ("storage.k8s.io", "csinodes", KindFacts { printer: Some(csi_node::PRINTER), ..CONDITIONAL }),
     (
@@ -248,7 +269,11 @@ static TABLE: &[(&str, &str, KindFacts)] = &[
         "volumeattributesclasses",
         KindFacts { printer: Some(volume_attributes_class::PRINTER), ..DEFAULT },
     ),
-    ("storagemigration.k8s.io", "storageversionmigrations", CONDITIONAL),
+    (
+        "storagemigration.k8s.io",
+        "storageversionmigrations",
+        KindFacts { printer: Some(storage_version_migration::PRINTER), ..CONDITIONAL },
+    ),
 ];
 
 /// The facts of a resource; the defaults if the resource is unknown.

@@ -45,19 +45,24 @@ impl Strategy for Lease {
             errors.push(FieldError::invalid(&path, &count.into(), "must be greater than or equal to 0"));
         }
         if let Some(strategy) = object.pointer("/spec/strategy").and_then(Value::as_str) {
-            // The doubled name is kube-apiserver's.
-            let path = spec.child("strategy").child("strategy");
-            if strategy.contains('/') {
-                errors.extend(validate::qualified_name(&path, strategy));
-            } else if strategy != "OldestEmulationVersion" {
-                errors.push(FieldError::not_supported(&path, &strategy.into(), &["OldestEmulationVersion"]));
-            }
+            validate_strategy(strategy, &spec.child("strategy"), &mut errors);
         }
         if text(object, "/spec/strategy").is_empty() && !text(object, "/spec/preferredHolder").is_empty() {
             let detail = "may only be specified if `strategy` is defined";
             errors.push(FieldError::forbidden(&spec.child("preferredHolder"), detail));
         }
         errors
+    }
+}
+
+/// Validates a strategy of coordinated leader election: a known one, or one with a domain.
+pub(super) fn validate_strategy(strategy: &str, path: &Path, errors: &mut ErrorList) {
+    // The doubled name is kube-apiserver's.
+    let path = path.child("strategy");
+    if strategy.contains('/') {
+        errors.extend(validate::qualified_name(&path, strategy));
+    } else if strategy != "OldestEmulationVersion" {
+        errors.push(FieldError::not_supported(&path, &strategy.into(), &["OldestEmulationVersion"]));
     }
 }
 

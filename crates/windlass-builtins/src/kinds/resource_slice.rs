@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 
+pub(super) use self::device::validate_taint;
 use super::device_claim::{driver_name, pool_name, validate_set};
 use super::pod::validation::scheduling::validate_node_selector;
 use crate::columns::{AGE, Column, NAME, Printer, age, column, name};

@@ -18,7 +18,10 @@ pub enum Level {
 }
 
 impl Level {
-    fn parse(text: &str) -> Option<Self> {
+    /// What a level must be.
+    pub(super) const EXPECTED: &'static str = "must be one of privileged, baseline, restricted";
+
+    pub(super) fn parse(text: &str) -> Option<Self> {
         [Self::Privileged, Self::Baseline, Self::Restricted].into_iter().find(|level| level.name() == text)
     }
 
@@ -41,7 +44,10 @@ pub enum PolicyVersion {
 }
 
 impl PolicyVersion {
-    fn parse(text: &str) -> Option<Self> {
+    /// What a version must be.
+    pub(super) const EXPECTED: &'static str = r#"must be "latest" or "v1.x""#;
+
+    pub(super) fn parse(text: &str) -> Option<Self> {
         if text == "latest" {
             return Some(Self::Latest);
         }
@@ -81,6 +87,13 @@ impl LevelVersion {
     }
 }
 
+impl LevelVersion {
+    /// Returns whether both allow the same, whatever their versions are.
+    fn is_equivalent(self, other: Self) -> bool {
+        self.level == other.level && (self.level == Level::Privileged || self.version == other.version)
+    }
+}
+
 impl fmt::Display for LevelVersion {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.version {
@@ -90,7 +103,7 @@ impl fmt::Display for LevelVersion {
     }
 }
 
-/// The policy of a namespace.
+/// The policy of a namespace. By default, it allows everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     /// The level that pods are rejected by.
@@ -101,15 +114,32 @@ pub struct Policy {
     pub warn: LevelVersion,
 }
 
+impl Default for Policy {
+    fn default() -> Self {
+        Self::PRIVILEGED
+    }
+}
+
 impl Policy {
     /// Allows everything.
     pub const PRIVILEGED: Self =
         Self { enforce: LevelVersion::PRIVILEGED, audit: LevelVersion::PRIVILEGED, warn: LevelVersion::PRIVILEGED };
 
-    /// Reads the policy from the labels of a namespace. Wrong labels are errors; the policy then enforces `restricted`,
-    /// and neither audits nor warns.
-    pub fn of_labels<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, ErrorList) {
-        let mut policy = Self::PRIVILEGED;
+    /// Returns whether the policy allows everything in all modes.
+    pub fn is_privileged(self) -> bool {
+        self.is_equivalent(Self::PRIVILEGED)
+    }
+
+    /// Returns whether two policies allow the same in all modes.
+    pub fn is_equivalent(self, other: Self) -> bool {
+        let pairs = [(self.enforce, other.enforce), (self.audit, other.audit), (self.warn, other.warn)];
+        pairs.into_iter().all(|(own, other)| own.is_equivalent(other))
+    }
+
+    /// Reads the policy from the labels of a namespace, which state how it differs from `defaults`. Wrong labels are
+    /// errors; the policy then enforces `restricted`, and neither audits nor warns.
+    pub fn of_labels<'a>(defaults: Self, label: impl Fn(&str) -> Option<&'a str>) -> (Self, ErrorList) {
+        let mut policy = defaults;
         let mut errors = ErrorList::new();
         let modes = [
             ("enforce", &mut policy.enforce, Level::Restricted),
@@ -121,14 +151,14 @@ impl Policy {
             let path = Path::new("metadata").child("labels");
             if let Some(text) = label(&key) {
                 setting.level = Level::parse(text).unwrap_or_else(|| {
-                    errors.invalid(&path.key(&key), text, "must be one of privileged, baseline, restricted");
+                    errors.invalid(&path.key(&key), text, Level::EXPECTED);
                     fallback
                 });
             }
             let key = format!("{key}-version");
             if let Some(text) = label(&key) {
                 setting.version = PolicyVersion::parse(text).unwrap_or_else(|| {
-                    errors.invalid(&path.key(&key), text, r#"must be "latest" or "v1.x""#);
+                    errors.invalid(&path.key(&key), text, PolicyVersion::EXPECTED);
                     PolicyVersion::Latest
                 });
             }
@@ -152,7 +182,7 @@ mod tests {
     use super::*;
 
     fn read(labels: &[(&str, &str)]) -> String {
-        let (Policy { enforce, audit, warn }, errors) = Policy::of_labels(|key| {
+        let (Policy { enforce, audit, warn }, errors) = Policy::of_labels(Policy::PRIVILEGED, |key| {
             let key = key.strip_prefix("pod-security.kubernetes.io/")?;
             labels.iter().find(|(have, _)| *have == key).map(|(_, value)| *value)
         });

@@ -70,6 +70,7 @@ impl Standalone {
             .disable_admission_plugins(options.disabled_admission_plugins)
             .runtime_config(options.runtime_config)
             .service_network(options.service_network)
+            .admission_configuration(options.admission_configuration)
             .external_address(url.trim_start_matches("https://"))
             .listening_on(listener.local_addr().map_err(listening)?)
             .token_key(given.token_key)

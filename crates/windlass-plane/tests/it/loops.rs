@@ -14,6 +14,7 @@ mod garbage_collector;
 mod horizontal_pod_autoscaler;
 mod interrupted;
 mod job;
+mod legacy_serviceaccount_token_cleaner;
 mod namespace;
 mod node_lifecycle;
 mod persistentvolume_binder;

@@ -1,6 +1,6 @@
 //! The objects of a request in the version that a webhook or policy sees.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use serde_json::Value;
 
@@ -16,15 +16,16 @@ pub(crate) struct Versions<'a> {
     call: &'a Call<'a>,
     endpoint: Arc<Endpoint>,
     object: Value,
-    old: Value,
+    /// Borrowed until it is converted to another version.
+    old: Cow<'a, Value>,
     /// Whether a webhook or policy has changed the object.
     changed: bool,
 }
 
 impl<'a> Versions<'a> {
     /// Returns the objects in the version of the request; absent ones are null.
-    pub(crate) fn new(call: &'a Call<'a>, object: Value, old: Value) -> Self {
-        Self { call, endpoint: call.endpoint.clone(), object, old, changed: false }
+    pub(crate) fn new(call: &'a Call<'a>, object: Value, old: &'a Value) -> Self {
+        Self { call, endpoint: call.endpoint.clone(), object, old: Cow::Borrowed(old), changed: false }
     }
 
     pub(crate) fn endpoint(&self) -> &Endpoint {
@@ -51,8 +52,12 @@ impl<'a> Versions<'a> {
         // The kind of a subresource is the same in all versions.
         if self.call.is_own_kind() {
             let from = self.endpoint.clone();
-            for object in [&mut self.object, &mut self.old].into_iter().filter(|object| !object.is_null()) {
-                *object = in_version(self.call, object.take(), &from, to).await?;
+            if !self.object.is_null() {
+                self.object = in_version(self.call, self.object.take(), &from, to).await?;
+            }
+            if !self.old.is_null() {
+                let old = std::mem::take(&mut self.old).into_owned();
+                self.old = Cow::Owned(in_version(self.call, old, &from, to).await?);
             }
         }
         self.endpoint = to.clone();
@@ -74,7 +79,7 @@ impl<'a> Versions<'a> {
 
     /// Returns the objects in their present version.
     pub(crate) fn into_objects(self) -> (Value, Value) {
-        (self.object, self.old)
+        (self.object, self.old.into_owned())
     }
 
     /// Returns the object in the version of the request.
@@ -83,7 +88,7 @@ impl<'a> Versions<'a> {
         if !self.changed && self.is_in(&own) {
             return Ok(self.object);
         }
-        self.old = Value::Null;
+        self.old = Cow::default();
         self.convert(&own).await?;
         if let Some(custom) = own.custom().filter(|_| self.changed && self.call.is_own_kind()) {
             let fits = self.object["kind"] == *own.resource.kind;

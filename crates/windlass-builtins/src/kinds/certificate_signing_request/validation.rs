@@ -150,7 +150,8 @@ fn usages(object: &Value, old: Option<&Value>) -> ErrorList {
     errors
 }
 
-fn signer_name(path: &field::Path, signer: &str) -> ErrorList {
+/// Requires the name of a signer: a domain and a path.
+pub(in crate::kinds) fn signer_name(path: &field::Path, signer: &str) -> ErrorList {
     let invalid = |value: &str, detail: String| FieldError::invalid(path, &value.into(), detail);
     let mut errors = ErrorList::new();
     let (domain, name) = match signer.split_once('/') {

@@ -170,10 +170,10 @@ pub(super) fn is_ca_bundle(bytes: &[u8]) -> bool {
 
 fn ca_bundle_error(bytes: &[u8]) -> Option<&'static str> {
     let blocks = pem::decoded(bytes);
-    if blocks.iter().any(|(kind, der)| kind == "CERTIFICATE" && looks_like_certificate(der)) {
+    if blocks.iter().any(|block| block.kind == "CERTIFICATE" && looks_like_certificate(&block.content)) {
         return None;
     }
-    match blocks.iter().any(|(kind, _)| kind == "CERTIFICATE") {
+    match blocks.iter().any(|block| block.kind == "CERTIFICATE") {
         true => Some("failed to parse certificate: x509: malformed certificate"),
         false if blocks.is_empty() => Some("unable to parse bytes as PEM block"),
         false => Some("no valid certificate authority data seen"),

@@ -12,6 +12,7 @@ use crate::kinds::device_claim::{ATTRIBUTE, EFFECTS, label_value, qualified_name
 use crate::kinds::internal_types::show;
 use crate::kinds::pod::validation::scheduling::validate_node_selector;
 use crate::kinds::resource_claim::validate_binding_conditions;
+use crate::kinds::semantic_version::Version;
 use crate::object::{boolean, copy, entries, is_set, items, map, text};
 
 /// The number of attributes and capacities of a device.
@@ -62,7 +63,7 @@ fn validate_attribute(attribute: &Value, path: &Path, errors: &mut ErrorList) {
     }
     if let Some(version) = attribute.get("version").and_then(Value::as_str) {
         let path = path.child("version");
-        if !is_semantic_version(version) {
+        if Version::parse(version).is_none() {
             errors.invalid(&path, version, "must be a string compatible with semver.org spec 2.0.0");
         }
         if version.len() > VALUE {
@@ -77,23 +78,8 @@ fn validate_attribute(attribute: &Value, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// Returns whether a text is a version as semver.org defines it.
-fn is_semantic_version(text: &str) -> bool {
-    let is_word =
-        |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    let is_number = |word: &str| {
-        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit()) && (word == "0" || !word.starts_with('0'))
-    };
-    let is_release = |word: &str| is_word(word) && (is_number(word) || !word.bytes().all(|byte| byte.is_ascii_digit()));
-    let (version, build) = text.split_once('+').map_or((text, None), |(version, build)| (version, Some(build)));
-    let (core, release) = version.split_once('-').map_or((version, None), |(core, release)| (core, Some(release)));
-    core.split('.').count() == 3
-        && core.split('.').all(is_number)
-        && release.is_none_or(|release| release.split('.').all(is_release))
-        && build.is_none_or(|build| build.split('.').all(is_word))
-}
-
-fn validate_taint(taint: &Value, path: &Path, errors: &mut ErrorList) {
+/// Validates a taint.
+pub(in crate::kinds) fn validate_taint(taint: &Value, path: &Path, errors: &mut ErrorList) {
     errors.extend(validate_label_name(text(taint, "/key"), &path.child("key")));
     let value = text(taint, "/value");
     if !value.is_empty() {

@@ -1,6 +1,6 @@
 //! The default service account of every namespace.
 
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
 use kube::{
     Api,
     api::{DeleteParams, PostParams},
@@ -35,4 +35,18 @@ async fn a_terminating_namespace_gets_no_new_account() {
     // By then, the loop has handled the deletion.
     eventually("the next has one", async || later.get_opt("default").await.unwrap()).await;
     assert!(accounts.get_opt("default").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn pods_of_a_test_run_as_accounts_on_request() {
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let pod: Pod = serde_json::from_value(pod).unwrap();
+    let account_of = async |plane: TestPlane| {
+        let created = plane.api::<Pod>().create(&PostParams::default(), &pod).await.unwrap();
+        let spec = created.spec.unwrap();
+        (spec.service_account_name, spec.volumes.unwrap_or_default().len())
+    };
+    assert_eq!(account_of(TestPlane::builder().await).await, (None, 0));
+    let plane = TestPlane::builder().service_accounts().virtual_time().await;
+    assert_eq!(account_of(plane).await, (Some("default".to_owned()), 1));
 }
