@@ -29,9 +29,9 @@ use crate::{
     },
 };
 
-/// The only network of services.
+/// The only supported service network.
 const SERVICE_NETWORK: &str = "10.0.0.0/24";
-/// Where kube-apiserver keeps its certificates unless it is told.
+/// Default directory of kube-apiserver's certificates.
 const CERT_DIR: &str = "/var/run/kubernetes";
 
 /// Flags that `windlass up` has as well.
