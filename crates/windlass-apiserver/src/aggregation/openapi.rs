@@ -33,7 +33,7 @@ pub(super) async fn address(server: &Arc<Inner>, entry: &Entry, link: &Link) -> 
     document["serverRelativeURL"].as_str().map(str::to_owned)
 }
 
-/// The part of a server's document of version 2 that is about its group version.
+/// The part of a server's document of version 2 that describes its group version.
 #[derive(Default)]
 pub(super) struct KeptParts {
     read: Option<Instant>,
