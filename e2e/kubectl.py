@@ -1,4 +1,5 @@
-"""kubectl against a server, which `program.py` selects. `custom_resources.py` holds the checks of CustomResourceDefinitions.
+"""kubectl against a server, which `program.py` selects. `access.py` holds the checks of users and permissions, and
+`custom_resources.py` those of CustomResourceDefinitions.
 
 The checks need no control loops: objects get the status that a check needs by a patch. They run in order, in a
 namespace of their own; a check relies on earlier ones only where it says so.
@@ -109,12 +110,14 @@ def api_resources():
 
 @check
 def explain():
-    """kubectl explain knows fields and types"""
+    """kubectl explain knows fields, types and descriptions"""
     pod = kubectl("explain", "pod")
     contains(pod, "KIND:       Pod", "VERSION:    v1", "spec\t<PodSpec>", "metadata\t<ObjectMeta>")
     containers = kubectl("explain", "pods.spec.containers")
     contains(containers, "FIELD: containers <[]Container>", "image\t<string>", "ports\t<[]ContainerPort>", "-required-")
     contains(kubectl("explain", "deploy.spec.replicas"), "GROUP:      apps", "FIELD: replicas <integer>")
+    contains(kubectl("explain", "deploy.spec.replicas"), "DESCRIPTION:\n    Number of desired pods. This is a pointer to")
+    contains(kubectl("explain", "deploy"), "Deployment enables declarative updates for Pods and ReplicaSets.")
     contains(kubectl("explain", "service", "--recursive"), "nodePort\t<integer>", "sessionAffinityConfig")
     contains(kubectl("explain", "cm", "--output=plaintext-openapiv2"), "KIND:     ConfigMap", "binaryData")
     contains(refused("explain", "pod.spec.nothing"), 'field "nothing" does not exist')
@@ -371,9 +374,9 @@ def apply():
 def apply_keeps_what_others_set():
     """kubectl apply keeps fields that another client set; runs after `apply`"""
     kubectl("scale", "deploy", "applied", "--replicas=7")
-    kubectl("label", "deploy", "applied", "owner=somebody")
+    kubectl("label", "deploy", "applied", "owner=someone")
     kubectl("apply", "-f", "-", input=DEPLOYMENT.replace("  replicas: 2\n", ""))
-    equal(jsonpath("{.metadata.labels.owner}", "deploy", "applied"), "somebody")
+    equal(jsonpath("{.metadata.labels.owner}", "deploy", "applied"), "someone")
     # Applied before and no longer: back to the default.
     equal(jsonpath("{.spec.replicas}", "deploy", "applied"), "1")
 
@@ -805,6 +808,7 @@ def namespace_deletion():
 
 
 if __name__ == "__main__":
-    import custom_resources  # noqa: F401, its checks come last and use the namespace
+    import access  # noqa: F401, the checks of these modules come last and use the namespace
+    import custom_resources  # noqa: F401
 
     run()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import program
 from checks import Failed, check, contains, equal, eventually, run
-from program import attempt, command, get, jsonpath, kubectl, refused, rows
+from program import attempt, command, get, header, jsonpath, kubectl, refused, rows
 
 DATA = Path(tempfile.mkdtemp(prefix="windlass-pods-"))
 # Both protocols in which clients open a stream; kubectl prefers the first.
@@ -180,6 +180,23 @@ def port_forward():
         finally:
             process.kill()
             process.wait()
+
+
+@check
+def top():
+    """kubectl top shows what nodes, pods and containers use"""
+    # A container is measured once it has run for a while.
+    eventually(lambda: all(name in attempt("top", "pods")[1] for name in ["clock", "web"]), "pods are measured", 40)
+    equal(header(kubectl("top", "pods")), ["NAME", "CPU(cores)", "MEMORY(bytes)"])
+    containers = kubectl("top", "pods", "web", "--containers")
+    equal(header(containers), ["POD", "NAME", "CPU(cores)", "MEMORY(bytes)"])
+    web = rows(containers)[0]
+    equal(web[:2], ["web", "main"])
+    if not re.fullmatch(r"\d+m", web[2]) or not re.fullmatch(r"[1-9]\d*Mi", web[3]):
+        raise Failed(f"no usage: {web}")
+    nodes = kubectl("top", "nodes")
+    equal(header(nodes), ["NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)"])
+    equal([row[0] for row in rows(nodes)], ["node-1"])
 
 
 @check

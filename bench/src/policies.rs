@@ -104,7 +104,7 @@ async fn measure(which: Which, places: &Places, args: &PoliciesArgs) -> anyhow::
     Ok(rounds.map(Rate::median))
 }
 
-/// Creates a validating and a mutating policy, and waits until both are in force.
+/// Creates a validating and a mutating policy, and waits until both have taken effect.
 async fn write_policies(client: &Client) -> anyhow::Result<()> {
     let constraints = |place: Place| {
         json!({
@@ -166,7 +166,7 @@ async fn write_policies(client: &Client) -> anyhow::Result<()> {
             tokio::time::sleep(POLL).await;
         }
     };
-    tokio::time::timeout(SERVED_WITHIN, in_force).await.context("the policies are not in force")?
+    tokio::time::timeout(SERVED_WITHIN, in_force).await.context("the policies have not taken effect")?
 }
 
 fn object() -> Value {
@@ -176,7 +176,7 @@ fn object() -> Value {
     })
 }
 
-/// Path of creates that nothing is stored of, so that the disk is not measured.
+/// Path of creates that store nothing, so that the disk is not measured.
 fn dry_run(place: Place) -> String {
     format!("{}?dryRun=All", place.collection())
 }

@@ -37,7 +37,7 @@ func TestParallelControlPlanes(t *testing.T) {
 				}
 			}
 			if err := c.Create(ctx, gadget("small", 0)); !apierrors.IsInvalid(err) {
-				t.Errorf("the schema is not in force: %v", err)
+				t.Errorf("the schema has not taken effect: %v", err)
 			}
 		})
 	}
@@ -84,7 +84,7 @@ func TestUsersHaveTheirRoles(t *testing.T) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "dev"}},
 	}))
-	eventually(ctx, t, "the role is in force", func() bool { return reader.List(ctx, &corev1.ConfigMapList{}) == nil })
+	eventually(ctx, t, "the role takes effect", func() bool { return reader.List(ctx, &corev1.ConfigMapList{}) == nil })
 	if err := reader.Create(ctx, configMap("denied")); !apierrors.IsForbidden(err) {
 		t.Errorf("expected a denial, not %v", err)
 	}

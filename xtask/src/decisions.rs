@@ -70,12 +70,12 @@ fn prepare(connection: &mut Connection) -> anyhow::Result<()> {
     }
     for (path, object) in cells::objects() {
         let (code, body) = connection.send("POST", &path, &[], Some(&object))?;
-        ensure!(code == 201, "POST {path}: {code} {body}\nhint: use a kube-apiserver that nobody has used");
+        ensure!(code == 201, "POST {path}: {code} {body}\nhint: use a new kube-apiserver");
     }
     Ok(())
 }
 
-/// Waits until every role is in force: authorizers follow the objects with a delay.
+/// Waits until every role takes effect: authorizers follow the objects with a delay.
 fn noticed(connection: &mut Connection, cells: &[Cell<'_>]) -> anyhow::Result<()> {
     let begin = Instant::now();
     let is_granted = |cell: &&Cell<'_>| {
@@ -85,7 +85,7 @@ fn noticed(connection: &mut Connection, cells: &[Cell<'_>]) -> anyhow::Result<()
     };
     for cell in cells.iter().filter(is_granted) {
         while review(connection, cell)?.is_none() {
-            ensure!(begin.elapsed() < NOTICED_WITHIN, "{}: the role is not in force", cell.section());
+            ensure!(begin.elapsed() < NOTICED_WITHIN, "{}: the role has not taken effect", cell.section());
             thread::sleep(Duration::from_millis(100));
         }
     }

@@ -13,6 +13,7 @@ mod servers;
 mod terminal;
 
 use std::{
+    cell::RefCell,
     env,
     ffi::OsStr,
     fs,
@@ -46,7 +47,7 @@ enum Making {
     Readme,
     /// Pages of the book with this prefix, typed completely.
     Page(&'static str),
-    /// Pages of the book with this prefix, whose blocks are typed if they need only `windlass` and `cargo`.
+    /// Pages of the book with this prefix, whose blocks are typed unless they need a registry.
     SomeOfPages(&'static str),
 }
 
@@ -143,6 +144,7 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
         folder: target.join("scaffold"),
         target,
         kubectl: tools.as_ref().map(|tools| tools.kubectl.clone()),
+        skipped: RefCell::default(),
     };
     // Cargo finds it above each project.
     fs::create_dir_all(workshop.folder.join(".cargo"))?;
@@ -164,7 +166,18 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
         }
         println!("{}: made in {made:.1?}, all in {:.1?}", story.name, start.elapsed());
     }
+    println!("{}", summary(&workshop.skipped.take()));
     Ok(())
+}
+
+/// Returns the commands that were not typed, and their number in the last line.
+fn summary(skipped: &[String]) -> String {
+    let list: String = skipped.iter().map(|command| format!("  {command}\n")).collect();
+    match skipped {
+        [] => "all commands of the pages were typed".to_owned(),
+        [_] => format!("not typed:\n{list}1 command of the pages was not typed"),
+        _ => format!("not typed:\n{list}{} commands of the pages were not typed", skipped.len()),
+    }
 }
 
 /// Where projects are created, and the tools for it.
@@ -175,9 +188,17 @@ struct Workshop {
     target: PathBuf,
     folder: PathBuf,
     kubectl: Option<PathBuf>,
+    /// Commands of pages that were not typed, and why.
+    skipped: RefCell<Vec<String>>,
 }
 
 impl Workshop {
+    /// Records a command that is not typed.
+    fn skip(&self, place: &str, command: &str, why: &str) {
+        println!("{place}: not typed, because {why}: {command}");
+        self.skipped.borrow_mut().push(format!("{place}: {command} ({why})"));
+    }
+
     fn make(&self, story: &Story) -> anyhow::Result<PathBuf> {
         let commands = match story.making {
             Making::Commands(commands) => commands,
@@ -275,4 +296,17 @@ fn execute(command: &mut Command) -> anyhow::Result<()> {
     let said = [output.stdout, output.stderr].concat();
     ensure!(output.status.success(), "{} failed\n{}", line.display(), String::from_utf8_lossy(&said));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::summary;
+
+    #[test]
+    fn the_summary_lists_and_counts_commands_that_were_not_typed() {
+        assert_eq!(summary(&[]), "all commands of the pages were typed");
+        let skipped = ["README.md:1: kubectl get pods (why)", "README.md:2: docker push (why)"].map(str::to_owned);
+        assert_eq!(summary(&skipped).lines().last(), Some("2 commands of the pages were not typed"));
+        assert!(summary(&skipped[..1]).contains("\n  README.md:1: kubectl get pods (why)\n1 command of"));
+    }
 }

@@ -106,7 +106,7 @@ pub(super) async fn in_force(admin: &Client, user: &Client) -> anyhow::Result<Du
         admin.measure(0, Method::DELETE, &format!("{collection}/timed"), Body::default()).await?;
         let begin = Instant::now();
         while user.ask(Method::GET, "/metrics", Body::default()).await?.0.is_success() {
-            ensure!(begin.elapsed() < crate::client::SERVED_WITHIN, "a deleted binding stays in force");
+            ensure!(begin.elapsed() < crate::client::SERVED_WITHIN, "a deleted binding stays in effect");
         }
     }
     times.sort_unstable();

@@ -155,12 +155,12 @@ impl<'a> Attributes<'a> {
         self.objects.get(&resource, namespace, name).await
     }
 
-    /// Returns whether the write is about this resource.
+    /// Returns whether this resource is written.
     fn is(&self, group: &str, plural: &str) -> bool {
         &*self.resource.group == group && &*self.resource.plural == plural
     }
 
-    /// Returns whether the write is about a pod, not a subresource of one.
+    /// Returns whether a pod is written, not a subresource of one.
     fn is_pod(&self) -> bool {
         self.subresource.is_empty() && self.is("", "pods")
     }

@@ -1,6 +1,6 @@
 //! Authentication: who sent a request.
 //!
-//! The authenticators are asked in the order of kube-apiserver: a front proxy's headers, the client certificate, the
+//! The authenticators are tried in the order of kube-apiserver: a front proxy's headers, the client certificate, the
 //! bearer token, and the token in a WebSocket subprotocol. The first that knows the user decides. If none does, a
 //! request without credentials is anonymous, and one whose credentials were rejected is answered with 401.
 
@@ -66,7 +66,7 @@ pub struct Authenticated {
 /// Authenticates bearer tokens of one kind.
 pub trait TokenAuthenticator: Send + Sync {
     /// Returns the user of a token that is meant for one of the audiences; `None` if the token is of another kind. The
-    /// error is logged and shown to users who may review tokens; other authenticators are asked nevertheless.
+    /// error is logged and shown to users who may review tokens; other authenticators are tried nevertheless.
     fn authenticate<'a>(
         &'a self,
         token: &'a str,

@@ -218,12 +218,12 @@ impl Call<'_> {
         self.subresource.is_none_or(|sub| sub.version.is_empty() || sub.kind == self.endpoint.resource.kind)
     }
 
-    /// Returns whether the request is about CustomResourceDefinitions.
+    /// Returns whether the request is for CustomResourceDefinitions.
     pub(crate) fn is_definition(&self) -> bool {
         self.endpoint.is(definitions::GROUP, definitions::PLURAL)
     }
 
-    /// Returns whether the request is about this resource of the core group.
+    /// Returns whether the request is for this resource of the core group.
     pub(crate) fn is_core(&self, plural: &str) -> bool {
         self.endpoint.is("", plural)
     }

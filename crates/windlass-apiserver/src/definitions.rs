@@ -289,7 +289,7 @@ impl Controller {
         let names = accept_names_in(&object, self.names.entry(group.clone()).or_default(), now);
         take(&mut object, names);
         let judges: &[Judge] = match meta::is_terminating(&object) {
-            // Nobody needs the opinion on a large schema that is about to be removed.
+            // Checking a large schema that is about to be removed would be wasted work.
             true => &[establish],
             false => &[establish, check_structural, api_approval],
         };

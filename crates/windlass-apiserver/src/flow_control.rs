@@ -97,7 +97,7 @@ impl FlowControl {
         self.start.elapsed()
     }
 
-    /// Puts the objects in force whenever they change.
+    /// Applies the objects whenever they change.
     pub(crate) fn follow(self: &Arc<Self>) {
         for cache in [&self.schemas, &self.levels] {
             let control = Arc::downgrade(self);
@@ -109,7 +109,7 @@ impl FlowControl {
         }
     }
 
-    /// Puts the objects in the caches in force.
+    /// Applies the objects in the caches.
     fn refresh(&self) {
         let _turn = self.changing.lock();
         let before = self.current.load_full();

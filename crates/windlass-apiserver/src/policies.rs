@@ -1,9 +1,9 @@
 //! Admission policies: ValidatingAdmissionPolicies, MutatingAdmissionPolicies and their bindings.
 //!
 //! All policies that have bindings are compiled into an immutable [`ActivePolicies`]. A write loads the current one;
-//! without policies it costs nothing else. The task that follows the store creates the next one when a policy or binding
-//! changes, before the caches' revision advances; the writer waits for that, so a policy is in force when its write is
-//! acknowledged, and also if the writer no longer waits.
+//! without policies it costs nothing else. The task that follows the store creates the next one when a policy or
+//! binding changes, before the caches' revision advances; the writer waits for that, so a policy has taken effect when
+//! its write is acknowledged, and also if the writer no longer waits.
 
 mod compiled;
 mod failure;

@@ -26,7 +26,7 @@ impl Outcome {
 }
 
 impl Reloads {
-    /// Records that a file is in force.
+    /// Records that a file has taken effect.
     pub(crate) fn succeeded(&self) {
         self.success.record();
     }

@@ -91,7 +91,7 @@ impl User {
         self.groups.iter().any(|group| group == "system:masters")
     }
 
-    /// Returns whether nobody knows who this is.
+    /// Returns whether the user is anonymous, or in the group of unauthenticated users.
     pub(crate) fn is_unauthenticated(&self) -> bool {
         self.is_anonymous() || self.groups.iter().any(|group| group == "system:unauthenticated")
     }

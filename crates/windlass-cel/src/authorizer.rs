@@ -13,10 +13,10 @@ pub trait Authorizer: fmt::Debug + Send + Sync {
     fn decide(&self, check: &Check) -> Option<Decision>;
 }
 
-/// A check: whether somebody may do something.
+/// A check: whether a user may do something.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Check {
-    /// The service account (namespace and name) that is asked about; `None` for the user of the request.
+    /// The service account (namespace and name) that is checked; `None` for the user of the request.
     pub account: Option<(String, String)>,
     /// The verb.
     pub verb: String,
@@ -78,12 +78,12 @@ pub enum AuthorizationValue {
     Decision(Decision),
 }
 
-/// Somebody that checks are about, and who answers them.
+/// The subject of checks, and who answers them.
 #[derive(Debug, Clone)]
 pub struct Subject {
     /// Who answers the checks.
     pub authorizer: Arc<dyn Authorizer>,
-    /// The service account (namespace and name) that is asked about; `None` for the user of the request.
+    /// The service account (namespace and name) that is checked; `None` for the user of the request.
     pub account: Option<(String, String)>,
 }
 

@@ -20,9 +20,9 @@ const KUBECTL: &str = "kubectl";
 
 /// Write kube-apiserver and etcd for envtest, which start windlass
 ///
-/// Creates the directory with links to this program, which acts by the name that it is called with, and prints the
-/// variable to export. `KUBEBUILDER_ASSETS=DIR go test ./...` then runs the tests of any kubebuilder project. A kubectl in
-/// the PATH is linked as well.
+/// Creates the directory with links to this program, which acts according to the name it is called by, and prints the
+/// variable to export. `KUBEBUILDER_ASSETS=DIR go test ./...` then runs the tests of any kubebuilder project. A kubectl
+/// in the PATH is linked as well.
 #[derive(Debug, Args)]
 pub(crate) struct AssetsArgs {
     /// Directory to write

@@ -1,5 +1,5 @@
-//! The programs that envtest starts. `windlass assets` links their names to this binary, which acts by the name that it is
-//! called with.
+//! The programs that envtest starts. `windlass assets` links their names to this binary, which acts according to the
+//! name it is called by.
 //!
 //! `etcd` stores nothing itself: it owns a directory, and tells `kube-apiserver` where it is (`handover`). The API server
 //! stores its objects there, so that they outlive it, as long as its etcd keeps its data.
@@ -42,7 +42,7 @@ impl Entry {
 
     /// Acts as the program until it ends.
     pub(crate) fn run(self, arguments: impl Iterator<Item = OsString>) -> ExitCode {
-        // Flags are text, and so are the paths that envtest and its like pass.
+        // Flags are text, and so are the paths that envtest and similar programs pass.
         let arguments: Vec<String> = arguments.map(|argument| argument.to_string_lossy().into_owned()).collect();
         match self {
             Self::KubeApiserver => kube_apiserver::run(&arguments),

@@ -17,7 +17,7 @@ const PROGRESS: Duration = Duration::from_secs(2);
 
 /// Save, restore and verify the objects of a control plane
 ///
-/// A snapshot has all objects at one revision. It contains Secrets, but not the certificates and keys of the data
+/// A snapshot contains all objects at one revision. It contains Secrets, but not the certificates and keys of the data
 /// directory.
 #[derive(Debug, Args)]
 pub(crate) struct SnapshotArgs {
@@ -51,7 +51,7 @@ struct Contents {
     objects: u64,
     /// Size of the file.
     bytes: u64,
-    /// Objects that cannot be parsed. The store had them, too.
+    /// Objects that cannot be parsed. They are damaged in the store as well.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     damaged_objects: Vec<String>,
 }

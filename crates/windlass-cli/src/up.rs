@@ -77,7 +77,7 @@ pub(crate) struct UpArgs {
     /// Number of nodes; with 0, pods are not scheduled
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=5000))]
     nodes: u16,
-    /// What runs the pods of nodes
+    /// Runtime of pods
     #[arg(long, value_enum, default_value_t = RuntimeArg::Simulated)]
     runtime: RuntimeArg,
     /// File of stages for simulated pods and nodes, which extend and override the default stages
@@ -92,7 +92,7 @@ pub(crate) struct UpArgs {
     /// Reject CustomResourceDefinitions of apiextensions.k8s.io/v1beta1, as Kubernetes 1.22 and later do
     #[arg(long = "no-v1beta1-crds", alias = "no-old-definitions")]
     no_v1beta1_crds: bool,
-    /// API versions to serve, besides the stable ones, or not: KEY=true or KEY=false, where KEY is GROUP/VERSION,
+    /// API versions to serve besides the stable ones, or to omit: KEY=true or KEY=false, where KEY is GROUP/VERSION,
     /// GROUP/VERSION/RESOURCE, api/all, api/ga, api/beta or api/alpha
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     runtime_config: Vec<String>,

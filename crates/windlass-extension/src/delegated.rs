@@ -27,7 +27,7 @@ const REMEMBERED: Duration = Duration::from_secs(10);
 const MAX_REMEMBERED: usize = 4096;
 /// The time limit of a review.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Paths that everybody may get, so that kubelets can probe the server.
+/// Paths that all users may get, so that kubelets can probe the server.
 const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
 /// Reads how the main API server authenticates its clients and itself, from the ConfigMap

@@ -14,8 +14,3 @@ pub(crate) fn server_message(error: &ContextError) -> String {
         },
     }
 }
-
-/// Returns whether a create request was rejected because the namespace is being deleted, which loops ignore.
-pub(crate) fn is_namespace_terminating(error: &ContextError) -> bool {
-    error.is_namespace_terminating()
-}

@@ -51,9 +51,10 @@ impl Stages {
     /// Returns an error if one of them is invalid.
     pub fn parse(text: &str) -> Result<Self, StageError> {
         let mut stages = Vec::new();
-        for (number, document) in documents(text).enumerate() {
+        let documents = yaml::documents(text).into_iter().map(|(_, document)| document);
+        for (number, document) in documents.filter(|document| !yaml::is_blank(document)).enumerate() {
             let wrong = |why: String| StageError { stage: (number + 1).to_string(), why };
-            let value = yaml::to_json_value(&document).map_err(|error| wrong(error.to_string()))?;
+            let value = yaml::to_json_value(document).map_err(|error| wrong(error.to_string()))?;
             match value {
                 Value::Null => {}
                 Value::Object(mut list) if list.get("kind").is_some_and(|kind| kind == "List") => {
@@ -99,21 +100,6 @@ fn stage(value: Value, number: usize) -> Result<Stage, StageError> {
     let wrong = |why: String| StageError { stage: name.clone(), why };
     let document = spec::Document::deserialize(value).map_err(|error| wrong(error.to_string()))?;
     Stage::compile(document).map_err(wrong)
-}
-
-/// Splits a text into documents at lines of `---`.
-fn documents(text: &str) -> impl Iterator<Item = String> {
-    let mut documents = vec![String::new()];
-    for line in text.lines() {
-        if line.trim_end() == "---" {
-            documents.push(String::new());
-        } else if let Some(document) = documents.last_mut() {
-            document.push_str(line);
-            document.push('\n');
-        }
-    }
-    let said = |document: &String| document.lines().any(|line| !line.trim().is_empty() && !line.starts_with('#'));
-    documents.into_iter().filter(said)
 }
 
 #[cfg(test)]

@@ -105,8 +105,8 @@ fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// Requests of the control plane's own components that the server denied. There are none in a cluster whose default roles
-/// and authorizers are in force; each is logged once.
+/// Requests of the control plane's own components that the server denied. There are none in a cluster whose default
+/// roles and authorizers are in effect; each is logged once.
 #[derive(Clone, Default)]
 pub(crate) struct Denials(Arc<Mutex<KnownDenials>>);
 
@@ -183,8 +183,8 @@ impl Denials {
     }
 }
 
-/// Returns whether a 403 is about the rights of the user. Others are about the object: its namespace is being deleted, a
-/// quota is exceeded, a webhook or policy rejects it, or its pod is no longer on the node.
+/// Returns whether a 403 concerns the permissions of the user. Others concern the object: its namespace is being
+/// deleted, a quota is exceeded, a webhook or policy rejects it, or its pod is no longer on the node.
 fn denies_access(user: &User, message: &str) -> bool {
     let object = [
         "because it is being terminated",

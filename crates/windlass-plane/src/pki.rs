@@ -197,7 +197,7 @@ impl Pki {
     ) -> Result<(), PkiError> {
         let names = issue::server_names(names)?;
         let ca_files = PairFiles::new(directory, "ca");
-        // Somebody replaces all certificates: those of the new authority must not be touched.
+        // A user replaces all certificates: those of the new authority must not be touched.
         ca_files.check_unchanged(&self.ca)?;
         let issuer = check::Authority::new(&ca_files, &self.ca)?;
         match load_server(directory, &issuer, &names, now) {

@@ -125,7 +125,7 @@ impl PlaneOptions {
             controllers: Selection::all(),
             nodes: NodeOptions::default(),
             resource_metrics: true,
-            // As with kubeadm: Secrets of this type are accepted as long as somebody creates them in kube-system.
+            // As with kubeadm: Secrets of this type are accepted as long as they exist in kube-system.
             authentication: AuthenticationOptions { bootstrap_tokens: true, ..AuthenticationOptions::default() },
             jwt: None,
             token_webhook: None,
@@ -321,8 +321,8 @@ fn processes(nodes: &NodeOptions, listener: &TcpListener) -> io::Result<Option<P
     Ok(Some(processes.clone()))
 }
 
-/// Returns whether the loops run that provide the accounts and certificates of pods. Without them, pods have neither: no pod
-/// could be created where nobody creates the account `default`.
+/// Returns whether the loops run that provide the accounts and certificates of pods. Without them, pods have neither:
+/// no pod could be created in a namespace without the account `default`.
 fn provides_accounts(controllers: &Selection) -> bool {
     let given = ["serviceaccount-controller", "root-ca-certificate-publisher-controller"];
     given.iter().all(|name| controllers.contains(name))

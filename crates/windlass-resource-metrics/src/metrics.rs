@@ -48,8 +48,9 @@ pub trait MetricsSource: Send + Sync {
 
 /// The resource metrics of a cluster.
 ///
-/// Nothing is measured while nobody asks. A request after the [resolution](RESOLUTION) has passed measures again; one after
-/// a longer pause measures twice, a second apart. A server that measures regularly calls [`measure`](Self::measure) itself.
+/// Nothing is measured without requests. A request after the [resolution](RESOLUTION) has passed measures again; one
+/// after a longer pause measures twice, a second apart. A server that measures regularly calls
+/// [`measure`](Self::measure) itself.
 pub struct ResourceMetrics {
     source: Arc<dyn MetricsSource>,
     windows: Mutex<Windows>,

@@ -39,7 +39,7 @@ pub struct NodeSample {
     pub pods: Vec<PodSample>,
 }
 
-/// A node or pod that metrics are about.
+/// A node or pod that is measured.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MeasuredObject {
     /// The namespace; empty for nodes.

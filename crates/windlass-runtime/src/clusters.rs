@@ -1,8 +1,8 @@
 //! Several clusters: one process that reconciles objects of many clusters, which come and go while it runs.
 //!
-//! An [`Operator`] that is given [`Clusters`] runs in its home cluster, and builds another operator for each cluster that
-//! it learns about: from kubeconfigs in [Secrets](Clusters::secrets) of the home cluster, in a [folder](Clusters::folder),
-//! or from [code](Clusters::set).
+//! An [`Operator`] that is given [`Clusters`] runs in its home cluster, and builds another operator for each cluster
+//! that it learns about: from kubeconfigs in [Secrets](Clusters::secrets) of the home cluster, in a
+//! [directory](Clusters::directory), or from [code](Clusters::set).
 //!
 //! ```no_run
 //! use std::{process::ExitCode, sync::Arc};
@@ -59,7 +59,7 @@ mod run;
 use provider::Provider;
 pub(crate) use run::{Home, run};
 
-/// Key of the kubeconfig in a Secret, and the extension of files in a folder.
+/// Key of the kubeconfig in a Secret, and the extension of files in a directory.
 const KUBECONFIG: &str = "kubeconfig";
 
 /// The clusters of an operator, and the function that builds an operator for each. See [the module](self).
@@ -147,9 +147,9 @@ impl Clusters {
         self
     }
 
-    /// Adds a cluster for each file `NAME.kubeconfig` of a folder, which is read every ten seconds.
+    /// Adds a cluster for each file `NAME.kubeconfig` in a directory, which is read every ten seconds.
     #[must_use]
-    pub fn folder(mut self, path: impl Into<PathBuf>) -> Self {
+    pub fn directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.providers.push(Provider::Folder(path.into()));
         self
     }

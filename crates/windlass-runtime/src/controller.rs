@@ -318,7 +318,7 @@ impl<K: Object> Controller<K> {
         self
     }
 
-    /// Runs a task per object beside the reconciles, from the first reconcile of an object to its deletion; see
+    /// Runs a task per object alongside the reconciles, from the first reconcile of an object to its deletion; see
     /// [`Daemon`]. A second call replaces the first. With a [finalizer](Self::finalizer), an object is kept until its
     /// daemon has ended.
     #[must_use]

@@ -152,8 +152,8 @@ pub async fn migrate(
     let mut failures = Vec::new();
     loop {
         let page = match list(client, &resource, position.as_deref()).await {
-            // The position has expired, or is not one of this server. Objects that were rewritten are rewritten to no
-            // effect.
+            // The position has expired, or is not one of this server. Objects that were rewritten are rewritten
+            // again, without effect.
             Err(kube::Error::Api(status)) if matches!(status.code, 400 | 410) && position.is_some() => {
                 position = None;
                 continue;

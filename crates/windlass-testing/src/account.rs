@@ -93,7 +93,7 @@ pub(crate) async fn apply(administrator: &Client, manager: &str, manifest: &Mani
     }
 }
 
-/// Waits until the first rule of a role is in force. An API server learns about roles and bindings from a watch.
+/// Waits until the first rule of a role takes effect. An API server learns about roles and bindings from a watch.
 async fn in_force(administrator: &Client, user: &str, role: &Manifest) {
     let rule = &role.object.data["rules"][0];
     let first = |field: &str| rule[field][0].as_str().map(str::to_owned);
@@ -132,7 +132,7 @@ async fn in_force(administrator: &Client, user: &str, role: &Manifest) {
         }
     };
     let waited = tokio::time::timeout(TIMEOUT, waiting).await;
-    waited.unwrap_or_else(|_| panic!("timed out waiting: {} {} is in force", role.kind(), role.name()));
+    waited.unwrap_or_else(|_| panic!("timed out waiting for {} {} to take effect", role.kind(), role.name()));
 }
 
 /// Returns a client of the cluster with a token, and without the credentials of the kubeconfig.

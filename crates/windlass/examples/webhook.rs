@@ -1,4 +1,4 @@
-//! Defaulting and validation of a custom resource, with `windlass` as the only dependency beside tokio.
+//! Defaulting and validation of a custom resource, with `windlass` as the only dependency besides tokio.
 //!
 //! ```text
 //! cargo run -p windlass --example webhook -- manifests --image example.com/backup:1 > install.yaml

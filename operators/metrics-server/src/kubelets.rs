@@ -10,7 +10,7 @@ use windlass_resource_metrics::{MeasuredObject, MetricsSource, NodeSample, expos
 
 /// How long a kubelet may take to answer.
 const LIMIT: Duration = Duration::from_secs(10);
-/// The number of kubelets that are asked at the same time.
+/// The number of kubelets that are queried at the same time.
 const CONCURRENCY: usize = 32;
 
 /// Measures nodes and pods with the kubelets' `/metrics/resource`.

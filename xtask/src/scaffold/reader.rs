@@ -1,8 +1,8 @@
 //! A reader of the documentation, who types what its pages show: commands into a shell, code into files.
 //!
-//! The README and the quick start are typed completely and verbatim in a [`Terminal`]. Of the tutorial, blocks are
-//! typed if they only need `windlass` and `cargo`; others need a cluster or a registry. The sentence before a code
-//! block says what to do with it; see [`Edit`].
+//! The README and the quick start are typed completely and verbatim in a [`Terminal`]. Blocks of the tutorial that only
+//! need `windlass` and `cargo` are typed in its project, others in a terminal of their own, unless they need a registry.
+//! The sentence before a code block says what to do with it; see [`Edit`].
 
 use std::{fs, path::PathBuf};
 
@@ -13,7 +13,10 @@ use windlass_book::{
     shell,
 };
 
-use super::{CLIPPY, Workshop, run, terminal::Terminal};
+use super::{
+    CLIPPY, Workshop, run,
+    terminal::{self, Terminal},
+};
 
 /// Someone at a terminal.
 pub(super) struct Reader<'a> {
@@ -32,7 +35,7 @@ impl<'a> Reader<'a> {
         Ok(Self { terminal: Some(Terminal::open(workshop)?), ..Self::of_some(workshop) })
     }
 
-    /// A reader who only types blocks that need nothing but `windlass` and `cargo`.
+    /// A reader who types most blocks.
     pub(super) fn of_some(workshop: &'a Workshop) -> Self {
         Self { workshop, terminal: None, folder: workshop.folder.clone(), typed: Vec::new() }
     }
@@ -42,7 +45,7 @@ impl<'a> Reader<'a> {
         let page = Page::read(page::root().join("README.md"));
         for block in page.blocks() {
             if matches!(block.language(), "sh" | "console") {
-                self.shell(&page, &block, "")?;
+                self.shell(&page, &block)?;
             }
         }
         self.project()
@@ -57,7 +60,7 @@ impl<'a> Reader<'a> {
             for block in page.blocks() {
                 let place = format!("{}:{}", page.name(), block.line);
                 match block.language() {
-                    "sh" => self.shell(&page, &block, &place)?,
+                    "sh" => self.shell(&page, &block)?,
                     "rust" => {
                         let edit = Edit::of(&block).map_err(Error::msg).with_context(|| place.clone())?;
                         edit.map_or(Ok(()), |edit| self.code(&edit, &block, &place)).with_context(|| place.clone())?;
@@ -90,7 +93,7 @@ impl<'a> Reader<'a> {
         self.terminal.as_ref().map_or(&self.folder, |terminal| &terminal.folder)
     }
 
-    fn shell(&mut self, page: &Page, block: &Block<'_>, place: &str) -> anyhow::Result<()> {
+    fn shell(&mut self, page: &Page, block: &Block<'_>) -> anyhow::Result<()> {
         let lines = shell::lines(block);
         if let Some(terminal) = &mut self.terminal {
             for (number, line) in lines {
@@ -98,9 +101,19 @@ impl<'a> Reader<'a> {
             }
             return Ok(());
         }
-        let others = lines.iter().flat_map(|(_, line)| shell::commands(line)).find(|words| !is_typed(words));
-        if let Some(other) = others {
-            println!("{place}: not typed, because of {}", other.join(" "));
+        if let Some(other) = terminal::untypable(&lines) {
+            for (number, line) in &lines {
+                let place = format!("{}:{number}", page.name());
+                self.workshop.skip(&place, line.trim(), &format!("the block needs `{other}`"));
+            }
+            return Ok(());
+        }
+        if !lines.iter().flat_map(|(_, line)| shell::commands(line)).all(|words| is_typed(&words)) {
+            let mut terminal = Terminal::open(self.workshop)?;
+            terminal.folder.clone_from(&self.folder);
+            for (number, line) in lines {
+                terminal.type_line(&line, &format!("{}:{number}", page.name()))?;
+            }
             return Ok(());
         }
         for (number, line) in lines {

@@ -135,7 +135,7 @@ impl<'a> Terminal<'a> {
         for segment in segments(line) {
             let typed = classify(&segment).with_context(|| place.to_owned())?;
             if needs_kubectl(&segment.text) && self.workshop.kubectl.is_none() {
-                println!("{place}: not typed, as there is no kubectl: {}", segment.text);
+                self.workshop.skip(place, &segment.text, "kubectl is not installed");
                 continue;
             }
             println!("{place}: {}", segment.text);
@@ -293,6 +293,12 @@ impl<'a> Terminal<'a> {
     }
 }
 
+/// Returns the first command of lines that cannot be typed.
+pub(super) fn untypable(lines: &[(usize, String)]) -> Option<String> {
+    let segments = lines.iter().flat_map(|(_, line)| segments(line));
+    segments.into_iter().find(|segment| classify(segment).is_err()).map(|segment| segment.text)
+}
+
 fn needs_kubectl(text: &str) -> bool {
     shell::commands(text).iter().any(|words| words[0] == "kubectl")
 }
@@ -408,6 +414,9 @@ mod tests {
 
     #[test]
     fn unknown_programs_are_errors() {
+        let lines = ["cargo run &", "kubectl get pods && docker build ."].map(|line| (1, line.to_owned()));
+        assert_eq!(untypable(&lines).as_deref(), Some("docker build ."));
+        assert_eq!(untypable(&lines[..1]), None);
         for line in ["docker build .", "cargo run | less", "git push", "windlass up", "eval \"$(minikube docker-env)\""]
         {
             let segment = segments(line).remove(0);

@@ -29,7 +29,7 @@ const EXISTING_PODS_TIME: Duration = Duration::from_secs(1);
 /// The number of pods after which other requests get their turn.
 const PIECE: usize = 64;
 
-/// Subresources of pods that do not change what the standards are about.
+/// Subresources of pods that do not change fields which the standards restrict.
 const IGNORED: [&str; 8] = ["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
 
 pub(crate) struct PodSecurity {

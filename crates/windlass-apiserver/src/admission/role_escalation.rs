@@ -1,5 +1,5 @@
-//! Nobody grants more than they have: roles and bindings are accepted only from users who have all permissions that
-//! these grant, or the permission to `escalate` the role or to `bind` it.
+//! Users cannot grant more than they have: roles and bindings are accepted only from users who have all permissions
+//! that these grant, or the permission to `escalate` the role or to `bind` it.
 
 use futures_util::future::BoxFuture;
 use serde::Deserialize as _;

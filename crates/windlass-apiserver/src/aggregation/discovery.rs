@@ -1,4 +1,4 @@
-//! Discovery with the groups of other servers: their order among the own ones, and the resources that they have.
+//! Discovery with the groups of other servers: their order among the server's own groups, and their resources.
 
 use std::{sync::Arc, time::Duration};
 

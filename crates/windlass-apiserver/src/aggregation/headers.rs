@@ -100,7 +100,7 @@ pub(super) fn set_user(headers: &mut HeaderMap, user: &User) {
     }
     remove_prefixed(headers, "x-remote-extra-");
     let mut add = |name: String, value: &str| {
-        // A value with a line break names nobody.
+        // A value with a line break is not a valid header.
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             headers.append(name, value);
         }

@@ -1,4 +1,4 @@
-//! The connection to another API server, and what that server has said about its API.
+//! The connection to another API server, and what is known about its API.
 
 use std::{sync::Arc, time::Duration};
 

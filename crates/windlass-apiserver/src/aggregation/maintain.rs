@@ -80,7 +80,7 @@ impl Checked {
     }
 }
 
-/// Checks an APIService whenever something changes that decides about it, and periodically, until the task is aborted.
+/// Checks an APIService whenever something changes that affects it, and periodically, until the task is aborted.
 async fn keep(server: Weak<Inner>, name: Arc<str>) {
     let Some((objects, services, slices)) = server.upgrade().map(|server| {
         let cache = |prefix| server.storage.cache(prefix);
@@ -162,7 +162,7 @@ async fn write_condition(server: &Arc<Inner>, name: &str, availability: &Availab
     }
     let path = format!("/apis/{GROUP}/v1/{PLURAL}/{name}/status");
     match request(server, Method::PUT, &path, &object).await {
-        // Somebody else was faster, and the change is noticed.
+        // Another writer was faster, and the change is noticed.
         Err(error) if matches!(error.code, StatusCode::CONFLICT | StatusCode::NOT_FOUND) => Ok(()),
         result => result,
     }

@@ -71,7 +71,7 @@ impl Entry {
     }
 }
 
-/// The part of a server's document of version 2 that is about its group version.
+/// The part of a server's document of version 2 that describes its group version.
 #[derive(Default)]
 pub(super) struct KeptParts {
     read: Option<Instant>,

@@ -1,4 +1,4 @@
-//! The order of groups and versions in discovery, as kube-apiserver has it.
+//! The order of groups and versions in discovery, as in kube-apiserver.
 
 /// The priorities of a group version: higher ones come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -109,7 +109,7 @@ impl Local<'_> {
         )
     }
 
-    /// Returns the object with the spec that it should have; `None` if it has it.
+    /// Returns the object with its desired spec; `None` if it is up to date.
     fn revised(&self, object: &StoredObject) -> Option<Value> {
         let mut object = object.to_value();
         let wanted: Value = serde_json::from_str(&self.stored("", "")).unwrap_or_default();
@@ -133,7 +133,7 @@ fn builtin(registry: &Registry) -> impl Iterator<Item = Local<'_>> {
     builtin.chain(computed)
 }
 
-/// Returns whether an APIService names another server. Somebody may have registered one for a group version whose objects
+/// Returns whether an APIService names another server. A user may have registered one for a group version whose objects
 /// this server computes.
 fn is_remote(object: &StoredObject) -> bool {
     object.to_value()["spec"]["service"].is_object()
@@ -236,7 +236,7 @@ async fn register_custom(server: &Arc<Inner>) -> Result<()> {
 
 async fn create(server: &Arc<Inner>, name: String, object: String) -> Result<()> {
     match server.storage.store().create(&format!("{PREFIX}{name}"), object.into()).await {
-        // Somebody else was faster.
+        // Another writer was faster.
         Ok(_) | Err(Error::Exists { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -245,7 +245,7 @@ async fn create(server: &Arc<Inner>, name: String, object: String) -> Result<()>
 async fn send(server: &Arc<Inner>, method: &Method, name: &str, object: &Value) -> Result<(), ApiError> {
     let path = format!("/apis/{GROUP}/v1/{PLURAL}/{name}");
     match request(server, method.clone(), &path, object).await {
-        // Somebody else was faster, and the change is noticed.
+        // Another writer was faster, and the change is noticed.
         Err(error) if matches!(error.code, StatusCode::CONFLICT | StatusCode::NOT_FOUND) => Ok(()),
         result => result,
     }

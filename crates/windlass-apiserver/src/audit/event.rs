@@ -37,7 +37,7 @@ impl Level {
     }
 }
 
-/// The stage of a request that an event is about.
+/// The stage of a request that an event records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
     /// The request was authenticated, and nothing else has happened.
@@ -92,7 +92,7 @@ pub(crate) struct Event {
     pub(crate) annotations: BTreeMap<String, String>,
 }
 
-/// The object that a request is about.
+/// The object that a request reads or writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ObjectReference {
     pub(crate) resource: String,

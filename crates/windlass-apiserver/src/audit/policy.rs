@@ -71,7 +71,7 @@ struct RuleFile {
     matches: Matches,
 }
 
-/// The requests that a rule is about; an empty list matches everything.
+/// The requests that a rule matches; an empty list matches everything.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Matches {

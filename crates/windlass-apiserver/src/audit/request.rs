@@ -82,7 +82,7 @@ impl RequestAudit {
         }
     }
 
-    /// Adds the user as whom the request is performed.
+    /// Adds the impersonated user.
     pub(crate) fn impersonated(&self, user: &Arc<User>, constraint: &str) {
         self.change(|event| {
             event.impersonated = Some(user.clone());

@@ -107,7 +107,7 @@ impl JwtAuthenticator {
     }
 }
 
-/// Compiles a configuration and starts its issuers, but for unchanged ones, which are reused.
+/// Compiles a configuration and starts its issuers, except for unchanged ones, which are reused.
 fn activate(
     configuration: &AuthenticationConfiguration,
     reserved: &[&str],

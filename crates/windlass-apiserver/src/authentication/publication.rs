@@ -95,7 +95,7 @@ impl Publication {
             }
         };
         match written {
-            // Somebody else was faster, and the change is noticed.
+            // Another writer was faster, and the change is noticed.
             Err(error) if matches!(error.code, StatusCode::CONFLICT | StatusCode::NOT_FOUND) => Ok(()),
             written => written,
         }

@@ -8,7 +8,8 @@ use std::{
     time::Duration,
 };
 
-/// The authorizers of a server, in the order in which they are asked. Members of `system:masters` are always allowed.
+/// The authorizers of a server, in the order in which they are consulted. Members of `system:masters` are always
+/// allowed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuthorizationOptions {
     /// The authorizers.
@@ -49,7 +50,7 @@ pub struct WebhookOptions {
     pub unauthorized_ttl: Duration,
     /// Whether a failed call is a denial, instead of no opinion.
     pub denies_on_failure: bool,
-    /// CEL expressions over the review; it is asked only if all hold.
+    /// CEL expressions over the review; it is consulted only if all hold.
     pub conditions: Vec<String>,
 }
 

@@ -1,8 +1,8 @@
 //! Role-based access control.
 //!
 //! Roles and bindings are compiled into an immutable [`Policy`]. The task that follows the store creates the next one
-//! when an object changes, before the caches' revision advances; the writer waits for that, so a binding is in force
-//! when its write is acknowledged, and also if the writer no longer waits.
+//! when an object changes, before the caches' revision advances; the writer waits for that, so a binding has taken
+//! effect when its write is acknowledged, and also if the writer no longer waits.
 
 mod binding;
 pub(crate) mod bootstrap;

@@ -1,4 +1,4 @@
-//! The flow schemas and priority levels in force.
+//! The flow schemas and priority levels in effect.
 
 use std::{
     collections::BTreeMap,
@@ -30,7 +30,7 @@ use crate::storage::ResourceCache;
 const SCHEMA_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const LEVEL_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 
-/// The flow schemas and priority levels in force.
+/// The flow schemas and priority levels in effect.
 #[derive(Default)]
 pub(super) struct Configuration {
     /// In the order of precedence.
@@ -42,7 +42,7 @@ pub(super) struct Configuration {
     pub(super) fair_fraction: AtomicFloat,
 }
 
-/// A flow schema in force.
+/// A flow schema in effect.
 pub(crate) struct Flow {
     pub(super) name: String,
     pub(super) spec: SchemaSpec,
@@ -51,7 +51,7 @@ pub(crate) struct Flow {
     uid: HeaderValue,
 }
 
-/// A priority level in force.
+/// A priority level in effect.
 pub(super) struct Level {
     pub(super) name: String,
     pub(super) spec: LevelSpec,

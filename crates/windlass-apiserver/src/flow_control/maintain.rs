@@ -220,7 +220,7 @@ impl FlowControl {
     }
 }
 
-/// Returns the object as it should be; `None` if it is.
+/// Returns the desired object; `None` if it is up to date.
 fn revised(current: &Value, default: &Value) -> Option<Value> {
     let metadata = &current["metadata"];
     let mandatory = metadata["name"].as_str().is_some_and(|name| MANDATORY.contains(&name));

@@ -141,7 +141,7 @@ pub(super) async fn collect(
             return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned());
         }
     };
-    // Parameters are in force when their write is acknowledged, like policies.
+    // Parameters take effect before their write is acknowledged, like policies.
     call.server.storage.fresh().await.map_err(|error| error.to_string())?;
     let mut found = Vec::new();
     match &reference.selector {

@@ -187,7 +187,7 @@ impl Validating<'_> {
             self.shared.prepare(call, subject, policy.uses)?;
             for params in &params {
                 let outcome = self.evaluate(policy, position, params).await;
-                self.take(policy, binding, outcome, &mut collector);
+                self.enforce(policy, binding, outcome, &mut collector);
             }
         }
         collector.publish(call, &policy.name);
@@ -214,8 +214,14 @@ impl Validating<'_> {
         }
     }
 
-    /// Acts on the outcome of a policy.
-    fn take(&mut self, policy: &Policy<Validations>, binding: &Binding, outcome: Outcome, collector: &mut Collector) {
+    /// Enforces the outcome of a policy, by the actions of its binding.
+    fn enforce(
+        &mut self,
+        policy: &Policy<Validations>,
+        binding: &Binding,
+        outcome: Outcome,
+        collector: &mut Collector,
+    ) {
         let metrics = &self.call.server.policies.metrics;
         let check = |decision: &Decision, action: &'static str| {
             let error = decision.error_type();

@@ -189,8 +189,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Adds a kind whose objects are computed when they are read. Its group version has an APIService of this server, unless
-    /// somebody registers another server for it.
+    /// Adds a kind whose objects are computed when they are read. Its group version has an APIService of this server,
+    /// unless a user registers another server for it.
     #[must_use]
     pub fn computed(mut self, kind: ComputedKind) -> Self {
         self.computed.push(kind);

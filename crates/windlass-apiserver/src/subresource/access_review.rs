@@ -108,7 +108,7 @@ fn decode(call: &Call<'_>) -> Result<Value> {
     Ok(review)
 }
 
-/// Returns the user that a review is about, who is in no groups but the given ones.
+/// Returns the user of a review, who is in no groups but the given ones.
 fn subject(spec: &Value) -> User {
     let list = |value: &Value| -> Vec<String> {
         value.as_array().into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect()

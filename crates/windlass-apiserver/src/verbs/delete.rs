@@ -43,7 +43,7 @@ pub(crate) enum Deleted {
 /// Deletes an object.
 pub(crate) async fn delete(call: &Call<'_>) -> Result<Answer> {
     let options = delete_options(call)?;
-    refuse_undeletable(call)?;
+    reject_undeletable(call)?;
     warn_about_dependents(call, &options);
     let deleted = delete_named(call, call.target.namespace, call.target.name, &options).await?;
     let waits = options.orphan_dependents == Some(false);
@@ -64,7 +64,7 @@ pub(crate) async fn delete(call: &Call<'_>) -> Result<Answer> {
 }
 
 /// Refuses to delete an object that every cluster has. As in kube-apiserver, this does not apply to collections.
-fn refuse_undeletable(call: &Call<'_>) -> Result<()> {
+fn reject_undeletable(call: &Call<'_>) -> Result<()> {
     let resource = &*call.endpoint.resource;
     match call.endpoint.facts.undeletable {
         Some(kept) if kept.names.contains(&call.target.name) => {

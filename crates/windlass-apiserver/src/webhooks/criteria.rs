@@ -1,4 +1,4 @@
-//! Decides which requests a webhook or policy is about, and in which version of the resource it sees them.
+//! Decides which requests a webhook or policy matches, and in which version of the resource it sees them.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
     status::{ApiError, Result},
 };
 
-/// The requests that a webhook or policy is about.
+/// The requests that a webhook or policy matches.
 pub(crate) struct Criteria {
     rules: Vec<Rule>,
     /// Requests that are excluded all the same.

@@ -1,4 +1,4 @@
-//! Rules and selectors that decide which requests a webhook or policy is about.
+//! Rules and selectors that decide which requests a webhook or policy matches.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Convert: objects between the version that is stored and the version that the request is about.
+//! Convert: objects between the version that is stored and the version of the request.
 //!
 //! Conversions of built-in kinds and of CustomResourceDefinitions without a webhook are functions. With a webhook they
 //! wait for it, and the outcome is cached beside the endpoint until the object changes. A function that the program of the

@@ -1,4 +1,4 @@
-//! Respond: the outcome of a write in the version that the request is about.
+//! Respond: the outcome of a write in the version of the request.
 
 use std::sync::Arc;
 

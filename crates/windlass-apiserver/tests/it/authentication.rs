@@ -1,4 +1,4 @@
-//! Client certificates, front proxies, and connections of clients that nobody knows, over TLS.
+//! Client certificates, front proxies, and connections of unknown clients, over TLS.
 
 use std::time::Duration;
 

@@ -264,7 +264,7 @@ async fn conditions_of_webhooks_can_ask_the_authorizer() {
     let client = start(vec![hook, AuthorizerOptions::AlwaysAllow]).await;
     let admission = WebhookServer::start(&[], |_, review| denied(review, "no")).await;
     for (index, (condition, code)) in [
-        // Decided by the webhook, which is asked while the request waits.
+        // Decided by the webhook, which is called while the request waits.
         ("authorizer.group('').resource('secrets').namespace('x').check('get').allowed()", 201),
         ("authorizer.group('').resource('configmaps').check('get').reason() == 'she may'", 403),
         ("authorizer.requestResource.check('create').allowed()", 403),

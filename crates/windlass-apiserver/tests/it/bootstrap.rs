@@ -93,7 +93,7 @@ async fn the_network_of_services_and_their_addresses_are_objects() {
     client.delete(&format!("{SERVICES}/web")).await.expect(200);
     eventually(async || client.get(&path).await, |answer| answer.code == 404).await;
 
-    // An address that somebody else has created is not allocated.
+    // An address that another client has created is not allocated.
     let taken = json!({"metadata": {"name": "10.0.0.77"},
         "spec": {"parentRef": {"resource": "gateways", "namespace": "default", "name": "g"}}});
     client.post(ADDRESSES, &taken).await.expect(201);

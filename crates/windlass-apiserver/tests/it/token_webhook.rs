@@ -113,7 +113,7 @@ async fn a_webhook_that_is_down_rejects_tokens_until_it_is_back() {
     .await;
     let server = server(&webhook, TokenReviewVersion::V1, Duration::ZERO).await;
     assert_eq!(whoami(&server, "good").await, Err(401));
-    assert_eq!(webhook.take_seen().len(), 5, "it is asked again, but not for ever");
+    assert_eq!(webhook.take_seen().len(), 5, "it is called again, but not forever");
     down.store(false, Ordering::SeqCst);
     assert!(whoami(&server, "good").await.is_ok());
     tokio::time::sleep(Duration::from_secs(11)).await;

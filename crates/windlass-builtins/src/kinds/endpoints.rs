@@ -17,8 +17,8 @@ pub struct Endpoints;
 
 pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
-/// Returns whether an error of Endpoints or an EndpointSlice is about a loopback address, which is the address of a pod if
-/// pods are processes of the server's machine.
+/// Returns whether an error of Endpoints or an EndpointSlice concerns a loopback address, which is the address of a pod
+/// if pods are processes of the server's machine.
 pub fn is_about_loopback(error: &FieldError) -> bool {
     error.detail == LOOPBACK
 }

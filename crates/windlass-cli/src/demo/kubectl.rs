@@ -30,7 +30,7 @@ pub(super) enum Printed {
     /// The command succeeded.
     Done(String),
     /// The server rejected the request; this is kubectl's error message.
-    Refused(String),
+    Rejected(String),
 }
 
 /// A kubectl for the server and directory of the demo.
@@ -53,7 +53,7 @@ impl Kubectl<'_> {
         match done {
             Ok(text) => Ok(Printed::Done(text)),
             Err(error) => match error.downcast::<kube::Error>() {
-                Ok(kube::Error::Api(status)) => Ok(Printed::Refused(refusal(&status))),
+                Ok(kube::Error::Api(status)) => Ok(Printed::Rejected(refusal(&status))),
                 Ok(error) => Err(error.into()),
                 Err(error) => Err(error),
             },

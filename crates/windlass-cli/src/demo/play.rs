@@ -167,24 +167,24 @@ impl<'a> StoryPlayer<'a> {
         Ok(())
     }
 
-    async fn run(&mut self, text: &str, refused: bool) -> anyhow::Result<()> {
+    async fn run(&mut self, text: &str, rejected: bool) -> anyhow::Result<()> {
         let line = Line::parse(text)?;
         let pods = self.kubectl.list(kind("pods").context("pods must be a known kind")?, &Selection::default()).await?;
         self.pods = pods.iter().map(|pod| id(pod).to_owned()).collect();
         self.screen.command(text).await?;
         let printed = self.kubectl.run(&line).await.with_context(|| text.to_owned())?;
         self.done = Instant::now();
-        match (printed, refused) {
+        match (printed, rejected) {
             (Printed::Done(printed), false) if matches!(line, Line::Get(..)) => self.screen.table(&printed)?,
             (Printed::Done(printed), false) => self.screen.output(&printed)?,
-            (Printed::Refused(printed), true) => self.screen.refusal(&printed)?,
+            (Printed::Rejected(printed), true) => self.screen.refusal(&printed)?,
             (Printed::Done(_), true) => bail!("`{text}` was not rejected"),
-            (Printed::Refused(printed), false) => bail!("`{text}` was rejected: {}", printed.trim_end()),
+            (Printed::Rejected(printed), false) => bail!("`{text}` was rejected: {}", printed.trim_end()),
         }
         // The next condition is awaited at once; time to read comes after it.
         match line {
             Line::Get(..) => self.screen.end_of_output().await?,
-            _ if refused => self.screen.end_of_output().await?,
+            _ if rejected => self.screen.end_of_output().await?,
             _ => self.screen.print("\n")?,
         }
         Ok(())

@@ -28,7 +28,7 @@ pub(super) enum Until {
 }
 
 impl Until {
-    /// Objects that the condition is about.
+    /// Objects that the condition concerns.
     pub(super) fn about(&self) -> Selection {
         let of = |kinds: &[&str]| Selection {
             kinds: kinds.iter().filter_map(|name| kind(name)).collect(),

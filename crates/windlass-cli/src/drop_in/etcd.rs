@@ -64,7 +64,7 @@ fn log(level: &str, message: &str, detail: &str) {
     eprintln!("{}", json!({"level": level, "ts": time.to_string(), "msg": message, detail_name: detail}));
 }
 
-/// What flags and variables say.
+/// Settings from flags and environment variables.
 #[derive(Debug, PartialEq, Eq)]
 struct Configuration {
     data_dir: PathBuf,

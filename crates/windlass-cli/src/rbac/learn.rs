@@ -141,9 +141,9 @@ struct Learned {
 async fn learn(args: &LearnArgs, owner: &Owner) -> anyhow::Result<(Learned, anyhow::Result<()>)> {
     let mut signals = Signals::catch().context("failed to install signal handlers")?;
     let Recording { requests, used_proxy, ended } = record(args, owner, &mut signals).await?;
-    let (refused, answered): (Vec<Recorded>, Vec<Recorded>) = requests.into_iter().partition(Recorded::is_refused);
+    let (rejected, answered): (Vec<Recorded>, Vec<Recorded>) = requests.into_iter().partition(Recorded::is_rejected);
     let seen = Needs::of(&answered, &owner.namespace);
-    tell(&answered, &refused, &seen);
+    tell(&answered, &rejected, &seen);
     let mut needs = seen.clone();
     if let Some(operator) = owner.operator.as_ref().filter(|_| !needs.is_empty()) {
         add_unseen(&mut needs, &operator.name, &owner.namespace, !args.no_leader_election);
@@ -157,8 +157,8 @@ async fn learn(args: &LearnArgs, owner: &Owner) -> anyhow::Result<(Learned, anyh
         owner,
         options: rule_options(args, owner),
         seen: &seen,
-        refused: &refused,
-        // The roles are not written to a user's cluster, and somebody has to stop a command that was interrupted.
+        rejected: &rejected,
+        // The roles are not written to a user's cluster, and an interrupted command needs a user to stop it.
         runs_again: used_proxy && !is_cluster_chosen(args) && matches!(ended, Some(Ended::Exited(_) | Ended::TimedOut)),
     };
     let verified = proof.run(&mut needs, &mut signals).await;
@@ -264,11 +264,11 @@ fn add_unseen(needs: &mut Needs, operator: &str, own: &str, elects: bool) {
     }
 }
 
-fn tell(answered: &[Recorded], refused: &[Recorded], needs: &Needs) {
-    eprintln!("recorded {} distinct requests", answered.len() + refused.len());
-    if !refused.is_empty() {
+fn tell(answered: &[Recorded], rejected: &[Recorded], needs: &Needs) {
+    eprintln!("recorded {} distinct requests", answered.len() + rejected.len());
+    if !rejected.is_empty() {
         eprintln!("these requests were forbidden (403) and are not in the roles:");
-        for Recorded { method, uri, .. } in refused {
+        for Recorded { method, uri, .. } in rejected {
             eprintln!("  {method} {uri}");
         }
     }

@@ -60,7 +60,7 @@ impl Recorded {
         namespace.filter(|namespace| self.any_namespace.as_ref() != Some(namespace))
     }
 
-    pub(super) fn is_refused(&self) -> bool {
+    pub(super) fn is_rejected(&self) -> bool {
         self.status == 403
     }
 }
@@ -72,7 +72,7 @@ impl Need {
     }
 
     /// Returns whether the default roles of every cluster grant this to all authenticated users.
-    fn is_everybodys(&self) -> bool {
+    fn is_granted_to_all(&self) -> bool {
         let reviews = ["selfsubjectaccessreviews", "selfsubjectreviews", "selfsubjectrulesreviews"];
         self.verb == "create" && self.group.ends_with(".k8s.io") && reviews.contains(&self.resource.as_str())
     }
@@ -85,7 +85,7 @@ impl Needs {
         for request in requests {
             let (Ok(method), Ok(uri)) = (request.method.parse(), request.uri.parse()) else { continue };
             match Permission::of(&method, &uri) {
-                Some(Permission::Path { verb, path }) if !is_everybodys_path(&verb, &path) => {
+                Some(Permission::Path { verb, path }) if !is_path_granted_to_all(&verb, &path) => {
                     needs.paths.insert((verb, path));
                 }
                 Some(Permission::Resource { verb, group, resource, subresource, namespace, name })
@@ -109,7 +109,7 @@ impl Needs {
                         // An apply or a PUT of an object that did not exist.
                         needs.resources.insert(Need { verb: "create", name: None, ..need.clone() });
                     }
-                    if !need.is_everybodys() {
+                    if !need.is_granted_to_all() {
                         needs.resources.insert(need);
                     }
                 }
@@ -212,7 +212,7 @@ impl Needs {
 }
 
 /// Paths granted by `system:discovery` and `system:public-info-viewer`.
-fn is_everybodys_path(verb: &str, path: &str) -> bool {
+fn is_path_granted_to_all(verb: &str, path: &str) -> bool {
     let first = path.trim_matches('/').split('/').next().unwrap_or_default();
     let trees = ["api", "apis", "openapi"];
     let alone = ["healthz", "livez", "readyz", "version"];

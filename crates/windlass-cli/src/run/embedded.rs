@@ -24,7 +24,7 @@ pub(crate) struct EmbeddedArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=5000))]
     #[arg(conflicts_with_all = ["kubeconfig", "context"])]
     nodes: u16,
-    /// What runs the pods of nodes
+    /// Runtime of pods
     #[arg(long, value_enum, default_value_t = RuntimeArg::Simulated, conflicts_with_all = ["kubeconfig", "context"])]
     runtime: RuntimeArg,
 }

@@ -107,7 +107,7 @@ impl Trace {
         .await
     }
 
-    /// Updates a CRD if it exists and the change returns true. OnReady, no manager owns the changed fields.
+    /// Updates a CRD if it exists and the change returns true. Afterwards, no manager owns the changed fields.
     async fn rewrite(&self, name: &str, change: &dyn Fn(&mut DynamicObject) -> bool) -> Result<(), kube::Error> {
         let api = self.definitions();
         let parameters = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };

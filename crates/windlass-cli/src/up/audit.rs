@@ -26,10 +26,10 @@ pub(crate) struct AuditArgs {
     /// Size in MiB above which the audit log is rotated; 0 for no rotation
     #[arg(long, value_name = "MIB", default_value_t = 100)]
     audit_log_maxsize: u32,
-    /// Days for which rotated audit logs are kept; 0 for any time
+    /// Days for which rotated audit logs are kept; 0 for no limit
     #[arg(long, value_name = "DAYS", default_value_t = 366)]
     audit_log_maxage: u32,
-    /// Rotated audit logs that are kept; 0 for all
+    /// Number of rotated audit logs to keep; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 100)]
     audit_log_maxbackup: usize,
     /// Compress rotated audit logs with gzip
@@ -41,7 +41,7 @@ pub(crate) struct AuditArgs {
     /// Whether requests wait until their events are logged
     #[arg(long, value_enum, default_value_t = ModeArg::Batch)]
     audit_log_mode: ModeArg,
-    /// Events that wait to be logged at a time; more are dropped in mode batch
+    /// Maximum number of events that wait to be logged; more are dropped in mode batch
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     audit_log_batch_buffer_size: usize,
     /// Omit the objects of large events in the audit log
@@ -59,16 +59,16 @@ pub(crate) struct AuditArgs {
     /// Pause before events are sent again after a failure, such as 10s; grows with each of five attempts
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     audit_webhook_initial_backoff: Duration,
-    /// Events that wait to be sent at a time; more are dropped in mode batch
+    /// Maximum number of events that wait to be sent; more are dropped in mode batch
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     audit_webhook_batch_buffer_size: usize,
-    /// Events in a batch
+    /// Maximum number of events in a batch
     #[arg(long, value_name = "N", default_value_t = 400)]
     audit_webhook_batch_max_size: usize,
     /// Time for which a batch waits for more events
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     audit_webhook_batch_max_wait: Duration,
-    /// Batches per second; 0 for no limit
+    /// Maximum number of batches per second; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 10.0)]
     audit_webhook_batch_throttle_qps: f64,
     /// Batches that may be sent at once after an idle time

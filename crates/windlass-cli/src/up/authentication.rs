@@ -19,15 +19,15 @@ const TWICE: &str = "anonymous: Forbidden: --anonymous-auth flag cannot be set w
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Authentication")]
 pub(crate) struct AuthenticationArgs {
-    /// Whether requests without credentials are those of system:anonymous, instead of being rejected [default: true]
+    /// Whether requests without credentials are handled as system:anonymous instead of being rejected [default: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     anonymous_auth: Option<bool>,
-    /// Issuer of service account tokens; may be repeated: the first one issues, and tokens of all are accepted [default:
-    /// https://kubernetes.default.svc.cluster.local]
+    /// Issuer of service account tokens; may be repeated: the first one is used for new tokens, and tokens of all are
+    /// accepted [default: https://kubernetes.default.svc.cluster.local]
     #[arg(long, value_name = "URL")]
     service_account_issuer: Vec<String>,
-    /// Audiences of the API server, which tokens are for unless they name others [default: the issuers of service account
-    /// tokens]
+    /// Audiences of the API server, and of tokens that are requested without audiences [default: the issuers of service
+    /// account tokens]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     api_audiences: Vec<String>,
     /// File of further certificate authorities that issue client certificates, in PEM

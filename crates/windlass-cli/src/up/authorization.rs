@@ -8,29 +8,30 @@ use windlass_plane::{AuthorizationOptions, AuthorizerOptions, WebhookOptions};
 use crate::failure::ErrorWithHint;
 
 const KNOWN: [&str; 6] = ["AlwaysAllow", "AlwaysDeny", "ABAC", "Webhook", "RBAC", "Node"];
-const HINT: &str = "the modes are Node, RBAC, Webhook, AlwaysAllow and AlwaysDeny, in the order in which they are asked; \
+const HINT: &str = "the modes are Node, RBAC, Webhook, AlwaysAllow and AlwaysDeny, consulted in the given order; \
                     see https://kubernetes.io/docs/reference/access-authn-authz/authorization/";
 
 /// Options for authorization.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Authorization")]
 pub(crate) struct AuthorizationArgs {
-    /// Authorizers in the order in which they are asked: Node, RBAC, Webhook, AlwaysAllow, AlwaysDeny [default: Node,RBAC]
+    /// Authorizers in the order in which they are consulted: Node, RBAC, Webhook, AlwaysAllow, AlwaysDeny [default:
+    /// Node,RBAC]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     authorization_mode: Option<Vec<String>>,
-    /// AuthorizationConfiguration file with the authorizers, in place of the other options; read again when it changes
+    /// AuthorizationConfiguration file with the authorizers, in place of the other options; reloaded when it changes
     #[arg(long, value_name = "FILE")]
     authorization_config: Option<PathBuf>,
     /// File in kubeconfig format with the address of the webhook, for the mode Webhook
     #[arg(long, value_name = "FILE")]
     authorization_webhook_config_file: Option<PathBuf>,
-    /// Version of the SubjectAccessReviews that the webhook gets: v1 or v1beta1 [default: v1beta1]
+    /// Version of the SubjectAccessReviews that are sent to the webhook: v1 or v1beta1 [default: v1beta1]
     #[arg(long, value_name = "VERSION")]
     authorization_webhook_version: Option<String>,
-    /// Seconds for which permissions by the webhook are remembered; 0 for not at all [default: 300]
+    /// Seconds for which the webhook's permissions are cached; 0 to disable caching [default: 300]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     authorization_webhook_cache_authorized_ttl: Option<Duration>,
-    /// Seconds for which denials by the webhook are remembered; 0 for not at all [default: 30]
+    /// Seconds for which the webhook's denials are cached; 0 to disable caching [default: 30]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     authorization_webhook_cache_unauthorized_ttl: Option<Duration>,
 }

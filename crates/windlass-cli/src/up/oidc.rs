@@ -27,7 +27,7 @@ use crate::failure::ErrorWithHint;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Tokens of other issuers")]
 pub(crate) struct OidcArgs {
-    /// File with an AuthenticationConfiguration: issuers of JSON web tokens; loaded again when it changes
+    /// File with an AuthenticationConfiguration: issuers of JSON web tokens; reloaded when it changes
     #[arg(long, value_name = "FILE")]
     authentication_config: Option<PathBuf>,
     /// URL of an OpenID Connect issuer whose tokens are accepted
@@ -60,10 +60,10 @@ pub(crate) struct OidcArgs {
     /// Kubeconfig of a webhook that authenticates tokens
     #[arg(long, value_name = "FILE")]
     authentication_token_webhook_config_file: Option<PathBuf>,
-    /// Version of TokenReview that the webhook gets and returns
+    /// Version of the TokenReviews that are exchanged with the webhook
     #[arg(long, value_enum, default_value_t = VersionArg::V1beta1)]
     authentication_token_webhook_version: VersionArg,
-    /// Time for which answers of the webhook are used again, such as 30s; 0s for not at all
+    /// Time for which responses of the webhook are cached, such as 30s; 0s to disable caching
     #[arg(long, value_name = "DURATION", default_value = "2m0s", value_parser = duration)]
     authentication_token_webhook_cache_ttl: Duration,
 }

@@ -38,7 +38,7 @@ const SHORTEST: Duration = Duration::from_secs(600);
 ///
 /// Uses the control plane of `windlass up`, or the cluster of --kubeconfig and --context. By default the cluster signs a
 /// client certificate, whose key is only in the printed kubeconfig. A certificate cannot be revoked: it is valid until it
-/// expires, and access is taken away by deleting role bindings. Tokens belong to service accounts, as users have none.
+/// expires, and access is revoked by deleting role bindings. Tokens belong to service accounts, as users have none.
 #[derive(Debug, Args)]
 pub(crate) struct AddArgs {
     /// Name of the user, or [NAMESPACE/]NAME of a service account

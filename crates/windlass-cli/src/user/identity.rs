@@ -30,7 +30,7 @@ impl Identity {
         }
         for group in groups {
             if group == "system:masters" {
-                let message = "group system:masters is refused: its members may do everything, and a certificate \
+                let message = "group system:masters is rejected: its members may do everything, and a certificate \
                                cannot be revoked";
                 let hint = "use --cluster-role cluster-admin, whose binding can be deleted";
                 return Err(ErrorWithHint { message: message.to_owned(), hint: hint.into() });
@@ -118,7 +118,7 @@ mod tests {
             ("", &[], "is empty"),
             ("a\nb", &[], "control characters"),
             (" a", &[], "begins or ends with a space"),
-            ("alice", &["dev", "system:masters"], "group system:masters is refused"),
+            ("alice", &["dev", "system:masters"], "group system:masters is rejected"),
             ("alice", &[""], "group \"\" is empty"),
         ] {
             let error = user(name, groups).unwrap_err();

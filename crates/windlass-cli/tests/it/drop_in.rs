@@ -164,7 +164,7 @@ fn a_port_in_use_is_an_error_of_kubernetes() {
 }
 
 #[test]
-fn the_etcd_of_somebody_else_is_an_error_with_a_hint() {
+fn the_etcd_of_another_program_is_an_error_with_a_hint() {
     use std::io::{Read as _, Write as _};
     let other = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = other.local_addr().unwrap().port();

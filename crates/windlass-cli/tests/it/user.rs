@@ -155,7 +155,7 @@ async fn users_that_cannot_be_created_are_rejected_with_a_hint() {
     let up = Up::start(&data, &["--store", "memory", "--nodes", "0"]);
     for (arguments, exit, message, hint) in [
         (&["system:admin"][..], 1, "user name \"system:admin\" is reserved", "choose a name without this prefix"),
-        (&["eve", "--group", "system:masters"], 1, "group system:masters is refused", "--cluster-role cluster-admin"),
+        (&["eve", "--group", "system:masters"], 1, "group system:masters is rejected", "--cluster-role cluster-admin"),
         (&["eve", "--cluster-role", "edti"], 1, "ClusterRole edti does not exist", "kubectl get clusterroles"),
         (&["eve", "--role", "a", "-n", "dev"], 1, "namespace dev does not exist", "kubectl create namespace dev"),
         (&["ci/robot", "--token"], 1, "namespace ci does not exist", "kubectl create namespace ci"),

@@ -32,7 +32,7 @@ use self::{
     schedule::{Due, Times, Unusable},
 };
 use super::{ClusterCertificates, job::ended_with};
-use crate::errors::{is_namespace_terminating, server_message};
+use crate::errors::server_message;
 
 /// Annotation with the scheduled time of a job.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
@@ -294,7 +294,7 @@ impl CronJobSync {
                 Ok(present.filter(ours).map(Arc::new))
             }
             Err(error) => {
-                if !is_namespace_terminating(&error) {
+                if !error.is_namespace_terminating() {
                     let message = format!("Error creating job: {}", server_message(&error));
                     self.ctx.event(&self.job).warning("FailedCreate", &message);
                 }

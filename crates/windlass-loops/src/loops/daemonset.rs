@@ -34,7 +34,7 @@ use self::{
     plan::{Plan, View, Why},
 };
 use crate::{
-    errors::{is_namespace_terminating, server_message},
+    errors::server_message,
     loops::ClusterCertificates,
     pods::{self, Children, candidates, parents},
 };
@@ -199,7 +199,7 @@ async fn create(ctx: &Context, set: &DaemonSet, hash: &str, node: &str) -> Resul
             ctx.event(set).normal("SuccessfulCreate", &format!("Created pod: {}", pod.name_any()));
             Ok(())
         }
-        Err(error) if is_namespace_terminating(&error) => Ok(()),
+        Err(error) if error.is_namespace_terminating() => Ok(()),
         Err(error) => {
             ctx.event(set).warning("FailedCreate", &format!("Error creating: {}", server_message(&error)));
             Err(error.into())

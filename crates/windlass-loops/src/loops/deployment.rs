@@ -37,7 +37,7 @@ use self::{
 };
 use super::ClusterCertificates;
 use crate::{
-    errors::{is_namespace_terminating, server_message},
+    errors::server_message,
     pods::{self, Children},
 };
 
@@ -79,7 +79,7 @@ fn is_rolling(deployment: &Deployment) -> bool {
 async fn reconcile(deployment: Arc<Deployment>, ctx: Context) -> Result<Action> {
     let Some(spec) = &deployment.spec else { return Ok(Action::done()) };
     if spec.selector == LabelSelector::default() {
-        return refuse(&deployment, &ctx).await;
+        return reject(&deployment, &ctx).await;
     }
     let children = Children::<ReplicaSet>::selected(&spec.selector)?;
     let sets = children.claim(&ctx, &*deployment, pods::candidates(&ctx, &*deployment)?).await?;
@@ -107,7 +107,7 @@ async fn reconcile(deployment: Arc<Deployment>, ctx: Context) -> Result<Action> 
 }
 
 /// Rejects a deployment that selects all pods of a namespace.
-async fn refuse(deployment: &Arc<Deployment>, ctx: &Context) -> Result<Action> {
+async fn reject(deployment: &Arc<Deployment>, ctx: &Context) -> Result<Action> {
     let note = "This deployment is selecting all pods. A non-empty selector is required.";
     ctx.event(deployment).warning("SelectingAll", note);
     let mut seen = Deployment::clone(deployment);
@@ -153,7 +153,7 @@ async fn create(
         ctx.update_status(rollout.deployment.clone()).await?;
         return Ok(Some(Action::done()));
     }
-    if is_namespace_terminating(&error) {
+    if error.is_namespace_terminating() {
         return Ok(Some(Action::done()));
     }
     let note = format!("Failed to create new replica set \"{}\": {}", key.name(), server_message(&error));

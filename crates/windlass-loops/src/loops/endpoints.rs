@@ -104,7 +104,7 @@ impl Reconciler<Service> for EndpointsReconciler {
         match current {
             Some(_) => drop(ctx.update(endpoints).await?),
             None => match ctx.create(endpoints).await {
-                Err(error) if crate::errors::is_namespace_terminating(&error) => {}
+                Err(error) if error.is_namespace_terminating() => {}
                 answer => drop(answer?),
             },
         }

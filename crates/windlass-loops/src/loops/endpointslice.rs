@@ -151,7 +151,7 @@ async fn write(
         for mut slice in create.into_iter().filter(|_| !is_going) {
             stamp(&mut slice, trigger);
             match ctx.create(slice).await {
-                Err(error) if crate::errors::is_namespace_terminating(&error) => return Ok(()),
+                Err(error) if error.is_namespace_terminating() => return Ok(()),
                 answer => drop(answer?),
             }
         }

@@ -54,7 +54,7 @@ async fn reconcile(endpoints: Arc<Endpoints>, ctx: Context) -> Result<Action> {
     let Changes { create, update, delete } = plan(&endpoints, slices_of(&ctx, &key, MANAGED_BY)?)?;
     for slice in create.into_iter().filter(|_| endpoints.metadata.deletion_timestamp.is_none()) {
         match ctx.create(slice).await {
-            Err(error) if crate::errors::is_namespace_terminating(&error) => return Ok(Action::done()),
+            Err(error) if error.is_namespace_terminating() => return Ok(Action::done()),
             answer => drop(answer?),
         }
     }

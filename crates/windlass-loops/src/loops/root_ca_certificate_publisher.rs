@@ -17,7 +17,6 @@ use windlass::{
 };
 
 use super::{ClusterCertificates, is_active_namespace};
-use crate::errors::is_namespace_terminating;
 
 const NAME: &str = "kube-root-ca.crt";
 const DESCRIPTION_KEY: &str = "kubernetes.io/description";
@@ -45,7 +44,7 @@ async fn reconcile(certificate: Arc<str>, namespace: Arc<Namespace>, ctx: Contex
     let name = namespace.metadata.name.as_deref().unwrap_or_default();
     let Some(present) = ctx.get::<ConfigMap>(&ObjectKey::namespaced(name, NAME))? else {
         return match ctx.create(repaired(None, name, &certificate)).await {
-            Err(error) if !error.is_not_found() && !is_namespace_terminating(&error) => Err(error.into()),
+            Err(error) if !error.is_not_found() && !error.is_namespace_terminating() => Err(error.into()),
             _ => Ok(Action::done()),
         };
     };

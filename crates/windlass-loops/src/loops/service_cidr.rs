@@ -72,7 +72,7 @@ async fn is_used(cidr: &ServiceCIDR, ctx: &Context) -> Result<bool> {
     Ok(would_orphan(&Networks::of(cidr), &all, &addresses.collect::<Vec<_>>()))
 }
 
-/// Sets the condition `Ready`, unless it is as it should be.
+/// Sets the condition `Ready`, unless it is correct.
 async fn set_ready(cidr: &ServiceCIDR, status: &str, reason: &str, message: &str, ctx: &Context) -> Result<()> {
     let mut changed = ServiceCIDR::clone(cidr);
     let conditions = changed.status.get_or_insert_default().conditions.get_or_insert_default();

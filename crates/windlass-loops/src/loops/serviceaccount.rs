@@ -17,7 +17,6 @@ use windlass::{
 };
 
 use super::{ClusterCertificates, is_active_namespace};
-use crate::errors::is_namespace_terminating;
 
 const ACCOUNT: &str = "default";
 
@@ -43,7 +42,7 @@ async fn reconcile(namespace: Arc<Namespace>, ctx: Context) -> Result<Action> {
     }
     let metadata = ObjectMeta { name: Some(ACCOUNT.into()), namespace: Some(name.to_owned()), ..ObjectMeta::default() };
     match ctx.create(ServiceAccount { metadata, ..ServiceAccount::default() }).await {
-        Err(error) if !error.is_already_exists() && !is_namespace_terminating(&error) => Err(error.into()),
+        Err(error) if !error.is_already_exists() && !error.is_namespace_terminating() => Err(error.into()),
         _ => Ok(Action::done()),
     }
 }

@@ -10,7 +10,7 @@ use windlass::{
     object::Object,
 };
 
-use crate::errors::{is_namespace_terminating, server_message};
+use crate::errors::server_message;
 
 /// Maximum number of pods created or deleted per reconciliation.
 pub(crate) const BURST: usize = 500;
@@ -34,7 +34,7 @@ where
                     let name = pod.metadata.name.as_deref().unwrap_or_default();
                     ctx.event(parent).normal("SuccessfulCreate", &format!("Created pod: {name}"));
                 }
-                Err(error) if is_namespace_terminating(&error) => return Ok(()),
+                Err(error) if error.is_namespace_terminating() => return Ok(()),
                 Err(error) => {
                     ctx.event(parent).warning("FailedCreate", &format!("Error creating: {}", server_message(&error)));
                     failed.get_or_insert(error);

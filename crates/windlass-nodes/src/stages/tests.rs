@@ -196,6 +196,18 @@ fn an_invalid_stage_is_explained() {
 }
 
 #[test]
+fn a_document_may_begin_with_a_comment_after_its_separator() {
+    let stage = |name: &str| {
+        format!(
+            "kind: Stage\napiVersion: windlass.dev/v1alpha1\nmetadata: {{name: {name}}}\nspec: {{resourceRef: {{kind: Pod}}, next: {{}}}}\n"
+        )
+    };
+    let text = format!("# comment\n---\n{}--- # the second\n{}---\n  # indented\n", stage("first"), stage("second"));
+    let names: Vec<_> = Stages::parse(&text).unwrap().stages.iter().map(|stage| stage.name.clone()).collect();
+    assert_eq!(names, ["first", "second"]);
+}
+
+#[test]
 fn stages_of_a_file_replace_those_with_the_same_name() {
     let slow = "
 apiVersion: windlass.dev/v1alpha1

@@ -56,7 +56,7 @@ enum Said {
     Percent(u64),
 }
 
-/// Reads an annotation. Text that cannot be read says nothing.
+/// Reads an annotation. Invalid values are ignored.
 fn said(text: &str, container: &str) -> Option<Said> {
     let value = text.split(',').find_map(|part| match part.split_once('=') {
         Some((name, value)) => (name.trim() == container).then_some(value),

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{CertificateAndKey, LoopOptions, Loops, NodeUsage, Pki, PkiError, pki};
 
-/// Certificates and keys that somebody else has issued.
+/// Certificates and keys that were issued elsewhere.
 #[derive(Debug)]
 pub struct GivenCredentials {
     /// The serving certificate with its chain, in PEM.

@@ -147,7 +147,7 @@ impl Caches {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Returns the client of the informers, for watches beside them.
+    /// Returns the client of the informers, for watches besides them.
     pub fn client(&self) -> Client {
         self.inner.client.clone()
     }

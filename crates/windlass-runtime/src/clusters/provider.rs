@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Secret;
 use super::{ClusterSet, KUBECONFIG};
 use crate::{cache::Caches, manifests::Permission, scope::Scope};
 
-/// Interval at which a folder is read.
+/// Interval at which a directory is read.
 const FOLDER_POLL: Duration = Duration::from_secs(10);
 
 /// A source of clusters.
@@ -50,9 +50,9 @@ impl Provider {
             Self::Folder(path) => loop {
                 match read(&path) {
                     Ok(members) => set.provide(number, members, true),
-                    // A folder that is being replaced must not stop all clusters.
+                    // A directory that is being replaced must not stop all clusters.
                     Err(error) => {
-                        tracing::warn!(%error, path = %path.display(), "failed to read the folder of kubeconfigs")
+                        tracing::warn!(%error, path = %path.display(), "failed to read the directory of kubeconfigs")
                     }
                 }
                 tokio::time::sleep(FOLDER_POLL).await;
@@ -75,10 +75,10 @@ fn member(secret: &Secret) -> Option<(String, Arc<str>)> {
     }
 }
 
-/// Returns the kubeconfigs of a folder by name.
-fn read(folder: &Path) -> io::Result<BTreeMap<String, Arc<str>>> {
+/// Returns the kubeconfigs in a directory by name.
+fn read(directory: &Path) -> io::Result<BTreeMap<String, Arc<str>>> {
     let mut members = BTreeMap::new();
-    for entry in std::fs::read_dir(folder)? {
+    for entry in std::fs::read_dir(directory)? {
         let path = entry?.path();
         let is_kubeconfig = path.extension().is_some_and(|extension| extension == KUBECONFIG);
         let name = path.file_stem().and_then(|name| name.to_str()).filter(|_| is_kubeconfig);
@@ -94,17 +94,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_has_a_cluster_per_kubeconfig() {
-        let folder = tempfile::tempdir().unwrap();
+    fn a_directory_has_a_cluster_per_kubeconfig() {
+        let directory = tempfile::tempdir().unwrap();
         for name in ["a.kubeconfig", "b.kubeconfig", "notes.txt"] {
-            std::fs::write(folder.path().join(name), name).unwrap();
+            std::fs::write(directory.path().join(name), name).unwrap();
         }
-        let members = read(folder.path()).unwrap();
+        let members = read(directory.path()).unwrap();
         assert_eq!(
             members.into_iter().map(|(name, text)| format!("{name}={text}")).collect::<Vec<_>>(),
             ["a=a.kubeconfig", "b=b.kubeconfig"]
         );
-        assert!(read(&folder.path().join("none")).is_err());
+        assert!(read(&directory.path().join("none")).is_err());
     }
 
     #[test]

@@ -70,14 +70,14 @@ impl AnyKind<'_> {
             let deleted = deleted(&answer).map_err(|error| target.shape(error))?;
             if !params.dry_run {
                 let kind = AnyKind::new(&context, kind_info);
-                // The deletion itself has succeeded: the watch tells what this cannot.
+                // The deletion itself has succeeded: the watch reports what this response does not.
                 if let Err(error) = kind.register_deletions(namespace.as_deref(), &matching, &deleted).await {
                     tracing::debug!(%error, "the deleted objects are not looked up");
                 }
             }
             Ok(deleted.len())
         };
-        // Of an unknown outcome, the watch tells.
+        // If the outcome is unknown, the watch reports it.
         self.context.see_through(about, deletion, std::future::ready(())).await
     }
 

@@ -39,10 +39,10 @@ impl<K: Object + HasStatus<Status: Default>> Kind<'_, K> {
     /// Changes an object's status: the function gets the newest known status, and only what it changes is sent. It may be
     /// called several times, if the object changes at the same time.
     ///
-    /// Use it when parts of the status are carried over from one reconcile to the next, such as the time of the last run,
-    /// or when several places set different parts. A controller that observes everything anew in each reconcile
-    /// [sets](Self::set_status) its status instead: what it no longer sets is removed then. A controller should use one of
-    /// the two, as fields that were set by the other stay.
+    /// Use it when parts of the status are carried over from one reconcile to the next, such as the time of the last
+    /// run, or when several places set different parts. A controller that observes everything again in each reconcile
+    /// [sets](Self::set_status) its status instead: what it no longer sets is removed then. A controller should use one
+    /// of the two, as fields that were set by the other stay.
     ///
     /// If the kind's status has an `observedGeneration`, it becomes the generation of `object` before the function is
     /// called; so do conditions that the function sets. Conditions keep the time of their last transition unless their

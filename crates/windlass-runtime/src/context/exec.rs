@@ -157,13 +157,13 @@ impl Exec<'_> {
 
     async fn feed(&self, process: &mut AttachedProcess) {
         if let (Some(input), Some(mut stdin)) = (&self.input, process.stdin()) {
-            // A command that does not read its input is no error.
+            // It is not an error if the command does not read its input.
             let _ = stdin.write_all(input).await;
             let _ = stdin.shutdown().await;
         }
     }
 
-    /// Reads everything, and keeps the beginning: a command whose output nobody reads would wait.
+    /// Reads everything, and keeps the beginning: a command whose output is not read would block.
     async fn read(&self, from: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
         let mut kept = Vec::new();
         if let Some(mut from) = from {

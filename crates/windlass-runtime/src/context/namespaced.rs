@@ -19,9 +19,9 @@ impl<K: Object<DynamicType: Default> + Resource<Scope = NamespaceResourceScope>>
 /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::{ConfigMap, Secret}};
 /// # use windlass_runtime::{Result, context::Context};
 /// # async fn reconcile(ctx: &Context, deployment: &Deployment) -> Result<()> {
-/// let beside = ctx.beside(deployment);
-/// let settings = beside.get::<ConfigMap>("settings")?;
-/// let password = beside.live::<Secret>("password").await?;
+/// let namespace = ctx.in_namespace_of(deployment);
+/// let settings = namespace.get::<ConfigMap>("settings")?;
+/// let password = namespace.live::<Secret>("password").await?;
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
@@ -37,7 +37,7 @@ impl Context {
     }
 
     /// Returns the reads and writes of the namespace of an object.
-    pub fn beside<'a, K: Namespaced>(&'a self, object: &'a impl AsObject<K>) -> NamespacedContext<'a> {
+    pub fn in_namespace_of<'a, K: Namespaced>(&'a self, object: &'a impl AsObject<K>) -> NamespacedContext<'a> {
         self.in_namespace(object.object().meta().namespace.as_deref().unwrap_or_default())
     }
 }

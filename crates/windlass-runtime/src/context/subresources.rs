@@ -19,7 +19,7 @@ use crate::{key::ObjectKey, object::Object, objects::AsObject};
 /// Subresources. Writes are sent only while this process leads. The permissions are declared with
 /// [`Controller::scales`](crate::controller::Controller::scales), `evicts`, `reads_logs` and `execs`.
 impl Context {
-    /// Returns the scale of an object: the replicas that it asks for and has, and the selector of its pods.
+    /// Returns the scale of an object: its desired and actual replicas, and the selector of its pods.
     pub async fn scale<K: Object<DynamicType: Default>>(
         &self,
         object: &impl AsObject<K>,

@@ -30,7 +30,7 @@ struct State {
 }
 
 impl AttemptRecord {
-    /// Records the object that the attempt is about.
+    /// Records the object that the attempt reconciles.
     pub(crate) fn saw(&self, object: &Arc<dyn AnyObject>) {
         self.state.lock().seen = Some(object.clone());
     }

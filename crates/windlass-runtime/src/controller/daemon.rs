@@ -29,8 +29,9 @@ const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 /// Longest backoff.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 
-/// A task per object of a controller's kind: it starts with the object's first reconcile, runs beside the reconciles,
-/// and ends with the object. For work that no event announces, such as following a connection to another system.
+/// A task per object of a controller's kind: it starts with the object's first reconcile, runs alongside the
+/// reconciles, and ends with the object. For work that no event announces, such as following a connection to another
+/// system.
 ///
 /// ```
 /// use std::{sync::Arc, time::Duration};
@@ -74,7 +75,8 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 ///   be gone before its daemon has ended.
 /// - **It ends with the process**: it is asked to stop when the process is, and dropped when the lease is lost or the
 ///   object belongs to another replica.
-/// - **It is not stopped by doubt**: a daemon keeps running while its object cannot be read, or its kind is not served.
+/// - **Uncertainty does not stop it**: a daemon keeps running while its object cannot be read, or its kind is not
+///   served.
 pub struct Daemon<K: Object> {
     any: AnyDaemon,
     kind: PhantomData<fn(K)>,

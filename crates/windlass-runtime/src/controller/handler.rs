@@ -131,7 +131,7 @@ impl Handler {
         Some(Action::requeue_after(grace.saturating_add(AFTER_GRACE)))
     }
 
-    /// Reconciles an object, whose daemon runs beside it.
+    /// Reconciles an object, whose daemon runs alongside.
     async fn reconcile(&self, object: Arc<dyn AnyObject>, mut context: Context) -> Result<Action> {
         if let Some(daemons) = &self.daemons
             && object.metadata().deletion_timestamp.is_none()

@@ -41,7 +41,7 @@ impl AnyController {
         let Some(prepared) = self.prepared.take() else { return report };
         let Prepared { source_context, kind_info, primary, first, others, daemons, .. } = prepared;
         report.has_daemon = daemons.is_some();
-        // Kinds that are not served read as such, and fail the reconciles that need them.
+        // Kinds that are not served are reported as such, and fail the reconciles that need them.
         let known = first.iter().chain(&others).map(PendingSubscription::known);
         if tokio::time::timeout(sync_limit, join_all(known)).await.is_err() {
             report.failures.push((None, format!("the caches did not sync within {sync_limit:?}")));

@@ -280,7 +280,7 @@ impl AnySource for WatchSet {
         }
         Connection::Task(Box::pin(async move {
             let ending = Ending(*self);
-            // Before that, nothing would take the keys.
+            // Until then, no worker would take the keys.
             running.source_context.resync.opened().await;
             ending.0.start(&running);
             std::future::pending().await

@@ -18,7 +18,7 @@ use super::{
     recent::Recent,
 };
 
-/// Number of different notes from which on events that differ in nothing else are combined. As in client-go.
+/// Number of different notes above which otherwise equal events are combined. As in client-go.
 const SIMILAR: usize = 10;
 /// Time after which notes are forgotten. As in client-go.
 const SIMILAR_FOR: Duration = Duration::from_secs(600);

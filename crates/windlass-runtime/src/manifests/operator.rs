@@ -10,7 +10,7 @@ use crate::{
     webhook::{Description, Endpoint},
 };
 
-/// An operator, as it should run in a cluster.
+/// An operator and how it runs in a cluster.
 ///
 /// [`OperatorManifests::new`] sets what most operators need; other fields can be set before [`build`](Self::build).
 #[derive(Clone, Debug)]
@@ -186,7 +186,7 @@ impl OperatorManifests {
                 (false, _) => None,
             };
             permissions.extend(of_cluster);
-            // Events are in the namespace of the object they are about.
+            // Events are in the namespace of their object.
             let about = self.permissions.iter().filter_map(|permission| permission.namespace.as_ref());
             let about = about.chain(&self.watched_namespaces).chain([&self.namespace]);
             permissions.extend(about.map(|namespace| events.clone().in_namespace(namespace)));

@@ -1,4 +1,4 @@
-//! Readiness of objects: whether what they ask for is in place.
+//! Readiness of objects: whether they have reached their desired state.
 //!
 //! Built-in kinds have the rules of kstatus, which kpt and Flux use. Other kinds are ready when
 //! their condition `Ready`, or else `Available`, is true for the current generation.
@@ -22,13 +22,13 @@ mod kinds;
 #[cfg(test)]
 mod tests;
 
-/// Whether what an object asks for is in place.
+/// Whether an object has reached its desired state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Readiness {
-    /// It is in place.
+    /// The desired state is reached.
     Ready,
-    /// It is not in place yet, for this reason.
+    /// The desired state is not reached yet, for this reason.
     InProgress(String),
     /// It has failed, and nothing suggests that it will succeed without a change.
     Failed(String),
@@ -80,7 +80,7 @@ pub(crate) fn of_kind(group: &str, kind: &str, object: &Value, reports: bool) ->
     kinds::rule(group, kind).map_or_else(|| by_conditions(object, reports), |rule| rule(object))
 }
 
-/// Returns why the status is not that of the current generation, if so.
+/// Returns `InProgress` if the status is not that of the current generation.
 fn observed(object: &Value) -> Option<Readiness> {
     let generation = object.pointer("/metadata/generation")?.as_i64()?;
     let observed = object.pointer("/status/observedGeneration")?.as_i64()?;

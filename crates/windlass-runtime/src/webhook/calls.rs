@@ -179,7 +179,7 @@ pub struct Rule {
     pub scope: RuleScope,
 }
 
-/// The objects that a [`Rule`] is about.
+/// The objects that a [`Rule`] covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RuleScope {
     /// All objects.

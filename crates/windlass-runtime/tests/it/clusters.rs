@@ -226,19 +226,19 @@ async fn served(folder: &std::path::Path) -> (String, JoinHandle<()>) {
 }
 
 #[tokio::test]
-async fn kubeconfigs_come_from_secrets_and_folders() {
+async fn kubeconfigs_come_from_secrets_and_directories() {
     let (home, data) = (TestCluster::start().await, tempfile::tempdir().unwrap());
     let (kubeconfig, plane) = served(data.path()).await;
     let journal = Journal::default();
     let built = journal.clone();
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("disk.kubeconfig"), &kubeconfig).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("disk.kubeconfig"), &kubeconfig).unwrap();
     let clusters = Clusters::new(move |cluster| member(&built, cluster))
         .secrets(home.namespace(), "clusters=yes")
-        .folder(folder.path());
+        .directory(directory.path());
     let set = clusters.set();
     let running = Running::start(Operator::new("home").clusters(clusters), &home, Options::default());
-    eventually("the cluster of the folder runs", async || set.state("disk")).await;
+    eventually("the cluster of the directory runs", async || set.state("disk")).await;
     set.add_kubeconfig("code", &kubeconfig);
     let api: Api<Secret> = home.api();
     let secret = |name: &str, kubeconfig: &str| -> Secret {

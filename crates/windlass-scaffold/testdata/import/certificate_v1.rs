@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 #[schemars(
     extend(
-        "x-kubernetes-validations" = [{"message": "a certificate is for somebody", "rule": "has(self.dnsNames) || has(self.commonName)"}]
+        "x-kubernetes-validations" = [{"message": "a certificate is for someone", "rule": "has(self.dnsNames) || has(self.commonName)"}]
     )
 )]
 pub struct CertificateSpec {

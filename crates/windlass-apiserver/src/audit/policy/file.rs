@@ -30,7 +30,7 @@ impl PolicyError {
                 "a policy begins with \"apiVersion: audit.k8s.io/v1\" and \"kind: Policy\", and has a list of rules"
             }
             text if text.contains("0 rules") => "add a rule, such as \"rules: [{level: Metadata}]\" for all requests",
-            _ => "a rule has a level (None, Metadata, Request or RequestResponse) and the requests it is about",
+            _ => "a rule has a level (None, Metadata, Request or RequestResponse) and the requests it matches",
         }
     }
 }

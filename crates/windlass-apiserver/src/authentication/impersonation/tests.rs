@@ -133,7 +133,7 @@ async fn constrained_modes_are_strict() {
         Err(error) => error.message,
     };
     let allowed = [on, alice, all];
-    assert_eq!(message(&allowed, &groups(&["a", "b", "c", "d"])).await, "", "all groups are asked for at once");
+    assert_eq!(message(&allowed, &groups(&["a", "b", "c", "d"])).await, "", "all groups are authorized at once");
     let few = message(&allowed, &groups(&["a"])).await;
     assert!(few.starts_with("groups.authentication.k8s.io \"a\" is forbidden"), "{few}");
     assert_eq!(

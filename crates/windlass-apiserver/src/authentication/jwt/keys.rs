@@ -1,7 +1,7 @@
 //! The keys of an issuer: found by its discovery document, fetched again when a token has an unknown one.
 //!
-//! One task per issuer does all requests, so that requests of users never start one each, and a user who goes away does
-//! not interrupt what others wait for.
+//! One task per issuer does all requests, so that requests of users never start one each, and a client that disconnects
+//! does not interrupt what others wait for.
 
 use std::{sync::Arc, time::Duration};
 
@@ -143,7 +143,7 @@ fn verified(jws: &Jws<'_>, keys: &[(String, PublicKey)]) -> Option<Claims> {
 }
 
 impl Source {
-    /// Loads the discovery document, then the keys, and the keys again whenever they are wanted.
+    /// Loads the discovery document, then the keys, and the keys again on request.
     async fn keep(self, state: watch::Sender<State>, mut wanted: mpsc::Receiver<()>) {
         let mut delay = RETRY.0;
         let url = loop {

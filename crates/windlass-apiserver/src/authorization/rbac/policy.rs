@@ -76,7 +76,7 @@ impl Policy {
         self.decide_any(request).0
     }
 
-    /// Decides about a request, and returns whether the decision may be another one for an object with another name.
+    /// Decides a request, and returns whether the decision could differ for an object with another name.
     pub(super) fn decide_any(&self, request: &Attributes<'_>) -> (Decision, bool) {
         let namespace = match &request.action {
             Action::Resource(action) => action.namespace,

@@ -1,4 +1,4 @@
-//! A filter for classification: most FlowSchemas are about other subjects, which comparisons of a few numbers show
+//! A filter for classification: most FlowSchemas match other subjects, which comparisons of a few numbers show
 //! without a look at the schemas.
 
 use super::{Digest, SchemaSpec, Subject, Target};
@@ -14,7 +14,7 @@ struct Entry {
     /// The place of the schema.
     schema: usize,
     subject: Print,
-    /// Whether the rule is about resources, and about other paths.
+    /// Whether the rule matches resources, and whether it matches other paths.
     resources: bool,
     paths: bool,
 }

@@ -119,7 +119,7 @@ async fn events_are_sent_when_a_receiver_that_was_down_comes_back() {
     kubeconfig(&config, &json!({"server": format!("http://{address}/audit")}), &json!({"token": "secret"}));
     let client = server(options(&config)).await.unwrap();
     get(&client, "first").await;
-    // The request is answered although nobody listens. The receiver fails twice more after it has come back.
+    // The request is answered although no receiver listens. The receiver fails twice more after it has come back.
     let mut receiver = Receiver::start(TcpListener::bind(address).await.unwrap(), vec![500, 429]);
     for _ in 0..3 {
         let Received { uri, credentials, list } = receiver.next().await;

@@ -100,7 +100,7 @@ async fn quotas_equal_usage(client: &Client) {
     assert_eq!(quota["status"]["used"], json!(usage(&config_maps, &services, &pods)));
 }
 
-/// A webhook configuration is in force if it is stored, and only then.
+/// A webhook configuration takes effect if it is stored, and only then.
 async fn webhooks_are_called_if_they_are_stored(client: &Client, attempts: usize) {
     for n in 0..attempts {
         let name = format!("h{n}");
@@ -112,7 +112,7 @@ async fn webhooks_are_called_if_they_are_stored(client: &Client, attempts: usize
     }
 }
 
-/// A policy is in force if it and its binding are stored, and only then.
+/// A policy takes effect if it and its binding are stored, and only then.
 async fn policies_deny_if_they_are_stored(client: &Client, attempts: usize) {
     let policies = names(&client.get(POLICIES).await.expect(200));
     let bindings = names(&client.get(BINDINGS).await.expect(200));
@@ -121,7 +121,7 @@ async fn policies_deny_if_they_are_stored(client: &Client, attempts: usize) {
         let stored = policies.contains(&name) && bindings.contains(&name);
         let probe = labelled("probe", "policy", &name);
         let denied = client.post(&format!("{CONFIG_MAPS}?dryRun=All"), &probe).await.code != 201;
-        assert_eq!((stored, denied), (stored, stored), "{name}: stored, and in force");
+        assert_eq!((stored, denied), (stored, stored), "{name}: stored, and in effect");
     }
 }
 

@@ -41,7 +41,7 @@ async fn a_binding_names_the_parameters() {
         "configmaps \"x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'bind-p' denied request: failed to \
          configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
     );
-    // Parameters are in force when their write is acknowledged. They are themselves subject to the policy.
+    // Parameters take effect before their write is acknowledged. They are themselves subject to the policy.
     client
         .merge(
             &format!("{GROUP}/validatingadmissionpolicybindings/bind-p"),

@@ -50,7 +50,7 @@ pub(super) fn keeps_conditions(new: &Value, old: &Value) -> bool {
     same("paramKind") && items(new, "/spec/matchConditions") == items(old, "/spec/matchConditions")
 }
 
-/// Validates which requests the policy is about. `with_conditions` is false for an update that does not concern match
+/// Validates which requests the policy matches. `with_conditions` is false for an update that does not concern match
 /// conditions.
 pub(super) fn validate_matching(spec: &Value, with_conditions: bool, mutating: bool, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();

@@ -87,7 +87,7 @@ fn the_requester_is_the_user_who_creates_the_request() {
     let extra = [("scopes".to_owned(), vec!["a".to_owned()])].into();
     let groups = ["system:authenticated".to_owned()];
     let context = WriteContext { user_uid: "u1", groups: &groups, extra: &extra, ..WriteContext::test() };
-    let mut object = json!({"spec": {"username": "somebody else", "signerName": "example.com/a"}});
+    let mut object = json!({"spec": {"username": "another user", "signerName": "example.com/a"}});
     CertificateSigningRequest.prepare_for_create(&mut object, &context);
     let expected = json!({
         "signerName": "example.com/a", "username": "alice", "uid": "u1",

@@ -39,7 +39,7 @@ pub(super) enum Meaning {
     Used,
     /// It tunes what does not exist here, or asks for what is always so.
     Quiet,
-    /// It has no effect that its user expects.
+    /// It lacks the effect that the user expects.
     Ignored,
 }
 

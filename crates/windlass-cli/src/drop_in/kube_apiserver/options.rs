@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// Where kube-apiserver keeps its certificates unless it is told.
+/// Default directory of kube-apiserver's certificates.
 const CERT_DIR: &str = "/var/run/kubernetes";
 
 /// Flags that `windlass up` has as well.

@@ -34,9 +34,9 @@ const TOKEN_LIFETIME: Duration = Duration::from_hours(24);
 pub(super) enum Upstream<'a> {
     /// A user's cluster.
     Cluster(&'a ClusterArgs),
-    /// An own plane.
+    /// A plane of its own.
     Plane,
-    /// An own plane with these roles, where recorded requests are those of this account.
+    /// A plane of its own with these roles, where recorded requests are those of this account.
     Restricted { account: &'a AccountName, roles: &'a [Value] },
 }
 
@@ -136,7 +136,7 @@ impl RecordingSession {
         &self.kubeconfig
     }
 
-    /// Returns whether a namespace exists. It is created on an own plane, but not in a user's cluster.
+    /// Returns whether a namespace exists. It is created on the session's own plane, but not in a user's cluster.
     async fn has_namespace(&self, name: &str) -> bool {
         let namespaces: Api<Namespace> = Api::all(self.server.clone());
         if self.plane.is_some() {

@@ -39,8 +39,9 @@ pub(super) struct Proof<'a> {
     /// Permissions that were used.
     pub(super) seen: &'a Needs,
     /// Requests that were forbidden without the roles, too.
-    pub(super) refused: &'a [Recorded],
-    /// Whether the command can run again: it used the recording proxy of an own plane, and ended by itself or in time.
+    pub(super) rejected: &'a [Recorded],
+    /// Whether the command can run again: it used the recording proxy of the session's own plane, and ended by itself
+    /// or in time.
     pub(super) runs_again: bool,
 }
 
@@ -109,10 +110,10 @@ impl Proof<'_> {
         session.close().await;
         // Forbidden for another reason than roles, which the first run did not need. Names may be different every time.
         let unnamed = |one: &Recorded| Needs::of([one], &self.owner.namespace).without_names();
-        let refused: Vec<Needs> = self.refused.iter().map(unnamed).collect();
-        let before = |one: &Recorded| refused.contains(&unnamed(one));
+        let rejected: Vec<Needs> = self.rejected.iter().map(unnamed).collect();
+        let before = |one: &Recorded| rejected.contains(&unnamed(one));
         let all = records.all();
-        let forbidden: BTreeSet<Recorded> = all.into_iter().filter(|one| one.is_refused() && !before(one)).collect();
+        let forbidden: BTreeSet<Recorded> = all.into_iter().filter(|one| one.is_rejected() && !before(one)).collect();
         Ok(match ended {
             Ended::Interrupted => {
                 eprintln!("{NOT_VERIFIED}");

@@ -17,7 +17,7 @@ use super::{MANIFESTS, Project, client, is_alive};
 
 const USER: &str = "system:serviceaccount:shop-system:shop";
 
-/// Manifests whose roles allow to list a resource everywhere; with `extra`, there is a Role as well.
+/// Manifests whose roles allow listing a resource everywhere; with `extra`, there is a Role as well.
 fn manifests(resource: &str, extra: bool) -> String {
     let mut manifests: Value = serde_json::from_str(MANIFESTS).unwrap();
     let rules = json!([{"apiGroups": [""], "resources": [resource], "verbs": ["list"]}]);

@@ -16,10 +16,7 @@ use super::{
     template,
     view::{FINALIZER, View, has_finalizer},
 };
-use crate::{
-    errors::{is_namespace_terminating, server_message},
-    pods::is_ready,
-};
+use crate::{errors::server_message, pods::is_ready};
 
 /// Number of concurrent requests.
 const AT_ONCE: usize = 16;
@@ -127,7 +124,7 @@ pub(super) async fn make(ctx: &Context, view: &View, indexes: &[Option<i64>]) ->
                     ctx.event(&view.job).normal("SuccessfulCreate", &format!("Created pod: {name}"));
                 }
                 // All others would be rejected as well, which is not worth reporting.
-                Err(error) if is_namespace_terminating(&error) => return Ok((made, failed)),
+                Err(error) if error.is_namespace_terminating() => return Ok((made, failed)),
                 Err(error) => {
                     ctx.event(&view.job)
                         .warning("FailedCreate", &format!("Error creating: {}", server_message(&error)));

@@ -8,7 +8,7 @@ use windlass::{Result, context::Context, key::ObjectKey};
 
 use crate::volumes::{BY_CONTROLLER, PROVISIONED_BY, claim_ref, phase};
 
-/// Returns the claim that a volume is bound to, if it exists. The server is asked before the volume is released.
+/// Returns the claim that a volume is bound to, if it exists. The server is queried before the volume is released.
 pub(super) async fn holder(
     volume: &PersistentVolume,
     uid: &str,

@@ -11,7 +11,7 @@ use kube::api::DeleteParams;
 use windlass::{Result, context::Context, key::ObjectKey};
 
 use super::{claims, identity, plan::Step};
-use crate::errors::{is_namespace_terminating, server_message};
+use crate::errors::server_message;
 
 /// Maximum number of concurrent steps.
 const MOST_AT_ONCE: usize = 500;
@@ -65,7 +65,7 @@ async fn create(ctx: &Context, set: &StatefulSet, pod: Pod) -> Result<()> {
             Ok(())
         }
         Err(error) => {
-            if !error.is_already_exists() && !is_namespace_terminating(&error) {
+            if !error.is_already_exists() && !error.is_namespace_terminating() {
                 tell(ctx, set, "Create", &pod, Some(&error));
             }
             Err(error.into())

@@ -118,7 +118,7 @@ impl View<'_> {
         !self.is_available(pod) || pods::is_terminating(pod)
     }
 
-    /// The ordinals that one plan is about: enough for all pods and a burst of new ones, however many replicas are
+    /// The ordinals that one plan covers: enough for all pods and a burst of new ones, however many replicas are
     /// desired.
     fn ordinals(&self) -> Range<i64> {
         let all = identity::ordinals(self.set);

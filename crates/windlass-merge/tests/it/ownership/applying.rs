@@ -157,7 +157,7 @@ fn fields_set_by_client_side_apply_do_not_conflict_for_kubectl() {
     object["metadata"]["annotations"] = json!({LAST_APPLIED: configuration.to_string(), "other": "kept"});
     let mut story = Story::new();
     story.put("kubectl-client-side-apply", object);
-    refused(&mut story, "somebody", json!({"spec": {"a": "<2>"}}));
+    refused(&mut story, "someone", json!({"spec": {"a": "<2>"}}));
     story.apply("kubectl", json!({"spec": {"a": "<2>"}})).unwrap();
     // The annotation contains the new configuration, as serialized by Go.
     let annotation = story.live()["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap();

@@ -19,7 +19,7 @@ async fn the_lease_of_a_stopped_server_is_deleted() {
     };
     let server = || json!({"apiserver.kubernetes.io/identity": "kube-apiserver"});
     for lease in
-        [lease("gone", server(), 3600), lease("there", server(), 1_000_000), lease("of-somebody-else", json!({}), 3600)]
+        [lease("gone", server(), 3600), lease("there", server(), 1_000_000), lease("of-another", json!({}), 3600)]
     {
         leases.create(&PostParams::default(), &lease).await.unwrap();
     }
@@ -28,5 +28,5 @@ async fn the_lease_of_a_stopped_server_is_deleted() {
     tokio::time::sleep(Duration::from_secs(2 * 3600)).await;
     assert!(leases.get_opt("gone").await.unwrap().is_none());
     assert!(leases.get_opt("there").await.unwrap().is_some());
-    assert!(leases.get_opt("of-somebody-else").await.unwrap().is_some());
+    assert!(leases.get_opt("of-another").await.unwrap().is_some());
 }

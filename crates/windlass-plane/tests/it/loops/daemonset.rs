@@ -211,7 +211,7 @@ async fn a_restarted_loop_continues_a_rollout() {
 }
 
 #[tokio::test]
-async fn a_revision_that_somebody_else_makes_stays_until_the_set_changes() {
+async fn a_revision_of_another_client_stays_until_the_set_changes() {
     let plane = TestPlane::builder().virtual_time().controllers(selection()).await;
     create(&plane, rolling(1, 0), json!(null)).await;
     let revisions = plane.api::<ControllerRevision>();

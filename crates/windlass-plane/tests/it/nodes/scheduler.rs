@@ -97,7 +97,7 @@ async fn a_user_created_node_runs_pods() {
 async fn scheduling_gates_and_other_schedulers_are_respected() {
     let plane = TestPlane::builder().nodes(1).await;
     create(&plane, &pod("gated", json!({"schedulingGates": [{"name": "example.com/wait"}]}))).await;
-    create(&plane, &pod("others", json!({"schedulerName": "somebody-else"}))).await;
+    create(&plane, &pod("others", json!({"schedulerName": "another-scheduler"}))).await;
     create(&plane, &pod("plain", json!({}))).await;
     ready_on(&plane, "plain").await;
     let pods = plane.api::<Pod>();

@@ -42,7 +42,7 @@ fn too_few(counts: &[(i64, i64, &str)]) -> Option<Readiness> {
     Some(Readiness::InProgress(format!("{count} of {wanted} {what}")))
 }
 
-/// Returns that the controller of the object has not reported anything, if so.
+/// Returns `InProgress` if the controller of the object has not reported anything yet.
 fn unreported(object: &Value) -> Option<Readiness> {
     let none = object.pointer("/status/observedGeneration").is_none();
     none.then(|| Readiness::InProgress("it is not observed yet".into()))

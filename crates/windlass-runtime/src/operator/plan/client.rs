@@ -233,7 +233,7 @@ impl Planner {
         let live = match self.client.request_text(request).await {
             Ok(text) => Some(serde_json::from_str::<Value>(&text).map_err(kube::Error::SerdeError)?),
             Err(kube::Error::Api(status)) if status.code == 404 => None,
-            // Whether it exists is unknown, so is what a write would do.
+            // Whether it exists is unknown, and so is the effect of a write.
             Err(error) => return Err(error),
         };
         Ok(PlannedObject { planned: live.clone(), live, detached: false, controller })
@@ -309,7 +309,7 @@ fn not_found(path: &ResourcePath, name: &str) -> Response<Body> {
 }
 
 fn refused(what: &str) -> Response<Body> {
-    failed(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", &format!("a plan refuses {what}"))
+    failed(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", &format!("a plan rejects {what}"))
 }
 
 fn failed(code: StatusCode, reason: &str, message: &str) -> Response<Body> {

@@ -1,6 +1,6 @@
 //! Paths of requests.
 
-/// The resource that a request is about.
+/// The resource of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ResourcePath {
     pub(super) group: String,
@@ -13,7 +13,7 @@ pub(super) struct ResourcePath {
 }
 
 impl ResourcePath {
-    /// Parses `/api/v1/namespaces/default/pods/web/status`; returns `None` for paths that are no resources.
+    /// Parses `/api/v1/namespaces/default/pods/web/status`; returns `None` for paths that are not resources.
     pub(super) fn parse(path: &str) -> Option<Self> {
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
         let (group, version, mut rest) = match parts.as_slice() {

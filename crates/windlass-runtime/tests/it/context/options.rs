@@ -90,7 +90,7 @@ async fn a_context_of_a_namespace_needs_only_names() {
     let one = here.get::<ConfigMap>("one").unwrap().unwrap();
     assert_eq!(one.metadata.namespace.as_deref(), Some(bench.namespace()));
     config.metadata.name = Some("two".into());
-    bench.context.beside(&one).create(config).await.unwrap();
+    bench.context.in_namespace_of(&one).create(config).await.unwrap();
     assert!(here.live::<ConfigMap>("two").await.unwrap().is_some());
     let names: Vec<String> =
         here.list::<ConfigMap>().unwrap().iter().filter_map(|it| it.metadata.name.clone()).collect();

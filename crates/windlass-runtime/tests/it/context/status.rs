@@ -59,7 +59,7 @@ async fn conditions_of_others_stay_and_cost_no_write() {
         "apiVersion": "context.windlass.dev/v1", "kind": "Gadget", "metadata": {"name": "one"},
         "status": {"conditions": [Condition::from(condition("Theirs", true))]}
     });
-    let params = PatchParams::apply("somebody-else");
+    let params = PatchParams::apply("another-manager");
     let theirs = bench.api::<Gadget>().patch_status("one", &params, &Patch::Apply(theirs)).await.unwrap();
     let gadget = bench.seen("one", &theirs).await;
     bench.writes();

@@ -9,7 +9,8 @@ use crate::builtin::Builtin;
 /// Resources that every operator writes for itself.
 const INTERNAL: &[&str] = &["events", "leases"];
 
-/// Built-in kinds that the rules allow to create, patch or update: the objects behind the operator's own resources.
+/// Built-in kinds that the rules permit creating, patching or updating: the objects behind the operator's own
+/// resources.
 pub(super) fn resources(rules: &[&Value]) -> Vec<Value> {
     let texts = |list: &Value| -> Vec<String> {
         list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
