@@ -11,7 +11,7 @@ use crate::{body::Body, query::Query, represent, server::Inner};
 const CHECKS: &[&str] = &["ping", "log", "etcd", BOOTSTRAP_ROLES];
 /// The checks of `/readyz`.
 const READY_CHECKS: &[&str] = &["ping", "log", "etcd", "etcd-readiness", BOOTSTRAP_ROLES];
-/// Whether the roles that every cluster has exist. They do, because the server starts with creating them.
+/// Whether the roles that every cluster has exist. Always true, because the server creates them before it serves.
 const BOOTSTRAP_ROLES: &str = "poststarthook/rbac/bootstrap-roles";
 
 /// Returns whether a path is a health endpoint, which anonymous users may read.

@@ -141,7 +141,7 @@ impl Server {
         })
     }
 
-    /// Replaces the client certificate by which other API servers know this one, as [`ServerBuilder::front_proxy`] sets it.
+    /// Replaces the client certificate that this server presents to other API servers, as [`ServerBuilder::front_proxy`] sets it.
     /// New connections use it.
     pub fn set_front_proxy(&self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) {
         let identity = Identity { certificate: certificate.into(), key: key.into() };

@@ -26,7 +26,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// The name by which roles and discovery know the verb; empty for [`Verb::Unknown`].
+    /// Name of the verb in roles and discovery; empty for [`Verb::Unknown`].
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",

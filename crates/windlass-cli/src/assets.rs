@@ -18,7 +18,7 @@ use crate::{
 
 const KUBECTL: &str = "kubectl";
 
-/// Write kube-apiserver and etcd for envtest, which start windlass
+/// Create kube-apiserver and etcd entries that start Windlass, for envtest
 ///
 /// Creates the directory with links to this program, which acts according to the name it is called by, and prints the
 /// variable to export. `KUBEBUILDER_ASSETS=DIR go test ./...` then runs the tests of any kubebuilder project. A kubectl

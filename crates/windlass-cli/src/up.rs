@@ -126,7 +126,7 @@ enum StoreArg {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum RuntimeArg {
-    /// Nothing: pods are simulated by stages
+    /// No containers: stages simulate the lifecycle of pods
     Simulated,
     /// Processes of this machine, without a container engine or root. Not isolated: pods can read and change all files of
     /// your user, including the keys of the control plane. Run only pods that you trust

@@ -17,7 +17,7 @@
 //! ```
 //!
 //! - **Safe with other writers**: an object is written with its resource version, so a change by someone else is never
-//!   overwritten. The other client has written it in the storage version.
+//!   overwritten. That change has been stored in the storage version.
 //! - **In pages**, a few objects at a time, and **resumable**: after each page, the position is saved in an annotation of the
 //!   CRD. A migration that was interrupted continues there. An expired position starts again, which is harmless.
 //! - **All or nothing**: if an object cannot be written, for example because it violates the schema, the list of stored

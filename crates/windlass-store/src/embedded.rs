@@ -15,7 +15,7 @@
 //!   It waits for space as long as it takes, and gives up on other errors after a while: then everything that writes
 //!   returns [`Error::Failed`], and [`Store::failed`] resolves.
 //! - **Only a file that can be found again is written**: if the file has been removed or replaced, no write is
-//!   acknowledged any more and the store fails for good.
+//!   acknowledged any more and the store fails permanently.
 //! - **Single process**: a second open of the same file fails with [`Error::Locked`].
 //! - A write whose future is dropped while it waits may still take effect.
 //!

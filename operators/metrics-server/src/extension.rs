@@ -24,7 +24,7 @@ pub fn extension() -> Extension {
     })
 }
 
-/// Measures all nodes and pods, again and again.
+/// Measures all nodes and pods, periodically.
 async fn keep_measuring(metrics: Arc<ResourceMetrics>) {
     loop {
         if let Err(error) = metrics.measure().await {

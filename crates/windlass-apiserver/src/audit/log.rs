@@ -30,7 +30,7 @@ pub struct LogOptions {
     pub path: Option<PathBuf>,
     /// The size in bytes above which the file is rotated; 0 for never.
     pub max_size: u64,
-    /// The number of days for which rotated files are kept; 0 for any time.
+    /// The number of days for which rotated files are kept; 0 for no limit.
     pub max_age: u32,
     /// The number of rotated files that are kept; 0 for all.
     pub max_backups: usize,

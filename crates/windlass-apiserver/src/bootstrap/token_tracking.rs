@@ -37,7 +37,7 @@ pub(super) async fn write(server: &Arc<Inner>) -> Result<(), ApiError> {
         }
     };
     match written {
-        // Somebody else was faster, and the change is noticed.
+        // Another writer came first; its event triggers the next attempt.
         Err(error) if error.code == StatusCode::CONFLICT => Ok(()),
         written => written,
     }

@@ -279,7 +279,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets the client certificate, with its key, by which other API servers know this one when it forwards requests to
+    /// Sets the client certificate, with its key, that this server presents to other API servers when it forwards requests to
     /// them. Both are in PEM. Without one, they do not trust the users that this server names.
     #[must_use]
     pub fn front_proxy(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {

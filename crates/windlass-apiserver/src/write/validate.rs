@@ -1,4 +1,4 @@
-//! Validate: the rules that every object is held to, those of its kind or schema, and the warnings about it.
+//! Validate: the rules for all objects, those of its kind or schema, and the warnings about it.
 
 use serde_json::{Map, Value};
 use windlass_builtins::{facts::NameRule, kinds::endpoints, resource::Subresource, validate as validation};

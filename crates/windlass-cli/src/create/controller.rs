@@ -21,7 +21,7 @@ pub(crate) struct ControllerArgs {
     /// Kind
     #[arg(long)]
     kind: String,
-    /// Name of a further controller of the kind, for example backup
+    /// Name of an additional controller for the kind, for example backup
     #[arg(long)]
     name: Option<String>,
     /// Plural of a foreign kind [default: derived from the kind]

@@ -6,7 +6,7 @@ use windlass_scaffold::ApiOptions;
 use super::FieldArgs;
 use crate::project::{self, Writing};
 
-/// Scaffold a resource in an API server of its own, which the cluster's API server forwards requests to
+/// Scaffold a resource that an aggregated API server of the project serves
 ///
 /// The first one adds the server: its program, its tests, and its manifests in deploy/extension, which
 /// `windlass generate` writes. Choose a custom resource (`windlass create api`) unless objects are not stored, come from

@@ -65,13 +65,13 @@ pub(crate) struct AuditArgs {
     /// Maximum number of events in a batch
     #[arg(long, value_name = "N", default_value_t = 400)]
     audit_webhook_batch_max_size: usize,
-    /// Time for which a batch waits for more events
+    /// Maximum time to wait for a batch to fill
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     audit_webhook_batch_max_wait: Duration,
     /// Maximum number of batches per second; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 10.0)]
     audit_webhook_batch_throttle_qps: f64,
-    /// Batches that may be sent at once after an idle time
+    /// Maximum burst of batches
     #[arg(long, value_name = "N", default_value_t = 15)]
     audit_webhook_batch_throttle_burst: u32,
     /// Omit the objects of large events that are sent, and split large batches

@@ -18,7 +18,7 @@ pub struct GivenCredentials {
     pub serving: CertificateAndKey,
     /// The keys of service account tokens.
     pub token_key: TokenKey,
-    /// The client certificate, in PEM, by which other API servers know this one. Without it, they do not trust the users
+    /// The client certificate, in PEM, that this server presents to other API servers. Without it, they do not trust the users
     /// that this server names.
     pub front_proxy: Option<CertificateAndKey>,
 }

@@ -144,7 +144,7 @@ fn daemon_set(object: &Value) -> Readiness {
     too_few.unwrap_or(Readiness::Ready)
 }
 
-/// A Job is ready when it has started: it may run for days. It has failed when it has given up.
+/// A Job is ready when it has started: it may run for days. It has failed when it has used up its retries.
 fn job(object: &Value) -> Readiness {
     if let Some(failed) = condition(object, "Failed").filter(|failed| failed.is("True")) {
         return Readiness::Failed(failed.text());
