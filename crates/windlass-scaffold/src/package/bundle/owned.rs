@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::builtin::Builtin;
 
 /// Resources that every operator writes for itself.
-const INTERNAL: &[&str] = &["events", "leases"];
+const INTERNAL: &[&str] = &["events", "leases", "subjectaccessreviews", "tokenreviews"];
 
 /// Built-in kinds that the rules allow to create, patch or update: the objects behind the operator's own resources.
 pub(super) fn resources(rules: &[&Value]) -> Vec<Value> {
