@@ -49,12 +49,16 @@ mod debug_state;
 mod definitions;
 mod error;
 mod flags;
+mod guard;
 mod health;
 mod http;
+mod https;
 mod logs;
 mod manifests;
 mod options;
 mod plan;
+#[cfg(feature = "pprof")]
+mod profile;
 mod run;
 mod stage;
 #[cfg(feature = "otel")]
@@ -67,6 +71,7 @@ pub use self::{
     error::OperatorError,
     flags::Flags,
     health::{Checks, Unhealthy},
+    https::HttpsError,
     logs::{LogError, LogFormat, start as start_logs},
     options::{LeaseOptions, Listener, Options, Replicas},
     plan::{FieldChange, Plan, PlanProblem, PlannedAction, PlannedChange},
@@ -90,6 +95,8 @@ pub struct Operator {
     event_style: EventStyle,
     /// Namespaces that the controllers are restricted to; all if empty.
     restricted_to: Vec<String>,
+    /// Whether the manifests serve metrics over plain HTTP to everybody.
+    plain_metrics: bool,
     live: Checks,
     ready: Checks,
     metrics: Metrics,
@@ -124,6 +131,7 @@ impl Operator {
             permissions: Vec::new(),
             event_style: EventStyle::default(),
             restricted_to: Vec::new(),
+            plain_metrics: false,
             live: Checks::new(),
             ready: Checks::new(),
             metrics: Metrics::new(),
@@ -277,6 +285,14 @@ impl Operator {
     #[must_use]
     pub fn permission(mut self, permission: Permission) -> Self {
         self.permissions.push(permission);
+        self
+    }
+
+    /// Generates manifests that serve metrics over plain HTTP to everybody. By default they serve them over HTTPS
+    /// (`--metrics-secure`), and only to users whom the API server permits to get them.
+    #[must_use]
+    pub fn plain_metrics(mut self) -> Self {
+        self.plain_metrics = true;
         self
     }
 

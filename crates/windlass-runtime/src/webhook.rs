@@ -37,10 +37,11 @@ pub use calls::{
     CallOptions, FailurePolicy, MatchCondition, MatchPolicy, ReinvocationPolicy, Rule, RuleScope, SideEffects,
 };
 pub use certificates::{CertResolver, CertificateError, CertificateFiles, Certificates, SelfSigned, SelfSignedError};
-pub(crate) use certificates::{Target, permissions, secret_of};
+pub(crate) use certificates::{Target, Watcher, permissions, provider, secret_of};
 pub use conversion::Conversion;
 pub use denied::{Answer, Denied, Warnings};
 pub use describe::{Description, Endpoint};
+pub(crate) use metrics::CertificateMetrics;
 pub use raw::{RawRequest, RawWebhook};
 pub use registry::Webhooks;
 pub use request::{Operation, Request};

@@ -163,6 +163,26 @@ impl<'a> Package<'a> {
         self.manifests.iter().filter(move |object| object["kind"] == *kind)
     }
 
+    /// Returns the role for users that scrape the metrics, if they are secure.
+    fn metrics_reader(&self) -> Option<&'a Value> {
+        self.of_kind("ClusterRole").find(|object| self.is_metrics_reader(object))
+    }
+
+    fn is_metrics_reader(&self, object: &Value) -> bool {
+        self.has_suffix(object, "-metrics-reader")
+    }
+
+    /// Returns whether a role or binding is about access to the metrics.
+    fn is_role_of_metrics(&self, object: &Value) -> bool {
+        self.is_metrics_reader(object) || self.has_suffix(object, "-metrics-auth")
+    }
+
+    /// Returns whether an object is named after the operator, with a suffix.
+    fn has_suffix(&self, object: &Value, suffix: &str) -> bool {
+        let name = object["metadata"]["name"].as_str();
+        name.and_then(|name| name.strip_prefix(self.name())) == Some(suffix)
+    }
+
     /// Returns whether the operator serves webhooks.
     fn has_webhooks(&self) -> bool {
         let component = "/metadata/labels/app.kubernetes.io~1component";

@@ -25,6 +25,7 @@ const VALUES: &[&[&str]] = &[
     &[],
     &["fullnameOverride=other", "replicas=3", "coordination=shards", "podDisruptionBudget.enabled=true"],
     &["metrics.serviceMonitor.enabled=true", "metrics.serviceMonitor.interval=30s", "networkPolicy.enabled=true"],
+    &["metrics.secure=false", "metrics.serviceMonitor.enabled=true"],
     &["metrics.enabled=false", "networkPolicy.enabled=true", "serviceAccount.create=false", "rbac.create=false"],
     &[
         "nodeSelector.disk=ssd",

@@ -88,6 +88,7 @@ impl OperatorOptions {
     fn variables(&self, metrics: u16, probes: u16, account: Option<&AccountName>) -> Vec<(&'static str, OsString)> {
         let mut variables: Vec<(&'static str, OsString)> = vec![
             ("WINDLASS_METRICS_BIND_ADDRESS", format!("127.0.0.1:{metrics}").into()),
+            ("WINDLASS_METRICS_SECURE", "false".into()),
             ("WINDLASS_HEALTH_PROBE_BIND_ADDRESS", format!("127.0.0.1:{probes}").into()),
             ("WINDLASS_LEADER_ELECT", "false".into()),
             ("WINDLASS_WEBHOOK_PORT", self.webhook_port.to_string().into()),

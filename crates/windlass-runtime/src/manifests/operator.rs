@@ -42,6 +42,10 @@ pub struct OperatorManifests {
     pub replicas: u32,
     /// Port of metrics, if any; 8080 by default.
     pub metrics_port: Option<u16>,
+    /// Whether metrics are served over HTTPS, and only to users whom the API server permits to get them; true by default.
+    /// Adds `--metrics-secure`, the permission to ask the API server, and the ClusterRole `NAME-metrics-reader` for users
+    /// that scrape them.
+    pub metrics_secure: bool,
     /// Port of probes; 8081 by default.
     pub probes_port: u16,
     /// Port of webhooks, if there are any; 9443 by default.
@@ -122,6 +126,7 @@ impl OperatorManifests {
             event_style: EventStyle::default(),
             replicas: 1,
             metrics_port: Some(8080),
+            metrics_secure: true,
             probes_port: 8081,
             webhook_port: 9443,
             resources: json!({
@@ -142,16 +147,20 @@ impl OperatorManifests {
         let mut manifests = vec![self.namespace_manifest()];
         manifests.extend(definitions::manifests(self)?);
         manifests.extend(self.rbac(&self.name));
+        manifests.extend(monitoring::reader_role(self));
         manifests.extend(workload::manifests(self));
         manifests.extend(webhooks::manifests(self));
         manifests.extend(monitoring::manifests(self));
         Ok(manifests)
     }
 
-    /// Returns only a ServiceAccount of this name in the operator's namespace, its roles and their bindings, which all
-    /// have the same name. [`build`](Self::build) includes them with the name of the operator.
+    /// Returns only a ServiceAccount of this name in the operator's namespace, its roles and their bindings, which have the
+    /// same name; the role for secure metrics has the suffix `-metrics-auth`. [`build`](Self::build) includes them with the
+    /// name of the operator.
     pub fn rbac(&self, service_account: &str) -> Vec<Manifest> {
-        rbac::manifests(self, service_account, self.all_permissions())
+        let mut manifests = rbac::manifests(self, service_account, self.all_permissions());
+        manifests.extend(monitoring::review_role(self, service_account));
+        manifests
     }
 
     /// Returns only the CRDs.
@@ -200,6 +209,10 @@ impl OperatorManifests {
         let labels = manifest.object.metadata.labels.get_or_insert_default();
         labels.insert("pod-security.kubernetes.io/enforce".to_owned(), "restricted".to_owned());
         manifest
+    }
+
+    pub(super) fn serves_secure_metrics(&self) -> bool {
+        self.metrics_secure && self.metrics_port.is_some()
     }
 
     pub(super) fn has_webhook_server(&self) -> bool {

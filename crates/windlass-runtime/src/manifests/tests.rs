@@ -173,9 +173,12 @@ fn monitoring_and_network_policies_are_optional() {
           namespace: foo-system
         spec:
           endpoints:
-          - path: /metrics
+          - bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
+            path: /metrics
             port: metrics
-            scheme: http
+            scheme: https
+            tlsConfig:
+              insecureSkipVerify: true
           selector:
             matchLabels:
               app.kubernetes.io/component: metrics
@@ -197,6 +200,9 @@ fn the_deployment_comes_before_the_webhook_configurations() {
         ClusterRoleBinding foo-operator
         Role foo-operator
         RoleBinding foo-operator
+        ClusterRole foo-operator-metrics-auth
+        ClusterRoleBinding foo-operator-metrics-auth
+        ClusterRole foo-operator-metrics-reader
         Service foo-operator-webhook
         Service foo-operator-metrics
         Deployment foo-operator
@@ -215,6 +221,7 @@ fn an_operator_of_one_namespace_has_no_rights_elsewhere() {
     let mut operator = OperatorManifests::new("foo-operator", "foo-system", "image");
     operator.permissions.push(Permission::new("example.com", "foos", ["get", "list", "watch"]).in_namespace("team"));
     operator.coordination = Coordination::Shards;
+    operator.metrics_secure = false;
     let text = yaml(&operator, &[Part::Rbac]);
     assert!(!text.contains("ClusterRole"), "{text}");
     let rules =
@@ -232,6 +239,46 @@ fn an_operator_of_one_namespace_has_no_rights_elsewhere() {
             (Some("team".to_owned()), json!([events, foos])),
         ]
     );
+}
+
+#[test]
+fn secure_metrics_need_reviews_and_a_role_to_read_them() {
+    let mut operator = OperatorManifests::new("foo-operator", "foo-system", "image");
+    operator.permissions.push(Permission::new("example.com", "foos", ["get"]).in_namespace("team"));
+    let of_cluster = |operator: &OperatorManifests| -> Vec<(String, Value)> {
+        let manifests = operator.build().unwrap().into_iter();
+        let manifests = manifests.filter(|manifest| manifest.kind().starts_with("ClusterRole"));
+        manifests.map(|manifest| (manifest.name().to_owned(), manifest.object.data)).collect()
+    };
+    let review =
+        |group: &str, resource: &str| json!({ "apiGroups": [group], "resources": [resource], "verbs": ["create"] });
+    let account = json!({ "kind": "ServiceAccount", "name": "foo-operator", "namespace": "foo-system" });
+    let auth = "foo-operator-metrics-auth";
+    let role = json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": auth });
+    let reviews = json!([
+        review("authentication.k8s.io", "tokenreviews"),
+        review("authorization.k8s.io", "subjectaccessreviews"),
+    ]);
+    let reader = json!([{ "nonResourceURLs": ["/metrics"], "verbs": ["get"] }]);
+    assert_eq!(
+        of_cluster(&operator),
+        [
+            (auth.to_owned(), json!({ "rules": reviews })),
+            (auth.to_owned(), json!({ "roleRef": role, "subjects": [account] })),
+            ("foo-operator-metrics-reader".to_owned(), json!({ "rules": reader })),
+        ]
+    );
+    let arguments = |operator: &OperatorManifests| workload::arguments(operator).join(" ");
+    assert!(arguments(&operator).contains("--metrics-bind-address=:8080 --metrics-secure "));
+
+    let mut plain = operator.clone();
+    plain.metrics_secure = false;
+    let mut off = operator;
+    off.metrics_port = None;
+    for operator in [plain, off] {
+        assert_eq!(of_cluster(&operator), []);
+        assert!(!arguments(&operator).contains("--metrics-secure"));
+    }
 }
 
 #[test]
@@ -309,6 +356,7 @@ fn the_program_understands_the_arguments_of_its_deployment() {
             let flags = <Program as clap::Parser>::try_parse_from(arguments).unwrap().flags;
             assert_eq!(flags.elects_leader(true), coordination == Coordination::Leader);
             assert_eq!(flags.shards, coordination == Coordination::Shards);
+            assert!(flags.metrics_secure);
             assert_eq!(flags.webhook_cert_dir.is_some(), operator.certificates == WebhookCertificates::CertManager);
         }
     }

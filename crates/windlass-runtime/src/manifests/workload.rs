@@ -137,8 +137,11 @@ pub(super) fn arguments(operator: &OperatorManifests) -> Vec<String> {
             Coordination::Shards => "--shards".to_owned(),
         },
         format!("--metrics-bind-address={metrics}"),
-        format!("--health-probe-bind-address=:{}", operator.probes_port),
     ];
+    if operator.serves_secure_metrics() {
+        arguments.push("--metrics-secure".to_owned());
+    }
+    arguments.push(format!("--health-probe-bind-address=:{}", operator.probes_port));
     if operator.has_webhook_server() {
         arguments.push(format!("--webhook-port={}", operator.webhook_port));
     }

@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use super::{BindAddress, LogError};
+use super::{BindAddress, HttpsError, LogError};
 use crate::{client::ClientError, controller::ControllerError, manifests::ManifestError, webhook::ServeError};
 
 /// Error that kept an operator from starting, or stopped it.
@@ -28,6 +28,9 @@ pub enum OperatorError {
         /// The cause.
         source: io::Error,
     },
+    /// Metrics could not be served over HTTPS.
+    #[error("failed to serve metrics over HTTPS")]
+    Https(#[source] HttpsError),
     /// A setting is invalid.
     #[error("{0}")]
     Setting(String),
@@ -112,6 +115,9 @@ impl OperatorError {
             Self::Listen { what: "probes", .. } => {
                 "choose another --health-probe-bind-address, or 0 to disable probes".to_owned()
             }
+            Self::Https(HttpsError::Files(_)) => {
+                "check that --metrics-cert-dir contains tls.crt and tls.key, or omit it".to_owned()
+            }
             Self::Webhooks(ServeError::Listen { .. }) => "choose another --webhook-port".to_owned(),
             Self::Webhooks(ServeError::Files(_)) => {
                 "check that --webhook-cert-dir contains tls.crt and tls.key, or omit it".to_owned()
@@ -160,7 +166,7 @@ impl OperatorError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Client(_) | Self::Logs(_) | Self::Signals(_) | Self::Listen { .. } | Self::Setting(_) => 3,
-            Self::Install { .. } | Self::Webhooks(_) => 3,
+            Self::Https(_) | Self::Install { .. } | Self::Webhooks(_) => 3,
             Self::LeaderElectionLost => 4,
             Self::GraceExceeded { .. } | Self::Aborted => 5,
             _ => 1,

@@ -146,6 +146,24 @@ pub struct Flags {
     )]
     pub metrics_bind_address: BindAddress,
 
+    /// Serve metrics and debug pages over HTTPS, and only to users whom the API server permits to get them
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "false",
+        default_missing_value = "true",
+        value_parser = switch,
+        env = "WINDLASS_METRICS_SECURE",
+        help_heading = "Servers"
+    )]
+    pub metrics_secure: bool,
+
+    /// Directory with tls.crt and tls.key for secure metrics, reloaded on change; a self-signed certificate by default
+    #[arg(long, value_name = "DIRECTORY", env = "WINDLASS_METRICS_CERT_DIR", help_heading = "Servers")]
+    pub metrics_cert_dir: Option<PathBuf>,
+
     /// Record the duration of requests to the API server in the metrics
     #[arg(long, env = "WINDLASS_METRICS_REQUEST_DURATIONS", help_heading = "Servers")]
     pub metrics_request_durations: bool,
@@ -163,6 +181,10 @@ pub struct Flags {
     /// Serve the state of the process at /debug/state, beside /metrics
     #[arg(long, env = "WINDLASS_DEBUG_STATE", help_heading = "Servers")]
     pub debug_state: bool,
+
+    /// Serve CPU profiles at /debug/pprof/profile, beside /metrics; needs the feature `pprof`
+    #[arg(long, env = "WINDLASS_PROFILING", help_heading = "Servers")]
+    pub profiling: bool,
 
     /// Port of the webhook server
     #[arg(long, value_name = "PORT", env = "WINDLASS_WEBHOOK_PORT", default_value = "9443", help_heading = "Servers")]

@@ -85,6 +85,7 @@ impl Operator {
         manifests.watched_namespaces.clone_from(&self.restricted_to);
         manifests.webhooks = self.webhooks.describe();
         manifests.event_style = self.event_style;
+        manifests.metrics_secure = !self.plain_metrics;
         manifests
     }
 }

@@ -6,7 +6,7 @@ use kube::Config;
 use tokio::net::TcpListener;
 
 use super::{BindAddress, Flags, OperatorError, WebhookServing};
-use crate::lease::Timing;
+use crate::{lease::Timing, webhook::CertificateFiles};
 
 /// Options of a running operator. By default, it elects no leader and serves nothing, which suits tests and programs
 /// that do both themselves.
@@ -20,10 +20,17 @@ pub struct Options {
     pub replicas: Replicas,
     /// Listener of `/metrics`.
     pub metrics: Listener,
+    /// Whether metrics and debug pages are served over HTTPS, and only to users whom the API server permits to get them;
+    /// false by default.
+    pub metrics_secure: bool,
+    /// Certificate of the metrics, if they are secure; self-signed by default.
+    pub metrics_certificate: Option<CertificateFiles>,
     /// Listener of `/healthz`, `/livez` and `/readyz`.
     pub probes: Listener,
     /// Whether `/debug/state` is served beside `/metrics`.
     pub debug_state: bool,
+    /// Whether CPU profiles are served beside `/metrics`, at `/debug/pprof/profile`. Needs the feature `pprof`.
+    pub profiling: bool,
     /// Options of the webhook server.
     pub webhooks: WebhookServing,
     /// Whether CRDs are applied before anything else.
@@ -70,8 +77,11 @@ impl Default for Options {
             namespaces: Vec::new(),
             replicas: Replicas::Single,
             metrics: Listener::Address(BindAddress::Off),
+            metrics_secure: false,
+            metrics_certificate: None,
             probes: Listener::Address(BindAddress::Off),
             debug_state: false,
+            profiling: false,
             webhooks: WebhookServing {
                 address: None,
                 port: 9443,
@@ -107,6 +117,10 @@ impl Options {
             name: flags.leader_election_id.clone().unwrap_or_else(|| operator.to_owned()),
             timing,
         };
+        if flags.profiling && !cfg!(feature = "pprof") {
+            let message = "--profiling needs a program that was built with the feature `pprof` of windlass";
+            return Err(OperatorError::Setting(message.to_owned()));
+        }
         let replicas = match (flags.elects_leader(in_cluster), flags.shards) {
             (true, true) => {
                 let message = "--leader-elect and --shards are mutually exclusive: with shards, all replicas work";
@@ -121,8 +135,11 @@ impl Options {
             namespaces: flags.namespaces.iter().filter(|name| !name.is_empty()).cloned().collect(),
             replicas,
             metrics: Listener::Address(flags.metrics_bind_address.clone().within(flags.pod_ip)),
+            metrics_secure: flags.metrics_secure,
+            metrics_certificate: flags.metrics_cert_dir.clone().map(CertificateFiles::in_directory),
             probes: Listener::Address(flags.health_probe_bind_address.clone().within(flags.pod_ip)),
             debug_state: flags.debug_state,
+            profiling: flags.profiling,
             webhooks: WebhookServing {
                 address: flags.pod_ip,
                 port: flags.webhook_port,

@@ -4,10 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 use kube::Client;
 
+#[cfg(feature = "pprof")]
+use super::profile::Profiler;
 use super::{
     Operator, OperatorError, Options, Replicas, Task, Unhealthy, debug_state,
     definitions::install,
+    guard::Guard,
     http::Pages,
+    https::Https,
+    logs::LogLevel,
     stage::{Flag, Stage},
     webhooks,
 };
@@ -114,10 +119,23 @@ impl Process {
         state.add("informers", move || informers.status().iter().map(debug_state::informer).collect());
 
         let probes = options.probes.listener("probes").await?;
-        stages.serve("probes", probes, Pages { live: Some(live), ready: Some(ready), ..Pages::default() });
-        let numbers = options.metrics.listener("metrics").await?;
-        let shown = options.debug_state.then(|| state.clone());
-        stages.serve("metrics", numbers, Pages { metrics: Some(metrics.clone()), state: shown, ..Pages::default() });
+        stages.serve("probes", probes, None, Pages { live: Some(live), ready: Some(ready), ..Pages::default() });
+        if let Some(listener) = options.metrics.listener("metrics").await? {
+            let pages = Pages {
+                metrics: Some(metrics.clone()),
+                state: options.debug_state.then(|| state.clone()),
+                log_level: LogLevel::of_process(),
+                #[cfg(feature = "pprof")]
+                profiler: options.profiling.then(Profiler::new),
+                guard: options.metrics_secure.then(|| Arc::new(Guard::new(&client))),
+                ..Pages::default()
+            };
+            let https = match options.metrics_secure {
+                true => Some(Https::start(options.metrics_certificate, &metrics).await.map_err(OperatorError::Https)?),
+                false => None,
+            };
+            stages.serve("metrics", Some(listener), https, pages);
+        }
 
         if options.install_crds {
             install(&client, &wanted).await?;
@@ -318,14 +336,20 @@ impl Stages {
         Self { servers: stage(), webhooks: stage(), replicas: stage(), everywhere: stage(), leader: stage() }
     }
 
-    fn serve(&mut self, what: &'static str, listener: Option<tokio::net::TcpListener>, pages: Pages) {
+    fn serve(
+        &mut self,
+        what: &'static str,
+        listener: Option<tokio::net::TcpListener>,
+        https: Option<Https>,
+        pages: Pages,
+    ) {
         let Some(listener) = listener else { return };
         if let Ok(address) = listener.local_addr() {
             tracing::info!(%address, "serving {what}");
         }
         let shutdown = self.servers.shutdown();
         self.servers.spawn(what, async move {
-            pages.serve(listener, shutdown).await;
+            pages.serve(listener, https, shutdown).await;
             Ok(())
         });
     }

@@ -17,11 +17,12 @@ use rustls::{
 };
 
 pub use files::CertificateFiles;
+pub(crate) use files::Watcher;
 pub(crate) use inject::Target;
 pub use self_signed::{SelfSigned, SelfSignedError};
 pub(crate) use self_signed::{permissions, secret_of};
 
-use super::metrics::WebhookMetrics;
+use super::metrics::CertificateMetrics;
 
 /// Error of a serving certificate. Never contains anything of the key.
 #[derive(Debug, thiserror::Error)]
@@ -113,7 +114,7 @@ impl Certificates {
         self,
         resolver: &CertResolver,
         paths: Vec<String>,
-        metrics: &WebhookMetrics,
+        metrics: &CertificateMetrics,
     ) -> Result<Source, SourceError> {
         match self {
             Self::Files(files) => Ok(Source::Files(files::Watcher::start(files, resolver, metrics).await?)),
@@ -154,6 +155,6 @@ impl Source {
 }
 
 /// Returns the cryptographic provider, regardless of what the process has installed.
-pub(super) fn provider() -> CryptoProvider {
+pub(crate) fn provider() -> CryptoProvider {
     rustls::crypto::ring::default_provider()
 }

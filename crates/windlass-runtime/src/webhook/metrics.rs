@@ -30,8 +30,36 @@ pub(super) struct WebhookMetrics {
     pub(super) in_flight: Family<Hook, Gauge>,
     pub(super) panics: Counter,
     pub(super) conversion_panics: Counter,
-    pub(super) certificate_reads: Counter,
-    pub(super) certificate_errors: Counter,
+    pub(super) certificates: CertificateMetrics,
+}
+
+/// Metrics of certificates that are read from files, of all servers of the process.
+#[derive(Clone, Debug)]
+pub(crate) struct CertificateMetrics {
+    pub(super) reads: Counter,
+    pub(super) errors: Counter,
+}
+
+impl CertificateMetrics {
+    /// Returns the metrics, which are registered once.
+    pub(crate) fn shared(metrics: &Metrics) -> Self {
+        metrics.shared(|metrics| {
+            let this = Self { reads: Counter::default(), errors: Counter::default() };
+            metrics.register(|registry| {
+                registry.register(
+                    "certwatcher_read_certificate",
+                    "Total number of certificate reads",
+                    this.reads.clone(),
+                );
+                registry.register(
+                    "certwatcher_read_certificate_errors",
+                    "Total number of certificate read errors",
+                    this.errors.clone(),
+                );
+            });
+            this
+        })
+    }
 }
 
 impl WebhookMetrics {
@@ -42,8 +70,7 @@ impl WebhookMetrics {
             in_flight: Family::default(),
             panics: Counter::default(),
             conversion_panics: Counter::default(),
-            certificate_reads: Counter::default(),
-            certificate_errors: Counter::default(),
+            certificates: CertificateMetrics::shared(metrics),
         };
         // Counters get the suffix `_total` when they are encoded.
         metrics.register(|registry| {
@@ -71,16 +98,6 @@ impl WebhookMetrics {
                 "controller_runtime_conversion_webhook_panics",
                 "Total number of conversion webhook panics",
                 this.conversion_panics.clone(),
-            );
-            registry.register(
-                "certwatcher_read_certificate",
-                "Total number of certificate reads",
-                this.certificate_reads.clone(),
-            );
-            registry.register(
-                "certwatcher_read_certificate_errors",
-                "Total number of certificate read errors",
-                this.certificate_errors.clone(),
             );
         });
         this

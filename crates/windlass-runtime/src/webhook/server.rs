@@ -136,7 +136,7 @@ impl Webhooks {
         let resolver = options.certificates.resolver();
         let paths = self.paths().map(str::to_owned).collect();
         let tls = Arc::new(tls(&resolver, options.client_authority.as_deref(), options.http2)?);
-        let source = options.certificates.prepare(&resolver, paths, &metrics).await?;
+        let source = options.certificates.prepare(&resolver, paths, &metrics.certificates).await?;
         let handler = Handler { webhooks: Arc::new(self), memory: Memory::default(), metrics };
         Ok(WebhookServer { listener, address, tls, handler, source, http2: options.http2, drain: options.drain })
     }

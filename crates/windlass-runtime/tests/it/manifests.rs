@@ -105,7 +105,7 @@ async fn an_api_server_takes_every_manifest_and_knows_every_field() {
         field_validation: Some(ValidationDirective::Strict),
     };
     let manifests = operator(&cluster).build().unwrap();
-    assert_eq!(manifests.len(), 14, "every kind but those of Prometheus and cert-manager");
+    assert_eq!(manifests.len(), 17, "every kind but those of Prometheus and cert-manager");
     for manifest in manifests {
         let patch = Patch::Apply(&manifest.object);
         let applied = manifest.api(cluster.client()).patch(manifest.name(), &strictly, &patch).await;

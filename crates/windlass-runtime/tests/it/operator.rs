@@ -37,6 +37,7 @@ use crate::{
 
 mod install;
 mod plan;
+mod secure;
 mod shards;
 mod webhooks;
 

@@ -21,7 +21,8 @@ use windlass_runtime::{
     webhook::{CertResolver, Certificates, WebhookOptions, Webhooks},
 };
 
-use caller::{Authority, Caller};
+pub(crate) use caller::Authority;
+use caller::Caller;
 
 /// A running server.
 pub(crate) struct Served {

@@ -54,7 +54,7 @@ pub(super) fn files(package: &Package<'_>) -> Vec<PackageFile> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         files.push(manifest(format!("{}_{}.yaml", text(&spec["group"]), text(&spec["names"]["plural"])), definition));
     }
-    for role in package.roles {
+    for role in package.roles.iter().chain(package.metrics_reader()) {
         let role_name = role["metadata"]["name"].as_str().unwrap_or_default();
         files.push(manifest(format!("{role_name}_rbac.authorization.k8s.io_v1_clusterrole.yaml"), role));
     }

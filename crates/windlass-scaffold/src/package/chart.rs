@@ -34,8 +34,14 @@ const WITH_WEBHOOKS: &[(&str, &str)] = &[
 ];
 
 /// Arguments and environment variables that the templates already contain.
-const KNOWN_ARGUMENTS: &[&str] =
-    &["--leader-elect", "--shards", "--metrics-bind-address", "--health-probe-bind-address", "--webhook-"];
+const KNOWN_ARGUMENTS: &[&str] = &[
+    "--leader-elect",
+    "--shards",
+    "--metrics-bind-address",
+    "--metrics-secure",
+    "--health-probe-bind-address",
+    "--webhook-",
+];
 const KNOWN_VARIABLES: &[&str] = &["POD_NAME", "POD_NAMESPACE"];
 
 pub(super) fn files(package: &Package<'_>) -> Vec<PackageFile> {
@@ -81,6 +87,7 @@ fn values(package: &Package<'_>) -> Values {
         .with("arguments", further_arguments(package))
         .with("environment", further_variables(package))
         .with("commands", commands.join("\n"))
+        .with("secure", serves_secure_metrics(package).to_string())
         .flag("crds", !commands.is_empty())
         .flag("webhooks", package.has_webhooks())
         .flag("configured", configured)
@@ -88,6 +95,12 @@ fn values(package: &Package<'_>) -> Values {
 
 fn container<'a>(package: &Package<'a>) -> Option<&'a Value> {
     package.of_kind("Deployment").find_map(|deployment| deployment.pointer("/spec/template/spec/containers/0"))
+}
+
+/// Whether the operator's own manifests serve the metrics over HTTPS, which code can switch off.
+fn serves_secure_metrics(package: &Package<'_>) -> bool {
+    let arguments = container(package).and_then(|container| container["args"].as_array());
+    arguments.into_iter().flatten().any(|argument| argument == "--metrics-secure")
 }
 
 fn further_arguments(package: &Package<'_>) -> String {

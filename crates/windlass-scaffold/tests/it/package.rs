@@ -189,7 +189,12 @@ fn install_modes_follow_from_the_scope() {
     let anywhere = version(&input.package());
     assert_eq!(modes(&anywhere), [true; 4]);
     let install = &anywhere["spec"]["install"]["spec"];
-    assert!(install.get("clusterPermissions").is_none(), "OLM makes Roles cluster-wide where it has to");
+    // OLM makes Roles cluster-wide where it has to. Reviews always are.
+    let of_cluster = |version: &Value| -> Vec<Value> {
+        let rules = version["spec"]["install"]["spec"]["clusterPermissions"][0]["rules"].as_array().unwrap();
+        rules.iter().map(|rule| rule["resources"][0].clone()).collect()
+    };
+    assert_eq!(of_cluster(&anywhere), ["tokenreviews", "subjectaccessreviews"]);
     let container = &install["deployments"][0]["spec"]["template"]["spec"]["containers"][0];
     let variable = container["env"].as_array().unwrap().last().unwrap();
     assert_eq!(variable["name"], "WATCH_NAMESPACE");
@@ -198,7 +203,7 @@ fn install_modes_follow_from_the_scope() {
     let cluster = changed("manifests", "/spec/scope", "Cluster".into());
     let cluster = version(&Package { manifests: &cluster, ..input.package() });
     assert_eq!(modes(&cluster), [false, false, false, true]);
-    assert!(cluster["spec"]["install"]["spec"].get("clusterPermissions").is_some());
+    assert!(of_cluster(&cluster).len() > 2);
 
     let webhook = json!({ "webhook": { "clientConfig": { "service": { "path": "/convert" } } } });
     let converted = changed("manifests", "/spec/conversion", webhook);
@@ -249,6 +254,41 @@ fn the_chart_contains_no_names_of_the_manifests() {
             assert!(!file.text.contains(fixed), "{fixed} in {}:\n{}", file.path, file.text);
         }
     }
+}
+
+#[test]
+fn secure_metrics_of_a_package_can_be_switched_off() {
+    let input = Input::new();
+    let secure = files(&input.package());
+    let reader = "bundle/manifests/guestbook-metrics-reader_rbac.authorization.k8s.io_v1_clusterrole.yaml";
+    assert!(secure[reader].contains("nonResourceURLs"));
+    assert!(secure["dist/chart/values.yaml"].contains("  secure: true\n"));
+    let version = &secure["bundle/manifests/guestbook.clusterserviceversion.yaml"];
+    assert!(version.contains("--metrics-secure") && !version.contains("nonResourceURLs"), "{version}");
+
+    // As `Operator::plain_metrics` generates them.
+    let without = |list: &str| -> Vec<Value> {
+        let is_role = |object: &Value| object["metadata"]["name"].as_str().unwrap().contains("-metrics-");
+        let mut list: Vec<Value> = input.list(list).iter().filter(|object| !is_role(object)).cloned().collect();
+        for object in &mut list {
+            let arguments = object.pointer_mut("/spec/template/spec/containers/0/args").and_then(Value::as_array_mut);
+            arguments.into_iter().for_each(|arguments| arguments.retain(|argument| argument != "--metrics-secure"));
+        }
+        list
+    };
+    let [manifests, with_cert_manager, watched, watched_with_cert_manager] =
+        ["manifests", "withCertManager", "watched", "watchedWithCertManager"].map(without);
+    let package = Package {
+        manifests: &manifests,
+        with_cert_manager: &with_cert_manager,
+        watched: &watched,
+        watched_with_cert_manager: &watched_with_cert_manager,
+        ..input.package()
+    };
+    let plain = files(&package);
+    assert!(!plain.contains_key(reader));
+    assert!(plain["dist/chart/values.yaml"].contains("  secure: false\n"));
+    assert!(!plain["bundle/manifests/guestbook.clusterserviceversion.yaml"].contains("tokenreviews"));
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn controller() -> Controller<Deployment> {
 
 fn check(operator: Operator, expected: Expect) {
     let mut text = String::new();
-    for manifest in operator.manifests("system", "").rbac("account") {
+    for manifest in operator.plain_metrics().manifests("system", "").rbac("account") {
         let data = &manifest.object.data;
         let namespace = manifest.object.metadata.namespace.as_deref().unwrap_or("*");
         for rule in data["rules"].as_array().into_iter().flatten() {
@@ -133,8 +133,12 @@ fn the_account_can_have_any_name() {
             ("ClusterRoleBinding", "account"),
             ("Role", "account"),
             ("RoleBinding", "account"),
+            ("ClusterRole", "account-metrics-auth"),
+            ("ClusterRoleBinding", "account-metrics-auth"),
         ]
     );
-    let subject = &manifests[2].object.data["subjects"][0];
-    assert_eq!(*subject, serde_json::json!({"kind": "ServiceAccount", "name": "account", "namespace": "system"}));
+    for binding in [&manifests[2], &manifests[6]] {
+        let subject = &binding.object.data["subjects"][0];
+        assert_eq!(*subject, serde_json::json!({"kind": "ServiceAccount", "name": "account", "namespace": "system"}));
+    }
 }

@@ -45,6 +45,19 @@ fn a_leader_is_elected_in_clusters_unless_disabled_or_sharded() {
 }
 
 #[test]
+fn metrics_are_secure_if_asked_to() {
+    for (arguments, secure) in [
+        (&[][..], false),
+        (&["--metrics-secure"], true),
+        (&["--metrics-secure=true"], true),
+        (&["--metrics-secure=false"], false),
+    ] {
+        assert_eq!(parse(arguments).unwrap().metrics_secure, secure, "{arguments:?}");
+    }
+    assert_eq!(parse(&["--metrics-cert-dir=/c"]).unwrap().metrics_cert_dir, Some("/c".into()));
+}
+
+#[test]
 fn values_are_read() {
     let flags = parse(&["--namespace=a,b", "--namespaces=c", "--kube-api-qps=20", "--graceful-timeout=1m30s"]).unwrap();
     assert_eq!(flags.namespaces, ["a", "b", "c"]);

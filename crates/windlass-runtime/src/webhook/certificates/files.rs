@@ -9,7 +9,7 @@ use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
 
 use super::{CertResolver, CertificateError};
-use crate::webhook::metrics::WebhookMetrics;
+use crate::webhook::metrics::CertificateMetrics;
 
 /// A certificate and its key in files, which are polled.
 ///
@@ -28,10 +28,10 @@ pub struct CertificateFiles {
 
 /// Polls the files.
 #[derive(Debug)]
-pub(in crate::webhook) struct Watcher {
+pub(crate) struct Watcher {
     files: CertificateFiles,
     resolver: CertResolver,
-    metrics: WebhookMetrics,
+    metrics: CertificateMetrics,
     /// The last certificate and key, valid or not, so that an error is logged only once.
     seen: Option<(Vec<u8>, Vec<u8>)>,
 }
@@ -46,17 +46,18 @@ impl CertificateFiles {
 
 impl Watcher {
     /// Reads the files, which must be valid the first time.
-    pub(super) async fn start(
+    pub(crate) async fn start(
         files: CertificateFiles,
         resolver: &CertResolver,
-        metrics: &WebhookMetrics,
+        metrics: &CertificateMetrics,
     ) -> Result<Self, CertificateError> {
         let mut this = Self { files, resolver: resolver.clone(), metrics: metrics.clone(), seen: None };
         this.look().await?;
         Ok(this)
     }
 
-    pub(super) async fn run(mut self) {
+    /// Uses new certificates while it is polled.
+    pub(crate) async fn run(mut self) {
         let mut interval = tokio::time::interval(self.files.every.max(Duration::from_millis(1)));
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         interval.tick().await;
@@ -75,10 +76,10 @@ impl Watcher {
 
     /// Returns whether there is a new certificate.
     async fn look(&mut self) -> Result<bool, CertificateError> {
-        self.metrics.certificate_reads.inc();
+        self.metrics.reads.inc();
         let looked = self.read_and_set().await;
         if looked.is_err() {
-            self.metrics.certificate_errors.inc();
+            self.metrics.errors.inc();
         }
         looked
     }

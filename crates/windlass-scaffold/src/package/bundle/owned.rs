@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::builtin::Builtin;
 
 /// Resources that every operator writes for itself.
-const INTERNAL: &[&str] = &["events", "leases"];
+const INTERNAL: &[&str] = &["events", "leases", "subjectaccessreviews", "tokenreviews"];
 
 /// Built-in kinds that the rules permit creating, patching or updating: the objects behind the operator's own
 /// resources.

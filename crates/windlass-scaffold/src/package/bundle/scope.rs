@@ -48,7 +48,10 @@ impl<'p, 'a> Scope<'p, 'a> {
             true => self.package.watched_with_cert_manager,
             false => self.package.with_cert_manager,
         };
-        roles.iter().filter(|object| object["kind"] == "ClusterRole" || object["kind"] == "Role")
+        let package = self.package;
+        roles.iter().filter(move |object| {
+            (object["kind"] == "ClusterRole" || object["kind"] == "Role") && !package.is_metrics_reader(object)
+        })
     }
 
     /// All rules.

@@ -85,7 +85,10 @@ impl Texts<'_, '_> {
 
     fn rights_of(&self, manifests: &[Value]) -> String {
         let is_watched = |object: &&Value| object["metadata"]["namespace"] == WATCHED;
-        let objects = manifests.iter().filter(|object| RIGHTS.iter().any(|kind| object["kind"] == **kind));
+        // The roles of secure metrics are a template of their own, with a value that switches them off.
+        let objects = manifests.iter().filter(|object| {
+            RIGHTS.iter().any(|kind| object["kind"] == **kind) && !self.package.is_role_of_metrics(object)
+        });
         let (watched, fixed): (Vec<&Value>, Vec<&Value>) = objects.partition(is_watched);
         let fixed: Vec<String> = fixed.into_iter().map(|object| self.right(object)).collect();
         let mut text = fixed.join("---\n");
