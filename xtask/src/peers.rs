@@ -1,6 +1,9 @@
 //! `cargo xtask peers`: builds kube-apiserver, kubectl, etcd and sample-apiserver into `target/peers`, for benchmarks and
 //! end-to-end tests.
 //!
+//! `cargo xtask peers bundle-validate` builds the validator of bundles for the Operator Lifecycle Manager: the libraries
+//! behind `operator-sdk bundle validate`, because the module proxy does not serve the module of operator-sdk itself.
+//!
 //! They come from the Go module proxy through the ordinary `go` command. Kubernetes is not meant to be a dependency:
 //! its go.mod refers to parts of its own repository, which are published as modules of the matching version.
 
@@ -16,6 +19,11 @@ use serde::Deserialize;
 
 const KUBERNETES: &str = "v1.36.4";
 const ETCD: &str = "v3.6.16";
+const OPERATOR_REGISTRY: &str = "github.com/operator-framework/operator-registry";
+const OPERATOR_REGISTRY_VERSION: &str = "v1.55.0";
+
+/// Name of the validator of bundles, which is only built on demand.
+pub(crate) const BUNDLE_VALIDATOR: &str = "bundle-validate";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -26,8 +34,12 @@ struct Download {
 
 /// Builds the programs that are missing.
 pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
-    ensure!(args.is_empty(), "usage: cargo xtask peers");
     let peers = folder();
+    match args {
+        [] => {}
+        [BUNDLE_VALIDATOR] => return bundle_validator(&peers).context("failed to build the validator of bundles"),
+        _ => bail!("usage: cargo xtask peers [{BUNDLE_VALIDATOR}]"),
+    }
     let built = |name: &str| peers.join(name).is_file();
     if !built("kube-apiserver") || !built("kubectl") {
         kubernetes(&peers).context("failed to build Kubernetes")?;
@@ -180,6 +192,29 @@ fn etcd(peers: &Path) -> anyhow::Result<()> {
         &module,
         ["build".as_ref(), "-ldflags".as_ref(), "-s -w".as_ref(), "-o".as_ref(), output.as_os_str(), ".".as_ref()],
     )?;
+    Ok(())
+}
+
+fn bundle_validator(peers: &Path) -> anyhow::Result<()> {
+    let module = peers.join("src").join(BUNDLE_VALIDATOR);
+    fs::create_dir_all(&module)?;
+    let version = format!("{OPERATOR_REGISTRY}@{OPERATOR_REGISTRY_VERSION}");
+    let download: Download = serde_json::from_slice(&go(&module, ["mod", "download", "-json", &version])?)?;
+    let theirs = fs::read_to_string(&download.go_mod)?;
+    // A module's replacements do not apply to those who depend on it.
+    let replaced: String =
+        theirs.lines().filter(|line| line.starts_with("replace ")).map(|line| format!("{line}\n")).collect();
+    let required = format!("require {OPERATOR_REGISTRY} {OPERATOR_REGISTRY_VERSION}");
+    fs::write(module.join("go.mod"), format!("module peers\n\ngo 1.24\n\n{required}\n\n{replaced}"))?;
+    fs::write(module.join("main.go"), include_str!("peers/bundle_validate.go"))?;
+    go(&module, ["mod", "tidy", "-e"])?;
+    println!("building {BUNDLE_VALIDATOR} with {version}");
+    let output = peers.join(BUNDLE_VALIDATOR);
+    go(
+        &module,
+        ["build".as_ref(), "-ldflags".as_ref(), "-s -w".as_ref(), "-o".as_ref(), output.as_os_str(), ".".as_ref()],
+    )?;
+    println!("{BUNDLE_VALIDATOR} is in {}", peers.display());
     Ok(())
 }
 

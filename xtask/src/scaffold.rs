@@ -6,6 +6,8 @@
 //! features: nothing is compiled twice, and nothing is downloaded. Only the first project is also compiled with its own
 //! features, which shows that it enables all that it needs.
 
+mod bundles;
+mod deployed;
 mod images;
 mod reader;
 mod run;
@@ -19,7 +21,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, bail, ensure};
@@ -31,6 +33,9 @@ const USAGE: &str = "usage: cargo xtask scaffold [--only STORY] [--windlass FILE
                      [--against windlass|kubernetes|KUBECONFIG]";
 
 const CLIPPY: &[&str] = &["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"];
+
+/// Commands that take longer are listed with their time.
+const SLOW: Duration = Duration::from_secs(3);
 
 /// A project and how it is created.
 struct Story {
@@ -110,6 +115,7 @@ const STORIES: &[Story] = &[
             "edit --group other --kind Book --field shelf:int32?",
             "create api --group shop --version v1 --kind Passing",
             "delete api --kind Passing",
+            "create extension --group clock --version v1alpha1 --kind Alarm --field at:time",
         ]),
     },
     Story { name: "nothing", has_samples: false, making: Making::Commands(&[]) },
@@ -150,6 +156,7 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     fs::create_dir_all(workshop.folder.join(".cargo"))?;
     fs::write(workshop.folder.join(".cargo/config.toml"), settings(root)?)?;
     let linter = images::linter(&workshop.target);
+    let validator = bundles::validator(&servers.peers);
     for story in STORIES.iter().filter(is_meant) {
         let start = Instant::now();
         let project = workshop.make(story).with_context(|| story.name.to_owned())?;
@@ -161,8 +168,14 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
         if let Some(linter) = &linter {
             images::lint(linter, &project).with_context(|| story.name.to_owned())?;
         }
+        if let Some(validator) = &validator {
+            bundles::validate(validator, &project).with_context(|| story.name.to_owned())?;
+        }
         if let Some(tools) = &tools {
             servers.check(tools, &project, story.has_samples).with_context(|| story.name.to_owned())?;
+            if story.name == STORIES[0].name {
+                deployed::check(&workshop, &servers, &project).context("deployed as in its CI workflow")?;
+            }
         }
         println!("{}: made in {made:.1?}, all in {:.1?}", story.name, start.elapsed());
     }
@@ -292,7 +305,11 @@ fn settings(root: &Path) -> anyhow::Result<String> {
 fn execute(command: &mut Command) -> anyhow::Result<()> {
     let line: Vec<&OsStr> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
     let line = line.join(OsStr::new(" "));
+    let start = Instant::now();
     let output = command.output().with_context(|| format!("cannot run {}", line.display()))?;
+    if start.elapsed() >= SLOW {
+        println!("  {:.1?}: {}", start.elapsed(), line.display());
+    }
     let said = [output.stdout, output.stderr].concat();
     ensure!(output.status.success(), "{} failed\n{}", line.display(), String::from_utf8_lossy(&said));
     Ok(())

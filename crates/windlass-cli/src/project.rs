@@ -19,7 +19,8 @@ use std::{
 use anyhow::Context as _;
 use clap::Args;
 use windlass_scaffold::{
-    Change, Conflicts, FilePlan, Files, Project, Question, ScaffoldError, difference, fingerprint, generate, plan,
+    Change, Conflicts, FilePlan, Files, Project, Question, Resource, ScaffoldError, difference, fingerprint, generate,
+    plan,
 };
 
 pub(crate) use cargo::{Artifact, artifact, cargo};
@@ -141,7 +142,12 @@ impl OpenProject {
         let before = generate(&self.project);
         let update =
             ProjectUpdate { root: &self.root, recorded: &self.project.files, before, conflicts: Conflicts::Report };
-        update.execute(wanted, writing)
+        let project = wanted.project.clone();
+        update.execute(wanted, writing)?;
+        if !writing.dry_run {
+            tell_migrations(&self.project, &project);
+        }
+        Ok(())
     }
 }
 
@@ -276,6 +282,24 @@ fn tell_stale(root: &Path, changes: &[Change]) {
     };
     if changes.iter().any(is_code) && root.join(MANIFESTS).is_file() {
         eprintln!("\nnext:\n  windlass generate    # {MANIFESTS} and others are out of date");
+    }
+}
+
+/// Tells the user to migrate stored objects after a change of the storage version.
+fn tell_migrations(old: &Project, new: &Project) {
+    let changed = old.resources.iter().filter(|one| {
+        let same = |other: &&Resource| (&one.group, &one.kind) == (&other.group, &other.kind);
+        let other = new.resources.iter().find(same);
+        one.origin == windlass_scaffold::Origin::Own
+            && other.is_some_and(|other| other.storage_version != one.storage_version)
+    });
+    let lines = changed.map(|one| {
+        let Resource { plural, group, storage_version, .. } = one;
+        format!("\n  windlass migrate {plural}.{group}    # existing objects are still stored as {storage_version}")
+    });
+    let lines: String = lines.collect();
+    if !lines.is_empty() {
+        eprintln!("\nafter deploying this:{lines}");
     }
 }
 

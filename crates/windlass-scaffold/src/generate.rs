@@ -89,6 +89,7 @@ fn of_project(project: &Project) -> Values {
         .with("windlass_extension", dependency(&project.windlass, "windlass-extension"))
         .with("windlass_testing", dependency(&project.windlass, "windlass-testing"))
         .flag("extension", project.has_extension())
+        .flag("deployed", project.resources.iter().any(tests_of::is_ready_when_deployed))
         .flag("path_dependency", matches!(project.windlass, Source::Path(_)))
         .with("kinds", kinds.join("\n"))
         .with("sample", sample)

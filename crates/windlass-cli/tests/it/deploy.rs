@@ -151,21 +151,8 @@ async fn a_sample_becomes_ready(golden: &Golden, overlay: &[&str], namespace: &s
 /// Pods of two planes may have the same address, and these have the same ports.
 static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// Runs a program with the token of its pod, which is not at the usual path: that would be a path of the machine.
-const AS_POD: &str = r#"
-    account=$(env | sed -n 's/^WINDLASS_VOLUME_KUBE_API_ACCESS_[^=]*=//p')
-    server=https://$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT
-    export KUBECONFIG=$HOME/kubeconfig
-    cat > "$KUBECONFIG" <<END
-apiVersion: v1
-kind: Config
-current-context: pod
-clusters: [{name: pod, cluster: {server: "$server", certificate-authority: "$account/ca.crt"}}]
-users: [{name: pod, user: {tokenFile: "$account/token"}}]
-contexts: [{name: pod, context: {cluster: pod, user: pod}}]
-END
-    exec "$0" "$@"
-"#;
+/// Runs a program as a pod.
+const AS_POD: &str = include_str!("as_pod.sh");
 
 #[tokio::test]
 async fn the_default_deployment_works() {

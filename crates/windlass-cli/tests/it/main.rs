@@ -13,6 +13,8 @@ mod generate;
 mod golden;
 mod import;
 mod learn;
+mod migrate;
+mod plan;
 mod process;
 mod run;
 mod scaffold;

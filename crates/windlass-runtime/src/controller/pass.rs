@@ -26,6 +26,8 @@ pub(crate) struct PassReport {
     /// Number of objects that were skipped because they are being deleted.
     pub(crate) terminating: usize,
     pub(crate) has_daemon: bool,
+    /// The resource that the controller reconciles, if it is not served.
+    pub(crate) absent: Option<String>,
 }
 
 impl AnyController {
@@ -48,8 +50,8 @@ impl AnyController {
             return report;
         }
         if let Some(absent) = first.iter().find(|first| first.is_absent()) {
-            let resource = &absent.resource().plural;
-            report.failures.push((None, format!("the resource {resource} is not served")));
+            let resource = absent.resource();
+            report.absent = Some(format!("{}.{}", resource.plural, resource.group));
             return report;
         }
         let context = source_context.context.clone();

@@ -21,6 +21,7 @@ use crate::{
 
 mod client;
 mod diff;
+mod new_kind;
 mod overlay;
 mod path;
 mod print;
@@ -99,6 +100,9 @@ impl Operator {
     /// - Controllers run one after the other, in the order in which they were added, each with the objects that those
     ///   before it would have created. Reads of single objects, cached or live, see the writes of the pass; live lists do
     ///   not. The effects of control loops (a Deployment's pods, garbage collection) are not part of it.
+    /// - With [`Options::install_crds`], the CRDs are part of the plan. A kind whose CRD does not exist yet has no objects but
+    ///   those of the plan.
+    /// - Only the home cluster is planned, not [others](Operator::clusters).
     /// - Objects that are being deleted are not cleaned up, [daemons](crate::controller::Daemon), tasks, webhooks and
     ///   leader election do not run, and events are dropped.
     /// - A reconciler that calls other systems does so in a plan, too, unless it checks
@@ -106,6 +110,11 @@ impl Operator {
     ///
     /// The client needs the permissions of the operator: the API server authorizes a dry run like a write.
     pub async fn plan(self, client: Client, options: Options) -> Result<Plan, OperatorError> {
+        let mut plan = Plan::default();
+        if !self.clusters.is_empty() {
+            plan.notes
+                .push("only the home cluster is planned, not the clusters that the operator also works in".into());
+        }
         let wanted = self.manifests(&options.webhooks.namespace, "");
         let denials = Denials::new(wanted.all_permissions());
         let state = Arc::new(PlannedState::default());
@@ -135,12 +144,18 @@ impl Operator {
             controller.restrict_to(&options.namespaces);
             controller.prepare(&handles);
         }
-        let mut plan = Plan::default();
+        let mut absent = Vec::new();
         for controller in controllers {
             let name = controller.name().to_owned();
-            plan.add(&name, controller.pass(&handles, SYNC_LIMIT).await);
+            let report = controller.pass(&handles, SYNC_LIMIT).await;
+            absent.extend(report.absent.clone().map(|resource| (name.clone(), resource)));
+            plan.add(&name, report);
         }
         plan.changes = state.changes();
+        for (controller, resource) in absent {
+            plan.explain_absent(controller, &resource);
+        }
+        plan.explain_new_kinds();
         Ok(plan)
     }
 }
@@ -188,6 +203,28 @@ impl Plan {
         })
     }
 
+    /// Says why a controller reconciled nothing. It is no problem if the plan adds the version to the CRD.
+    fn explain_absent(&mut self, controller: String, resource: &str) {
+        if self.changes.iter().any(|change| change.is_of_crd() && change.name == resource) {
+            self.notes.push(format!("controller {controller}: its version of {resource} is not served yet"));
+            return;
+        }
+        let message = format!("the resource {resource} is not served (hint: --install-crds plans its CRD as well)");
+        self.problems.push(PlanProblem { controller, object: None, message });
+    }
+
+    /// Says what the plan cannot know about objects whose CRD does not exist.
+    fn explain_new_kinds(&mut self) {
+        let is_new = |change: &&PlannedChange| change.is_of_crd() && change.action == PlannedAction::Create;
+        let note = |change: &PlannedChange| {
+            format!(
+                "{} does not exist yet: its objects are planned without the defaults and the validation of the API server",
+                change.name
+            )
+        };
+        self.notes.extend(self.changes.iter().filter(is_new).map(note));
+    }
+
     /// Adds the report of a controller.
     fn add(&mut self, controller: &str, report: PassReport) {
         self.reconciled += report.reconciled;
@@ -206,6 +243,12 @@ impl Plan {
         if report.has_daemon {
             self.notes.push(format!("controller {controller}: its daemons do not run in a plan"));
         }
+    }
+}
+
+impl PlannedChange {
+    fn is_of_crd(&self) -> bool {
+        self.kind == "CustomResourceDefinition"
     }
 }
 

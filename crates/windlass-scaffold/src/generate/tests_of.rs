@@ -12,6 +12,7 @@ use crate::{
 
 const MAIN: &str = include_str!("../../templates/tests/main.rs.tmpl");
 const MANIFESTS: &str = include_str!("../../templates/tests/manifests.rs.tmpl");
+const DEPLOYED: &str = include_str!("../../templates/tests/deployed.rs.tmpl");
 const KIND: &str = include_str!("../../templates/tests/kind.rs.tmpl");
 const CONVERSION: &str = include_str!("../../templates/tests/conversion.rs.tmpl");
 const RECONCILED_BY: &str = include_str!("../../templates/tests/reconciled_by.rs.tmpl");
@@ -32,16 +33,33 @@ pub(super) fn add(project: &Project, values: &Values, files: &mut Files) {
                 + if all.is_empty() { "" } else { "\n        " }
         }
     };
+    let samples: Vec<String> = project
+        .resources
+        .iter()
+        .filter(|one| is_ready_when_deployed(one))
+        .map(|one| format!("\"{}\"", super::deploy::sample_path(one, &one.storage_version)))
+        .collect();
+    let others = [("apiserver", project.has_extension()), ("deployed", !samples.is_empty()), ("manifests", true)];
+    let others = others.into_iter().filter_map(|(name, exists)| exists.then_some(name));
     // A test module may have the same name as the crate.
     let crate_name = project.crate_name();
     let is_module = project.resources.iter().any(|one| one.module == crate_name);
     let values = values
         .clone()
         .with("this_crate", if is_module { format!("::{crate_name}") } else { crate_name })
-        .with("modules", modules("", tested.chain(["manifests"]).chain(project.has_extension().then_some("apiserver"))))
+        .with("modules", modules("", tested.chain(others)))
         .with("definitions", definitions);
+    if !samples.is_empty() {
+        let values = values.clone().with("samples", samples.join(", "));
+        files.insert("tests/it/deployed.rs".to_owned(), render(DEPLOYED, &values));
+    }
     files.insert("tests/it/main.rs".to_owned(), render(MAIN, &values));
     files.insert("tests/it/manifests.rs".to_owned(), render(MANIFESTS, &values));
+}
+
+/// Returns whether the deployed operator makes a sample of the resource ready.
+pub(super) fn is_ready_when_deployed(resource: &Resource) -> bool {
+    resource.is_defined() && resource.controller
 }
 
 /// Returns whether tests are scaffolded: not for imported types or built-in kinds whose objects cannot be created

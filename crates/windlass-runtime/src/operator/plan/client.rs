@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, Uri, header, request::Parts};
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Either};
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
 
 use super::{
     PlannedAction, PlannedChange,
+    new_kind::{self, NoEvents},
     overlay::{merge, rebase},
     path::ResourcePath,
     state::{PlannedObject, PlannedState},
@@ -23,7 +24,12 @@ pub(super) fn planning(client: Client, state: Arc<PlannedState>) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<Body>| {
         let planner = Planner { client: client.clone(), state: state.clone() };
-        async move { planner.answer(request).await }
+        async move {
+            match planner.watch(&request) {
+                Some(watch) => Ok(watch.map(Either::Right)),
+                None => planner.answer(request).await.map(|answer| answer.map(Either::Left)),
+            }
+        }
     });
     Client::new(service, namespace)
 }
@@ -34,6 +40,12 @@ struct Planner {
 }
 
 impl Planner {
+    /// Answers a watch of a kind that exists only in the plan.
+    fn watch(&self, request: &Request<Body>) -> Option<Response<NoEvents>> {
+        let path = ResourcePath::parse(request.uri().path()).filter(|path| path.name.is_none())?;
+        self.is_of_new_kind(&path).then(|| new_kind::watch(request.uri())).flatten()
+    }
+
     async fn answer(self, request: Request<Body>) -> Answer {
         let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
         let Some(path) = ResourcePath::parse(request.uri().path()) else {
@@ -45,6 +57,10 @@ impl Planner {
         if reads {
             return match self.read(&path, &request) {
                 Some(answer) => Ok(answer),
+                None if self.is_of_new_kind(&path) => Ok(match &path.name {
+                    Some(name) => not_found(&path, name),
+                    None => respond(StatusCode::OK, new_kind::EMPTY_LIST),
+                }),
                 None => self.client.send(request).await,
             };
         }
@@ -105,7 +121,8 @@ impl Planner {
         };
         let metadata = wants_metadata(&parts.headers);
         let is_new_in_plan = before.planned.is_none() && before.live.is_some();
-        if before.is_only_planned() || is_new_in_plan || self.is_in_planned_namespace(&path) {
+        let is_unknown = self.is_in_planned_namespace(&path) || self.is_of_new_kind(&path);
+        if before.is_only_planned() || is_new_in_plan || is_unknown {
             return Ok(self.write_here(&path, &parts, name.unwrap_or_default(), before, value, metadata));
         }
         let body = match before.revisions() {
@@ -243,6 +260,12 @@ impl Planner {
     fn is_in_planned_namespace(&self, path: &ResourcePath) -> bool {
         let namespace = path.namespace.as_ref().and_then(|name| self.state.get(&format!("/api/v1/namespaces/{name}")));
         namespace.is_some_and(|namespace| namespace.is_only_planned())
+    }
+
+    /// Returns whether the CRD of an object exists only in the plan.
+    fn is_of_new_kind(&self, path: &ResourcePath) -> bool {
+        let definition = self.state.get(&new_kind::definition(&path.resource, &path.group));
+        definition.is_some_and(|definition| definition.is_only_planned())
     }
 
     /// Sends a write as a dry run.

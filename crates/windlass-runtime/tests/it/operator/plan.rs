@@ -2,14 +2,20 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Namespace, Secret},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube::{
-    Api, ResourceExt as _,
+    Api, CustomResource, CustomResourceExt as _, ResourceExt as _,
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use windlass_runtime::{
     Error, Result,
+    clusters::Clusters,
     context::Context,
     controller::{Action, Controller},
     key::ObjectKey,
@@ -18,6 +24,26 @@ use windlass_runtime::{
 };
 
 use crate::cluster::TestCluster;
+
+mod v1 {
+    use super::*;
+
+    #[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+    #[kube(group = "plan.windlass.dev", version = "v1", kind = "Shelf", plural = "shelves", namespaced)]
+    pub(super) struct ShelfSpec {
+        pub(super) size: u32,
+    }
+}
+
+mod v2 {
+    use super::*;
+
+    #[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+    #[kube(group = "plan.windlass.dev", version = "v2", kind = "Shelf", plural = "shelves", namespaced)]
+    pub(super) struct ShelfSpec {
+        pub(super) size: u32,
+    }
+}
 
 const OURS: &str = "test.windlass.dev/plan";
 
@@ -182,4 +208,81 @@ async fn objects_in_a_planned_namespace_are_planned_too() {
     assert_eq!(changes[1], ("ConfigMap", "copy"), "{}", plan.to_text());
     let left: Api<Namespace> = Api::all(cluster.client());
     assert!(left.get_opt(&format!("{}-more", cluster.namespace())).await.unwrap().is_none());
+}
+
+/// Creates a shelf for each ConfigMap, and notes the shelf's size in the ConfigMap of that name.
+fn with_shelves(cluster: &TestCluster) -> Operator {
+    let build = async |config: Arc<ConfigMap>, ctx: Context| {
+        let others = ctx.kind::<v1::Shelf>().list()?.len();
+        let mut shelf = v1::Shelf::new(&config.name_any(), v1::ShelfSpec { size: 3 });
+        shelf.metadata.namespace = config.namespace();
+        ctx.apply_owned(&config, shelf).await?;
+        assert!(ctx.live().get::<v1::Shelf>(&ObjectKey::of(&*config)).await?.is_some());
+        assert_eq!(ctx.kind::<v1::Shelf>().list()?.len(), others + 1, "caches show planned objects");
+        Ok(Action::done())
+    };
+    let measure = async |shelf: Arc<v1::Shelf>, ctx: Context| {
+        let size = json!({"metadata": {"name": shelf.name_any(), "namespace": shelf.namespace()},
+            "data": {"size": shelf.spec.size.to_string()}});
+        ctx.apply(serde_json::from_value::<ConfigMap>(size)?).await?;
+        Ok(Action::done())
+    };
+    let scope = || Scope::namespace(cluster.namespace());
+    let builder = Controller::<ConfigMap>::new("build", build).scope(scope().labels("test=plan")).owns::<v1::Shelf>();
+    Operator::new("shelf-operator")
+        .define::<v1::Shelf>()
+        .controller(builder)
+        .controller(Controller::<v1::Shelf>::new("measure", measure).scope(scope()))
+}
+
+#[tokio::test]
+async fn kinds_whose_crd_is_planned_too_have_the_objects_of_the_plan() {
+    let cluster = TestCluster::start().await;
+    cluster.create(config("a", json!({}))).await;
+    let plan = with_shelves(&cluster).plan(cluster.client(), options(&cluster)).await.unwrap();
+    assert_eq!(plan.exit_code(), 1, "without the CRD: {}", plan.to_text());
+    assert!(
+        plan.to_text().contains("shelves.plan.windlass.dev is not served (hint: --install-crds"),
+        "{}",
+        plan.to_text()
+    );
+
+    let installing = Options { install_crds: true, ..options(&cluster) };
+    let plan = with_shelves(&cluster).plan(cluster.client(), installing).await.unwrap();
+    let text = plan.to_text();
+    assert_eq!(plan.exit_code(), 2, "{text}");
+    let changes: Vec<_> = plan.changes.iter().map(|one| (one.action.name(), &*one.kind, &*one.name)).collect();
+    let crd = ("create", "CustomResourceDefinition", "shelves.plan.windlass.dev");
+    assert_eq!(changes, [crd, ("create", "Shelf", "a"), ("update", "ConfigMap", "a")], "{text}");
+    assert!(text.contains("+ data.size: \"3\""), "{text}");
+    assert!(text.contains("note: shelves.plan.windlass.dev does not exist yet"), "{text}");
+    let definitions = Api::<CustomResourceDefinition>::all(cluster.client());
+    assert!(definitions.get_opt("shelves.plan.windlass.dev").await.unwrap().is_none(), "nothing was written");
+}
+
+#[tokio::test]
+async fn a_version_that_the_plan_adds_to_a_crd_is_no_problem() {
+    let cluster = TestCluster::start().await;
+    cluster.define_as(&v1::Shelf::crd()).await;
+    let next = || {
+        let controller = Controller::<v2::Shelf>::new("next", async |_, _| Ok(Action::done()));
+        let operator = Operator::new("shelf-operator").define::<v1::Shelf>().define::<v2::Shelf>();
+        operator.controller(controller.scope(Scope::namespace(cluster.namespace())))
+    };
+    let installing = Options { install_crds: true, ..options(&cluster) };
+    let plan = next().plan(cluster.client(), installing).await.unwrap();
+    let text = plan.to_text();
+    assert_eq!((plan.exit_code(), plan.changes.len()), (2, 1), "{text}");
+    let note = "note: controller next: its version of shelves.plan.windlass.dev is not served yet";
+    assert!(text.contains(note), "{text}");
+    assert_eq!(next().plan(cluster.client(), options(&cluster)).await.unwrap().exit_code(), 1, "without the CRD");
+}
+
+#[tokio::test]
+async fn a_plan_says_that_it_leaves_out_other_clusters() {
+    let cluster = TestCluster::start().await;
+    let clusters = Clusters::new(|_| Operator::new("member-operator"));
+    let plan = operator(&cluster).clusters(clusters).plan(cluster.client(), options(&cluster)).await.unwrap();
+    assert_eq!((plan.exit_code(), plan.notes.len()), (0, 1), "{}", plan.to_text());
+    assert!(plan.to_text().contains("note: only the home cluster is planned"), "{}", plan.to_text());
 }

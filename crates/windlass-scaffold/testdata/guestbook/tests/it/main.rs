@@ -3,6 +3,7 @@
 use ::guestbook::{api, operator::operator};
 use windlass_testing::TestPlane;
 
+mod deployed;
 mod guestbook;
 mod manifests;
 
