@@ -128,9 +128,9 @@ mod tests {
     #[test]
     fn a_certificate_that_is_its_own_authority_is_accepted() {
         let ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        for is_ca in [IsCa::NoCa, IsCa::ExplicitNoCa, ca.clone()] {
+        for is_ca in [IsCa::NoCa, IsCa::ExplicitNoCa, ca] {
             let key = KeyPair::generate().unwrap();
-            let own = params(is_ca.clone()).self_signed(&key).unwrap();
+            let own = params(is_ca).self_signed(&key).unwrap();
             assert_eq!(verify(&own, &own, NOW), Ok(()), "{is_ca:?}");
             let year = 366 * 24 * 3600;
             for other_time in [NOW - year, NOW + year] {
