@@ -78,7 +78,7 @@ pub(crate) async fn run(
         }
         Ok(())
     };
-    let service = create_own_service(server, listening);
+    let service = create_own_service(server, listening, advertised);
     let network = kubernetes_service::mark_service_cidr_ready(server);
     futures_util::future::try_join4(service, tracking, network, published).await?;
     Ok(())
@@ -96,7 +96,11 @@ async fn create_namespaces(server: &Server) -> Result<(), BuildError> {
 }
 
 /// Creates the service of the server itself if it is missing, and writes its endpoints unless they are correct.
-async fn create_own_service(server: &Server, listening: Option<SocketAddr>) -> Result<(), BuildError> {
+async fn create_own_service(
+    server: &Server,
+    listening: Option<SocketAddr>,
+    advertised: Option<IpAddr>,
+) -> Result<(), BuildError> {
     let endpoints = async {
         match listening {
             Some(listening) => kubernetes_service::write_endpoints(server, listening, advertised).await,

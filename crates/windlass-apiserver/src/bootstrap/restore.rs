@@ -1,7 +1,7 @@
-//! Restores the objects that a cluster cannot do without, as soon as somebody deletes them.
+//! Restores the objects that a cluster cannot do without, as soon as they are deleted.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -44,15 +44,15 @@ impl Kept {
 
 /// Restores the objects whenever one of them is deleted or changed, until the server is dropped. Namespaces and the
 /// Service are only created; the endpoints and the ConfigMap are also corrected.
-pub(crate) async fn run(server: Weak<Inner>, listening: Option<SocketAddr>) {
+pub(crate) async fn run(server: Weak<Inner>, listening: Option<SocketAddr>, advertised: Option<IpAddr>) {
     let Some(kept) = server.upgrade().map(|server| Kept::of(&server.storage, listening.is_some())) else { return };
     let (mut checked, mut delay) = (Revisions::new(), RETRY.0);
     loop {
         let changed = select_all(kept.0.iter().map(|(cache, _)| Box::pin(cache.changed())));
         let revisions = kept.revisions();
-        if revisions != checked || revisions.contains(&None) {
+        if revisions != checked {
             let Some(inner) = server.upgrade() else { return };
-            match restore(&Server { inner }, listening).await {
+            match restore(&Server { inner }, listening, advertised).await {
                 Ok(()) => (checked, delay) = (revisions, RETRY.0),
                 Err(error) => {
                     tracing::warn!(%error, "failed to restore an object that every cluster has");
@@ -66,9 +66,9 @@ pub(crate) async fn run(server: Weak<Inner>, listening: Option<SocketAddr>) {
     }
 }
 
-async fn restore(server: &Server, listening: Option<SocketAddr>) -> Result<(), BuildError> {
+async fn restore(server: &Server, listening: Option<SocketAddr>, advertised: Option<IpAddr>) -> Result<(), BuildError> {
     create_namespaces(server).await?;
-    create_own_service(server, listening).await?;
+    create_own_service(server, listening, advertised).await?;
     if listening.is_none() {
         return Ok(());
     }

@@ -430,9 +430,10 @@ impl ServerBuilder {
         let leases = self.listening.map(|_| bootstrap::identity_lease::run(Arc::downgrade(&server.inner)));
         server.inner.tasks.lock().extend(leases.map(|leases| tokio::spawn(leases).abort_handle()));
         let addresses = bootstrap::service_addresses::run(Arc::downgrade(&server.inner));
+        let restored = bootstrap::restore::run(Arc::downgrade(&server.inner), self.listening, self.advertised);
         server.inner.tasks.lock().extend([
             tokio::spawn(addresses).abort_handle(),
-            tokio::spawn(bootstrap::restore::run(Arc::downgrade(&server.inner), self.listening)).abort_handle(),
+            tokio::spawn(restored).abort_handle(),
             tokio::spawn(aggregation::follow_definitions(Arc::downgrade(&server.inner))).abort_handle(),
             tokio::spawn(aggregation::keep_available(Arc::downgrade(&server.inner))).abort_handle(),
             tokio::spawn(flow_control::run(Arc::downgrade(&server.inner))).abort_handle(),

@@ -138,8 +138,8 @@ fn problem(path: &Path, detail: &str, errors: &mut ErrorList) {
 
 fn cells(object: &Value, _now: Timestamp) -> Vec<Value> {
     let spec = |field: &str| Value::from(text(object, &format!("/spec/{field}")));
-    let kinds = items(object, "/status/conditions").iter().map(|condition| text(condition, "/type"));
-    let state = kinds.filter(|kind| status::OUTCOMES.contains(kind)).last().unwrap_or("Pending");
+    let mut kinds = items(object, "/status/conditions").iter().map(|condition| text(condition, "/type"));
+    let state = kinds.rfind(|kind| status::OUTCOMES.contains(kind)).unwrap_or("Pending");
     vec![
         name(object),
         spec("podName"),
