@@ -64,7 +64,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Answer> {
             };
             if exact {
                 let page = Page { revision: Revision(revision), after: None, left: None, limit: options.limit };
-                return page.from_history(call, &selection).await;
+                return page.read_history(call, &selection).await;
             }
             wait_for(call, revision).await?;
             options.limit
@@ -94,7 +94,7 @@ async fn list_newest(call: &Call<'_>, selection: &Selection, limit: Option<usize
         return Ok(Answer::WholeList { items, revision: revision.0 });
     }
     let page = Page { revision, after: None, left: Some(count), limit };
-    page.from_snapshot(call, selection, &snapshot).await
+    page.cut_snapshot(call, selection, &snapshot).await
 }
 
 /// Returns the next page of a list.
@@ -111,7 +111,7 @@ async fn next_page(call: &Call<'_>, options: &ListOptions, selection: &Selection
     let snapshot = call.endpoint.cache.snapshot();
     let revision = applied.max(snapshot.revision);
     let page = Page { revision, after: Some(token.after), left: None, limit: options.limit };
-    page.from_snapshot(call, selection, &snapshot).await
+    page.cut_snapshot(call, selection, &snapshot).await
 }
 
 /// Waits until the caches have reached a revision that a client knows of.

@@ -66,7 +66,7 @@ async fn walk(client: &Client, path: &str, between: impl AsyncFn(usize)) -> Vec<
     loop {
         let metadata = &page["metadata"];
         assert_eq!(metadata["resourceVersion"], revision);
-        pages.push((names(&page).into_iter().map(Into::into).collect(), metadata["remainingItemCount"].as_u64()));
+        pages.push((names(&page), metadata["remainingItemCount"].as_u64()));
         let Some(token) = metadata["continue"].as_str() else { return pages };
         between(pages.len()).await;
         page = client.get(&format!("{path}&continue={token}")).await.expect(200);
@@ -140,7 +140,7 @@ async fn a_page_of_damaged_objects_does_not_end_a_list() {
     let mut page = client.get(&past).await.expect(200);
     let mut found: Vec<String> = Vec::new();
     loop {
-        found.extend(names(&page).into_iter().map(String::from));
+        found.extend(names(&page));
         let Some(token) = page["metadata"]["continue"].as_str() else { break };
         page = client.get(&format!("{CONFIG_MAPS}?limit=2&continue={token}")).await.expect(200);
     }

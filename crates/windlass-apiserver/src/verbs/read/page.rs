@@ -45,13 +45,13 @@ impl Page {
         let applied = call.server.storage.applied();
         let snapshot = call.endpoint.cache.snapshot();
         if snapshot.revision <= self.revision && self.revision <= applied {
-            return self.from_snapshot(call, selection, &snapshot).await;
+            return self.cut_snapshot(call, selection, &snapshot).await;
         }
-        self.from_history(call, selection).await
+        self.read_history(call, selection).await
     }
 
     /// Returns the page from a snapshot, which must have the state of its revision.
-    pub(super) async fn from_snapshot(
+    pub(super) async fn cut_snapshot(
         self,
         call: &Call<'_>,
         selection: &Selection,
@@ -88,7 +88,7 @@ impl Page {
     }
 
     /// Returns the page from the store's history.
-    pub(super) async fn from_history(self, call: &Call<'_>, selection: &Selection) -> Result<Answer> {
+    pub(super) async fn read_history(self, call: &Call<'_>, selection: &Selection) -> Result<Answer> {
         let cache = &call.endpoint.cache;
         let prefix = call.endpoint.store_key(&selection.prefix);
         let everything = selection.is_everything();
