@@ -11,6 +11,9 @@ const DEFAULT: &str = include_str!("../../templates/deploy/default.yaml.tmpl");
 const ROLES: &str = include_str!("../../templates/deploy/roles.yaml.tmpl");
 const SAMPLE: &str = include_str!("../../templates/deploy/sample.yaml.tmpl");
 
+const SAMPLES: &str = "samples";
+const EXTENSION_SAMPLES: &str = "extension/samples";
+
 pub(super) fn add(project: &Project, values: &Values, files: &mut Files) {
     let own: Vec<&Resource> = project.resources.iter().filter(|one| one.is_defined()).collect();
     let custom = project.resources.iter().any(|one| one.origin == Origin::Own);
@@ -22,10 +25,13 @@ pub(super) fn add(project: &Project, values: &Values, files: &mut Files) {
     if custom {
         part("crd", "CustomResourceDefinitions, written by `windlass generate`.", &["crds.yaml".to_owned()]);
     }
-    if !own.is_empty() {
+    for folder in [SAMPLES, EXTENSION_SAMPLES] {
+        let there = own.iter().filter(|one| sample_folder(one) == folder);
         let samples: Vec<String> =
-            own.iter().flat_map(|one| one.versions.iter().map(|version| sample_name(one, &version.name))).collect();
-        part("samples", "Sample resources.", &samples);
+            there.flat_map(|one| one.versions.iter().map(|version| sample_name(one, &version.name))).collect();
+        if !samples.is_empty() {
+            part(folder, "Sample resources.", &samples);
+        }
     }
     part("manager", "The operator and its Services.", &["manager.yaml".to_owned()]);
     part("metrics", "Monitors for the Prometheus Operator.", &["monitor.yaml".to_owned()]);
@@ -59,7 +65,15 @@ pub(super) fn add_resource(resource: &Resource, values: &Values, files: &mut Fil
 }
 
 pub(super) fn sample_path(resource: &Resource, version: &str) -> String {
-    format!("deploy/samples/{}", sample_name(resource, version))
+    format!("deploy/{}/{}", sample_folder(resource), sample_name(resource, version))
+}
+
+/// The operator can run without the API server of the project, so the samples of its kinds are apart.
+fn sample_folder(resource: &Resource) -> &'static str {
+    match resource.origin {
+        Origin::Served => EXTENSION_SAMPLES,
+        _ => SAMPLES,
+    }
 }
 
 fn sample_name(resource: &Resource, version: &str) -> String {

@@ -163,10 +163,12 @@ fn an_api_server_has_a_program_tests_and_manifests() {
         ("tests/it/apiserver.rs", "let listed = Api::<api::alarm::Alarm>::all("),
         ("deploy/extension/kustomization.yaml", "  - extension.yaml\n"),
         ("deploy/rbac/alarm.yaml", "resources: [\"alarms\"]"),
-        ("deploy/samples/kustomization.yaml", "- alarm_v1.yaml"),
+        ("deploy/extension/samples/kustomization.yaml", "- alarm_v1.yaml"),
+        ("deploy/extension/samples/alarm_v1.yaml", "kind: Alarm\n"),
     ] {
         assert!(files[path].contains(part), "{part} in {path}:\n{}", files[path]);
     }
+    assert!(!files["deploy/samples/kustomization.yaml"].contains("alarm"), "they can be applied without the server");
     assert!(!files["src/operator.rs"].contains("alarm"), "it is no custom resource");
     let without = generate(&Project::new(ProjectOptions::new("a", "example.com")).unwrap());
     assert!(!without["Cargo.toml"].contains("default-run") && !without.contains_key("src/extension.rs"));
