@@ -226,7 +226,7 @@ impl Inner {
                 if let Some(remote) = self.remote_document(path) {
                     let user = &User::aggregator();
                     let request = Forwarded { parts, body: Bytes::new(), user, long_running: false, audit };
-                    return Ok(remote.forward(self, request).await);
+                    return Ok(remote.document(self, request).await);
                 }
                 let remote = match path {
                     "/openapi/v2" => Box::pin(RemoteDocuments::read(self)).await,

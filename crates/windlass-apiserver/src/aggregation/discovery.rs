@@ -167,7 +167,7 @@ pub(super) async fn refresh(server: &Arc<Inner>, entry: &Entry, link: &Link) -> 
             from_resource_list(&parse(&document)?, entry)
         }
     };
-    link.remember(resources, openapi::address(server, entry, link).await);
+    link.remember(resources, openapi::find(server, entry, link).await);
     Ok(())
 }
 

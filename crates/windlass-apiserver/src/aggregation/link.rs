@@ -11,7 +11,10 @@ use hyper::body::Incoming;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::{Aggregation, headers, openapi::KeptParts};
+use super::{
+    Aggregation, headers,
+    openapi::{GroupVersionDocument, KeptParts},
+};
 use crate::{
     user::User,
     webhooks::{Connections, HttpVersions, Identity, Service, Tls, error_text, hold_time, service_connections},
@@ -30,8 +33,8 @@ pub(crate) struct Link {
     upgradable: Mutex<Option<Opened>>,
     /// The resources of the group version, as in aggregated discovery.
     pub(super) resources: ArcSwapOption<Value>,
-    /// The address of the OpenAPI document of version 3.
-    pub(super) openapi: ArcSwapOption<String>,
+    /// The OpenAPI document of version 3.
+    pub(super) openapi: ArcSwapOption<GroupVersionDocument>,
     /// The OpenAPI document of version 2.
     pub(super) document: Mutex<KeptParts>,
 }
@@ -157,7 +160,7 @@ impl Link {
     }
 
     /// Keeps the resources of the group version.
-    pub(super) fn remember(&self, resources: Value, openapi: Option<String>) {
+    pub(super) fn remember(&self, resources: Value, openapi: Option<GroupVersionDocument>) {
         self.resources.store(Some(Arc::new(resources)));
         self.openapi.store(openapi.map(Arc::new));
     }

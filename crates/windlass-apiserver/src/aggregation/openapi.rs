@@ -1,5 +1,7 @@
 //! The OpenAPI documents of other servers: of version 3 by their addresses, of version 2 as parts of one document.
 
+mod convert;
+
 use std::{
     collections::BTreeSet,
     hash::{DefaultHasher, Hash as _, Hasher as _},
@@ -7,14 +9,15 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::join_all;
-use http::header;
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, join_all, ready};
+use http::{Response, StatusCode, header};
 use serde_json::Value;
 use tokio::time::Instant;
 use windlass_builtins::openapi::{custom::Parts, group_version_path};
 
-use super::{Aggregation, Entry, availability::aggregator, link::Link};
-use crate::{server::Inner, user::User};
+use super::{Aggregation, Entry, availability::aggregator, link::Link, proxy::Forwarded};
+use crate::{blocking, body::Body, represent, server::Inner, user::User};
 
 /// The time limit of a request for an index or a document.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -24,13 +27,50 @@ const KEPT: Duration = Duration::from_secs(60);
 const SHARED: [&str; 2] = ["io.k8s.apimachinery.", "io.k8s.api."];
 const REFERENCE: &str = "#/definitions/";
 
-/// Returns the address of the document of version 3 at the other server; `None` if it has none.
-pub(super) async fn address(server: &Arc<Inner>, entry: &Entry, link: &Link) -> Option<String> {
-    let accept = [(header::ACCEPT, "application/json")];
-    let index = link.get(&server.aggregation, "/openapi/v3", &aggregator(), &accept, LIMIT).await.ok()?;
-    let index: Value = serde_json::from_slice(&index.body).ok().filter(|_| index.status.is_success())?;
-    let document = &index["paths"][group_version_path(&entry.group, &entry.version)];
-    document["serverRelativeURL"].as_str().map(str::to_owned)
+/// The document of version 3 about a group version.
+pub(super) struct GroupVersionDocument {
+    /// Its address.
+    address: String,
+    /// The document, if it was converted because the other server has none of version 3.
+    converted: Option<Bytes>,
+}
+
+/// Finds the document of version 3 of the other server, or converts that of version 2; `None` if it has neither.
+pub(super) async fn find(server: &Arc<Inner>, entry: &Entry, link: &Link) -> Option<GroupVersionDocument> {
+    let get = |path| {
+        let accept = [(header::ACCEPT, "application/json")];
+        async move { link.get(&server.aggregation, path, &aggregator(), &accept, LIMIT).await.ok() }
+    };
+    let index = get("/openapi/v3").await?;
+    let path = group_version_path(&entry.group, &entry.version);
+    if index.status != StatusCode::NOT_FOUND {
+        let index: Value = serde_json::from_slice(&index.body).ok().filter(|_| index.status.is_success())?;
+        let address = index["paths"][path]["serverRelativeURL"].as_str()?.to_owned();
+        return Some(GroupVersionDocument { address, converted: None });
+    }
+    let old = get("/openapi/v2").await?;
+    let document: Value = serde_json::from_slice(&old.body).ok().filter(|_| old.status.is_success())?;
+    let mut hasher = DefaultHasher::new();
+    old.body.hash(&mut hasher);
+    let address = format!("/openapi/v3/{path}?hash={:016X}", hasher.finish());
+    let converted = blocking::run(|| convert::to_v3(&document).to_string());
+    Some(GroupVersionDocument { address, converted: Some(converted.into()) })
+}
+
+impl Entry {
+    /// Answers a request for the document of version 3: with the converted one, or by forwarding the request.
+    pub(crate) fn document<'a>(
+        &'a self,
+        server: &'a Arc<Inner>,
+        request: Forwarded<'a>,
+    ) -> BoxFuture<'a, Response<Body>> {
+        let found = self.link.as_ref().and_then(|link| link.openapi.load_full());
+        let Some(converted) = found.and_then(|document| document.converted.clone()) else {
+            return Box::pin(self.forward(server, request));
+        };
+        let response = represent::bytes(StatusCode::OK, "application/json", converted);
+        Box::pin(ready(represent::compressed(&request.parts.headers, response)))
+    }
 }
 
 /// The part of a server's document of version 2 that is about its group version.
@@ -56,8 +96,8 @@ impl RemoteDocuments {
     pub(crate) fn indexed(aggregation: &Aggregation) -> Self {
         let routes = aggregation.routes();
         let documents = routes.remotes().filter_map(|entry| {
-            let address = entry.link.as_ref()?.openapi.load_full()?;
-            Some((group_version_path(&entry.group, &entry.version), (*address).clone()))
+            let document = entry.link.as_ref()?.openapi.load_full()?;
+            Some((group_version_path(&entry.group, &entry.version), document.address.clone()))
         });
         Self { addresses: documents.collect(), ..Self::default() }
     }

@@ -57,7 +57,7 @@ pub(crate) struct Shared {
     pub(crate) broken: Mutex<bool>,
     /// Lets the body of `/broken` break off, after its first half.
     pub(crate) breaks: Notify,
-    /// Whether the server has aggregated discovery.
+    /// Whether the server has aggregated discovery, and OpenAPI documents of version 3.
     pub(crate) aggregated: bool,
     /// The lines of the next watch.
     lines: Mutex<Option<UnboundedReceiver<String>>>,
@@ -214,7 +214,7 @@ async fn respond(shared: &Arc<Shared>, request: Request<Incoming>, client: Optio
                     "verbs": ["get", "list", "watch"]}],
             }),
         ),
-        "/openapi/v3" => {
+        "/openapi/v3" if shared.aggregated => {
             let address = "/openapi/v3/apis/wardle.example.com/v1alpha1?hash=ABC";
             let paths = json!({"apis/wardle.example.com/v1alpha1": {"serverRelativeURL": address}});
             json_answer(200, "application/json", &json!({"paths": paths}))
