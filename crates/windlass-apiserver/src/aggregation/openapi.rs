@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all, ready};
 use http::{Response, StatusCode, header};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -59,15 +59,17 @@ pub(super) async fn find(server: &Arc<Inner>, entry: &Entry, link: &Link) -> Opt
 
 impl Entry {
     /// Answers a request for the document of version 3: with the converted one, or by forwarding the request.
-    pub(crate) async fn document(&self, server: &Arc<Inner>, request: Forwarded<'_>) -> Response<Body> {
+    pub(crate) fn document<'a>(
+        &'a self,
+        server: &'a Arc<Inner>,
+        request: Forwarded<'a>,
+    ) -> BoxFuture<'a, Response<Body>> {
         let found = self.link.as_ref().and_then(|link| link.openapi.load_full());
-        match found.and_then(|document| document.converted.clone()) {
-            Some(converted) => {
-                let response = represent::bytes(StatusCode::OK, "application/json", converted);
-                represent::compressed(&request.parts.headers, response)
-            }
-            None => self.forward(server, request).await,
-        }
+        let Some(converted) = found.and_then(|document| document.converted.clone()) else {
+            return Box::pin(self.forward(server, request));
+        };
+        let response = represent::bytes(StatusCode::OK, "application/json", converted);
+        Box::pin(ready(represent::compressed(&request.parts.headers, response)))
     }
 }
 
