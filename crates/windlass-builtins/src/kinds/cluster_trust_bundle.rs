@@ -108,9 +108,7 @@ fn block_problem(block: &Block) -> Option<String> {
         return Some("has PEM block headers".to_owned());
     }
     match X509Certificate::from_der(&block.content) {
-        Ok((rest, certificate)) if rest.is_empty() => {
-            (!certificate.is_ca()).then(|| "does not have the CA bit set".to_owned())
-        }
+        Ok(([], certificate)) => (!certificate.is_ca()).then(|| "does not have the CA bit set".to_owned()),
         _ => Some("does not parse as X.509".to_owned()),
     }
 }

@@ -139,7 +139,7 @@ fn problem(path: &Path, detail: &str, errors: &mut ErrorList) {
 fn cells(object: &Value, _now: Timestamp) -> Vec<Value> {
     let spec = |field: &str| Value::from(text(object, &format!("/spec/{field}")));
     let kinds = items(object, "/status/conditions").iter().map(|condition| text(condition, "/type"));
-    let state = kinds.filter(|kind| status::OUTCOMES.contains(kind)).last().unwrap_or("Pending");
+    let state = kinds.filter(|kind| status::OUTCOMES.contains(kind)).next_back().unwrap_or("Pending");
     vec![
         name(object),
         spec("podName"),

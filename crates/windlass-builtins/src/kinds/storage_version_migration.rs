@@ -123,7 +123,7 @@ fn cells(object: &Value, _now: Timestamp) -> Vec<Value> {
     let migrated = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
     let is_true = |condition: &&Value| text(condition, "/status") == "True";
     let states = items(object, "/status/conditions").iter().filter(is_true).map(|condition| text(condition, "/type"));
-    let state = states.filter(|kind| ["Running", "Failed", "Succeeded"].contains(kind)).last();
+    let state = states.filter(|kind| ["Running", "Failed", "Succeeded"].contains(kind)).next_back();
     vec![name(object), migrated.into(), state.unwrap_or("Unknown").into()]
 }
 

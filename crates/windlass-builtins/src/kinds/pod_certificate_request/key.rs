@@ -39,7 +39,7 @@ fn validate_request(request: &[u8], errors: &mut ErrorList) {
         return errors.push(FieldError::too_long(&path, MAX_SIZE));
     }
     let parsed = match X509CertificationRequest::from_der(request) {
-        Ok((rest, parsed)) if rest.is_empty() => parsed,
+        Ok(([], parsed)) => parsed,
         _ => return problem(&path, "must be a valid PKCS#10 CSR", errors),
     };
     match kind(&parsed.certification_request_info.subject_pki) {
@@ -62,7 +62,7 @@ fn validate_key(object: &Value, key: &[u8], proof: &[u8], errors: &mut ErrorList
         }
     }
     let parsed = match SubjectPublicKeyInfo::from_der(key) {
-        Ok((rest, parsed)) if rest.is_empty() => kind(&parsed),
+        Ok(([], parsed)) => kind(&parsed),
         _ => Kind::Unknown,
     };
     match parsed {
