@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use windlass_plane::{
     NodeOptions, Plane, PlaneOptions, ProcessOptions, Processes, Runtime, RuntimeConfig, Selection, ServiceNetwork,
@@ -137,6 +137,13 @@ pub(crate) enum RuntimeArg {
 pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
     let controllers = controllers(&args.controllers)?;
     let authorization = args.authorization.options()?;
+    let admission_configuration = args.admission.configuration()?;
+    if let Some(name) = admission_configuration.ignored.first() {
+        bail!(ErrorWithHint {
+            message: format!("cannot configure the admission plugin {name}: Windlass has no configuration for it"),
+            hint: "remove it from the file of --admission-control-config-file".into(),
+        });
+    }
     let disabled_admission_plugins = args.admission.disabled()?;
     let runtime_config = runtime_config(&args.runtime_config)?;
     let service_network = service_network(&args.service_cluster_ip_range)?;
@@ -177,6 +184,7 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
         token_webhook: args.oidc.token_webhook()?,
         authorization,
         disabled_admission_plugins,
+        admission_configuration,
         runtime_config,
         service_network,
         limits: args.limits.limits(),

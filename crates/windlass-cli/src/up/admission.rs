@@ -1,8 +1,10 @@
 //! Which admission plugins run.
 
+use std::path::PathBuf;
+
 use anyhow::bail;
 use clap::Args;
-use windlass_plane::DISABLEABLE_PLUGINS;
+use windlass_plane::{AdmissionConfiguration, DISABLEABLE_PLUGINS};
 
 use crate::failure::ErrorWithHint;
 
@@ -52,8 +54,7 @@ const KNOWN: [&str; 41] = [
 ];
 
 /// Plugins for features that are disabled by default, so that they do nothing.
-const WITHOUT_EFFECT: [&str; 4] =
-    ["ClusterTrustBundleAttest", "JobValidation", "PodGroupProtection", "PodGroupWorkloadExists"];
+const WITHOUT_EFFECT: [&str; 3] = ["JobValidation", "PodGroupProtection", "PodGroupWorkloadExists"];
 
 /// Options for admission.
 #[derive(Debug, Args)]
@@ -65,12 +66,22 @@ pub(crate) struct AdmissionArgs {
     /// Admission plugins to disable, although they are enabled by default
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     disable_admission_plugins: Vec<String>,
+    /// AdmissionConfiguration file with the configuration of PodSecurity: the policy of namespaces without labels, and
+    /// exemptions
+    #[arg(long, value_name = "FILE")]
+    admission_control_config_file: Option<PathBuf>,
 }
 
 impl AdmissionArgs {
+    /// Returns the configuration of plugins, which may name plugins that have none here.
+    pub(crate) fn configuration(&self) -> anyhow::Result<AdmissionConfiguration> {
+        let read = self.admission_control_config_file.as_deref().map(AdmissionConfiguration::read).transpose();
+        read.map(Option::unwrap_or_default).map_err(anyhow::Error::msg)
+    }
+
     /// Returns the plugins to disable.
     pub(crate) fn disabled(self) -> anyhow::Result<Vec<String>> {
-        let Self { enable_admission_plugins: enabled, disable_admission_plugins: disabled } = self;
+        let Self { enable_admission_plugins: enabled, disable_admission_plugins: disabled, .. } = self;
         for (flag, names) in [("enable-admission-plugins", &enabled), ("disable-admission-plugins", &disabled)] {
             if let Some(unknown) = names.iter().find(|name| !KNOWN.contains(&name.as_str())) {
                 bail!(ErrorWithHint {

@@ -108,7 +108,7 @@ impl ServerOptions {
             problems
                 .push("--service-account-signing-key-file and --service-account-issuer are required flags".to_owned());
         }
-        let mut options = shared.and_then(|shared| shared.options(&mut problems));
+        let mut options = shared.and_then(|shared| shared.options(&mut ignored, &mut problems));
         if let Some(options) = options.as_mut().filter(|_| nodes.count > 0) {
             authorize_nodes(&mut options.authorization);
         }
@@ -142,7 +142,7 @@ impl ServerOptions {
 }
 
 impl SharedArgs {
-    fn options(self, problems: &mut Vec<String>) -> Option<PlaneOptions> {
+    fn options(self, ignored: &mut Vec<String>, problems: &mut Vec<String>) -> Option<PlaneOptions> {
         let mut checked = Vec::new();
         let mut check =
             |result: Result<(), anyhow::Error>| checked.extend(result.err().map(|error| format!("{error:#}")));
@@ -150,6 +150,9 @@ impl SharedArgs {
         let authentication = self.authentication.options(jwt.as_ref()).map_err(|error| check(Err(error))).ok();
         let token_webhook = self.oidc.token_webhook().map_err(|error| check(Err(error))).ok();
         let authorization = self.authorization.options().map_err(|error| check(Err(error))).ok();
+        let configured = self.admission.configuration().map_err(|error| check(Err(error))).ok();
+        let without_effect = configured.iter().flat_map(|configured| &configured.ignored);
+        ignored.extend(without_effect.map(|plugin| format!("--admission-control-config-file ({plugin})")));
         let disabled = self.admission.disabled().map_err(|error| check(Err(error))).ok();
         let audit = self.audit.options().map_err(|error| check(Err(error))).ok();
         problems.append(&mut checked);
@@ -159,6 +162,7 @@ impl SharedArgs {
             token_webhook: token_webhook?,
             authorization: authorization?,
             disabled_admission_plugins: disabled?,
+            admission_configuration: configured?,
             limits: self.limits.limits(),
             audit: audit?,
             // As kube-apiserver: what is not in v1.36 is not served.

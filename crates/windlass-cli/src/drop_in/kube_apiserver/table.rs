@@ -5,7 +5,7 @@ use super::flags::{Flag, Kind, Meaning};
 /// All flags, sorted by name.
 pub(super) const FLAGS: &[Flag] = &[
     Flag { name: "admission-control", kind: Kind::Strings, meaning: Meaning::Ignored },
-    Flag { name: "admission-control-config-file", kind: Kind::Text, meaning: Meaning::Ignored },
+    Flag { name: "admission-control-config-file", kind: Kind::Text, meaning: Meaning::Used },
     Flag { name: "advertise-address", kind: Kind::Ip, meaning: Meaning::Used },
     Flag { name: "aggregator-reject-forwarding-redirect", kind: Kind::Bool, meaning: Meaning::Ignored },
     Flag { name: "allow-metric-labels", kind: Kind::Pairs, meaning: Meaning::Quiet },

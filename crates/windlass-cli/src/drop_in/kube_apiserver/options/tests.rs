@@ -127,6 +127,26 @@ fn the_certificate_of_the_front_proxy_is_read() {
 }
 
 #[test]
+fn the_configuration_of_admission_plugins_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("admission.yaml");
+    let configured = |plugins: &str| {
+        let text =
+            format!("apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins: {plugins}\n");
+        std::fs::write(&file, text).unwrap();
+        options(&format!("{LEAST} --admission-control-config-file={}", file.display()))
+    };
+    let exemptions = "{name: PodSecurity, configuration: {apiVersion: pod-security.admission.config.k8s.io/v1, kind: \
+                      PodSecurityConfiguration, exemptions: {namespaces: [kube-system]}}}";
+    let found = configured(&format!("[{exemptions}, {{name: EventRateLimit, path: limits.yaml}}]")).unwrap();
+    assert_eq!(found.plane.admission_configuration.pod_security.namespaces, ["kube-system"]);
+    assert_eq!(found.ignored, ["--admission-control-config-file (EventRateLimit)"]);
+    let wrong = configured("[{name: PodSecurity, configuration: {kind: Pod, apiVersion: v1}}]").unwrap_err();
+    let expected = "couldn't init admission plugin \"PodSecurity\": no kind \"Pod\" is registered for version \"v1\"";
+    assert_eq!(wrong, expected);
+}
+
+#[test]
 fn wrong_values_are_errors_of_kube_apiserver() {
     let required = "service-account-issuer is a required flag, either `--service-account-key-file` or \
                     `--service-account-signing-endpoint` must be set, --service-account-signing-key-file and \
@@ -144,6 +164,12 @@ fn wrong_values_are_errors_of_kube_apiserver() {
             "service-cluster-ip-range[0] is not a valid cidr".to_owned(),
         ),
         (format!("{LEAST} --feature-gates=Foo=true"), "unrecognized feature gate: Foo".to_owned()),
+        (
+            format!("{LEAST} --admission-control-config-file=/nowhere"),
+            "failed to read plugin config: unable to read admission control configuration from \"/nowhere\" [open \
+             /nowhere: no such file or directory]"
+                .to_owned(),
+        ),
         (format!("{LEAST} --runtime-config=foo/v1=true"), "unknown api groups foo/v1".to_owned()),
         (
             format!("{LEAST} --runtime-config=batch/v3"),
