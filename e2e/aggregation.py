@@ -253,7 +253,7 @@ def forwarded_users():
     """users that the server forwards may do what a Role allows, and others may not"""
     kubectl("create", "role", "reader", "--verb=get,list", f"--resource=flunders.{GROUP}")
     kubectl("create", "rolebinding", "reader", "--role=reader", "--user=ann", f"--serviceaccount={program.NAMESPACE}:ann")
-    contains(eventually(lambda: attempt("get", "flunders", "--as=ann")[1], "the role is in force"), "first")
+    contains(eventually(lambda: attempt("get", "flunders", "--as=ann")[1], "the role is in effect"), "first")
     for user, args in [("ben", ["get", "flunders"]), ("ann", ["delete", "flunder", "first"])]:
         contains(refused(*args, f"--as={user}"), "Forbidden", f'User "{user}" cannot', f'API group "{GROUP}"')
 

@@ -247,7 +247,7 @@ fn current_key(key: &str) -> Option<&str> {
     }
 }
 
-/// Returns whether a key is about a version that kube-apiserver has and this server does not.
+/// Returns whether a key names a version that kube-apiserver has and this server does not.
 fn is_unavailable(key: &str) -> bool {
     let mut parts = key.split('/');
     parts.next().zip(parts.next()).is_some_and(|version| UNAVAILABLE.contains(&version))
@@ -351,9 +351,10 @@ mod tests {
 
     #[test]
     fn versions_that_only_kube_apiserver_has_can_be_left_out() {
-        let entries = "resource.k8s.io/v1alpha3,storage.k8s.io/v1beta1,scheduling.k8s.io/v1beta1/x=true,batch/v1=false";
+        let entries =
+            "resource.k8s.io/v1alpha3,storage.k8s.io/v1beta1,coordination.k8s.io/v1alpha2/x=true,batch/v1=false";
         let (found, unavailable) = RuntimeConfig::parse_available(entries.split(',')).expect("a configuration");
-        assert_eq!(unavailable, ["resource.k8s.io/v1alpha3", "scheduling.k8s.io/v1beta1/x"]);
+        assert_eq!(unavailable, ["resource.k8s.io/v1alpha3", "coordination.k8s.io/v1alpha2/x"]);
         assert_eq!(found, RuntimeConfig::parse(["storage.k8s.io/v1beta1", "batch/v1=false"]).expect("a configuration"));
         let old = RuntimeConfig::parse(["api/legacy=false", "v1", "api/v1/pods=true"]).expect("a configuration");
         assert_eq!(old, RuntimeConfig::parse(["/v1=true"]).expect("a configuration"));

@@ -172,7 +172,7 @@ impl<'a> Package<'a> {
         self.has_suffix(object, "-metrics-reader")
     }
 
-    /// Returns whether a role or binding is about access to the metrics.
+    /// Returns whether a role or binding concerns access to the metrics.
     fn is_role_of_metrics(&self, object: &Value) -> bool {
         self.is_metrics_reader(object) || self.has_suffix(object, "-metrics-auth")
     }

@@ -318,9 +318,10 @@ fn a_million_keys_cost_a_million_times_one_key() {
         state.add(now, Counting(key), Priority::LOW, When::Now);
     }
     assert_eq!(HASHED.replace(0), KEYS as usize, "a key is hashed once, however much the queue grows");
-    // New keys are compared only if a few bits of their hashes, which differ from run to run, agree.
+    // New keys are compared only if a few bits of their hashes agree. Hashes differ from run to run, and with them how
+    // often that happens: for a tenth of the keys, or for a quarter.
     let alike = COMPARED.replace(0);
-    assert!(alike < KEYS as usize / 5, "{alike} comparisons to add {KEYS} keys");
+    assert!(alike < KEYS as usize / 2, "{alike} comparisons to add {KEYS} keys");
     for key in 0..KEYS {
         // Half of them are raised, which takes them out of the middle of a list.
         if key % 2 == 0 {
@@ -328,7 +329,7 @@ fn a_million_keys_cost_a_million_times_one_key() {
         }
     }
     let found = COMPARED.replace(0);
-    assert!(found < KEYS as usize * 6 / 10, "{found} comparisons to find {} keys", KEYS / 2);
+    assert!(found < KEYS as usize, "{found} comparisons to find {} keys", KEYS / 2);
     HASHED.set(0);
     let mut taken = 0;
     while let Some(next) = state.pop(now) {
