@@ -354,7 +354,7 @@ mod tests {
         let entries =
             "resource.k8s.io/v1alpha3,storage.k8s.io/v1beta1,coordination.k8s.io/v1alpha2/x=true,batch/v1=false";
         let (found, unavailable) = RuntimeConfig::parse_available(entries.split(',')).expect("a configuration");
-        assert_eq!(unavailable, ["resource.k8s.io/v1alpha3", "coordination.k8s.io/v1alpha2/x"]);
+        assert_eq!(unavailable, ["coordination.k8s.io/v1alpha2/x", "resource.k8s.io/v1alpha3"]);
         assert_eq!(found, RuntimeConfig::parse(["storage.k8s.io/v1beta1", "batch/v1=false"]).expect("a configuration"));
         let old = RuntimeConfig::parse(["api/legacy=false", "v1", "api/v1/pods=true"]).expect("a configuration");
         assert_eq!(old, RuntimeConfig::parse(["/v1=true"]).expect("a configuration"));
