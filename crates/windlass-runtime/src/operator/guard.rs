@@ -26,22 +26,22 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// Maximum number of requests that are reviewed at a time.
 const MAX_REVIEWS: usize = 8;
 
-/// Asks the API server who sent a request (TokenReview) and whether this user may send it (SubjectAccessReview).
+/// Authenticates requests with TokenReviews and authorizes them with SubjectAccessReviews.
 pub(super) struct Guard {
     client: Client,
-    remembered: Mutex<HashMap<Asked, (Instant, Verdict)>>,
+    remembered: Mutex<HashMap<ReviewKey, (Instant, Verdict)>>,
     reviews: Semaphore,
 }
 
-/// A request, as far as the verdict depends on it.
+/// The parts of a request that the verdict depends on.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Asked {
+struct ReviewKey {
     token: String,
     verb: String,
     path: String,
 }
 
-/// What a request gets.
+/// Outcome of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// The user may send it.
@@ -75,14 +75,14 @@ impl Guard {
     pub(super) async fn check(&self, method: &Method, path: &str, headers: &HeaderMap) -> Verdict {
         let Some(token) = bearer_token(headers) else { return Verdict::Unauthorized };
         let verb = method.as_str().to_ascii_lowercase();
-        let asked = Asked { token: token.to_owned(), verb, path: path.to_owned() };
-        if let Some(verdict) = self.known(&asked) {
+        let key = ReviewKey { token: token.to_owned(), verb, path: path.to_owned() };
+        if let Some(verdict) = self.known(&key) {
             return verdict;
         }
-        let reviewed = tokio::time::timeout(LIMIT, self.review(&asked)).await;
+        let reviewed = tokio::time::timeout(LIMIT, self.review(&key)).await;
         match reviewed.unwrap_or(Err(ReviewError::Late)) {
             Ok(verdict) => {
-                self.remember(asked, &verdict);
+                self.remember(key, &verdict);
                 verdict
             }
             Err(error) => {
@@ -92,13 +92,13 @@ impl Guard {
         }
     }
 
-    fn known(&self, asked: &Asked) -> Option<Verdict> {
+    fn known(&self, key: &ReviewKey) -> Option<Verdict> {
         let remembered = self.remembered.lock();
-        remembered.get(asked).filter(|(until, _)| *until > Instant::now()).map(|(_, verdict)| verdict.clone())
+        remembered.get(key).filter(|(until, _)| *until > Instant::now()).map(|(_, verdict)| verdict.clone())
     }
 
-    fn remember(&self, asked: Asked, verdict: &Verdict) {
-        if asked.token.len() + asked.path.len() > MAX_LENGTH {
+    fn remember(&self, key: ReviewKey, verdict: &Verdict) {
+        if key.token.len() + key.path.len() > MAX_LENGTH {
             return;
         }
         let now = Instant::now();
@@ -110,14 +110,14 @@ impl Guard {
             remembered.clear();
         }
         let lifetime = if *verdict == Verdict::Permitted { PERMITTED } else { REJECTED };
-        remembered.insert(asked, (now + lifetime, verdict.clone()));
+        remembered.insert(key, (now + lifetime, verdict.clone()));
     }
 
-    async fn review(&self, asked: &Asked) -> Result<Verdict, ReviewError> {
+    async fn review(&self, key: &ReviewKey) -> Result<Verdict, ReviewError> {
         // It is never closed.
         let _permit = self.reviews.acquire().await.map_err(|_| ReviewError::Late)?;
         let tokens: Api<TokenReview> = Api::all(self.client.clone());
-        let spec = TokenReviewSpec { token: asked.token.clone(), audiences: None };
+        let spec = TokenReviewSpec { token: key.token.clone(), audiences: None };
         let review = TokenReview { spec, ..TokenReview::default() };
         let reviewed = tokens.create(&PostParams::default(), &review).await.map_err(ReviewError::Token)?;
         let status = reviewed.status.unwrap_or_default();
@@ -126,7 +126,7 @@ impl Guard {
         }
         let UserInfo { username, uid, groups, extra } = status.user.unwrap_or_default();
         let name = username.clone().unwrap_or_default();
-        let attributes = NonResourceAttributes { path: Some(asked.path.clone()), verb: Some(asked.verb.clone()) };
+        let attributes = NonResourceAttributes { path: Some(key.path.clone()), verb: Some(key.verb.clone()) };
         let spec = SubjectAccessReviewSpec {
             user: username,
             uid,
