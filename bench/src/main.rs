@@ -7,6 +7,7 @@ mod access;
 mod client;
 mod definition;
 mod definitions;
+mod envtest;
 mod figures;
 mod floor;
 mod kills;
@@ -56,6 +57,7 @@ enum Task {
     Pair(PairArgs),
     Access(access::AccessArgs),
     Definitions(definitions::DefinitionsArgs),
+    Envtest(envtest::EnvtestArgs),
     Soak(soak::SoakArgs),
     Kills(kills::KillsArgs),
     Policies(policies::PoliciesArgs),
@@ -102,6 +104,7 @@ async fn main() -> anyhow::Result<()> {
             Some(Task::Kills(args)) => kills::run(args).await,
             Some(Task::Recovery(args)) => recovery::run(args).await,
             // Nothing else runs in the meantime.
+            Some(Task::Envtest(args)) => tokio::task::block_in_place(|| envtest::run(args)),
             Some(Task::Projects(args)) => tokio::task::block_in_place(|| projects::run(args)),
             None => bench(cli.bench).await,
         }
