@@ -1,4 +1,4 @@
-//! The proof that learned roles suffice: they are applied to a new plane, which reviews all recorded requests, and the
+//! Verifies learned roles: they are applied to a new plane, which reviews all recorded requests, and the
 //! command runs again as an account with these roles.
 //!
 //! A command does not send the same requests every time. Requests that are forbidden in the second run are learned as
@@ -31,7 +31,7 @@ const ATTEMPTS: usize = 3;
 
 const NOT_VERIFIED: &str = "interrupted: the roles are not verified";
 
-/// What to prove.
+/// Input of the verification.
 pub(super) struct Proof<'a> {
     pub(super) args: &'a LearnArgs,
     pub(super) owner: &'a Owner,
@@ -46,7 +46,7 @@ pub(super) struct Proof<'a> {
 }
 
 impl Proof<'_> {
-    /// Proves that roles for `needs` suffice; adds permissions that only a later run shows.
+    /// Verifies that roles for `needs` are sufficient; adds permissions that only a later run needs.
     pub(super) async fn run(&self, needs: &mut Needs, signals: &mut Signals) -> anyhow::Result<()> {
         let mut forbidden = BTreeSet::new();
         for attempt in 1..=ATTEMPTS {
