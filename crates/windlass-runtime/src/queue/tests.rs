@@ -324,7 +324,7 @@ async fn metrics_have_client_gos_names() {
         # HELP workqueue_longest_running_processor_seconds Longest processing time of a key that is being processed, in seconds
         # TYPE workqueue_longest_running_processor_seconds gauge
         workqueue_longest_running_processor_seconds{name="foo",controller="foo"} 2.001
-        # HELP workqueue_queue_duration_seconds Time that keys were ready before a worker took them
+        # HELP workqueue_queue_duration_seconds Time that keys waited for a worker after becoming ready, in seconds
         # TYPE workqueue_queue_duration_seconds histogram
         workqueue_queue_duration_seconds_sum{name="foo",controller="foo"} 0.1
         workqueue_queue_duration_seconds_count{name="foo",controller="foo"} 2
