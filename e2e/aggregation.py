@@ -1,5 +1,5 @@
 """Checks of an aggregated API server with Flunders and Fischers: $PROGRAM is that of Windlass (operators/wardle), or
-Kubernetes' sample-apiserver with the etcd $ETCD. The program runs beside the server of $KUBECONFIG, which forwards
+Kubernetes' sample-apiserver with the etcd $ETCD. The program runs alongside the server of $KUBECONFIG, which forwards
 requests to it; its data and its log are in $FOLDER. Both must pass the same checks, behind any server."""
 
 import atexit

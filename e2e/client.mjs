@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 
 import { check, eventually, run } from "./checks.mjs";
 
-// The packages are installed in the directory that the runner starts this in, not beside this file.
+// The packages are installed in the directory that the runner starts this in, not next to this file.
 const k8s = createRequire(`${process.cwd()}/`)("@kubernetes/client-node");
 
 const namespace = `e2e-javascript-${process.pid}`;

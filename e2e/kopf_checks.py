@@ -1,4 +1,4 @@
-"""Runs kopf_operator.py on its own control plane: `$WINDLASS up` with one node. kopf is installed beside the Python interpreter that runs this file."""
+"""Runs kopf_operator.py on its own control plane: `$WINDLASS up` with one node. kopf is installed next to the Python interpreter that runs this file."""
 
 import atexit
 import os

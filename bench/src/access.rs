@@ -1,4 +1,4 @@
-//! Roles as the load: what it costs that a user may do something only because a role allows it.
+//! Roles as the load: the cost of role-based authorization.
 
 mod decision;
 mod policy;

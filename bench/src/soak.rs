@@ -2,7 +2,7 @@
 //! left alone.
 //!
 //! Everything must converge, memory must stay flat from one rollout to the next, and at rest nothing may be written
-//! except node heartbeats and events. Beside that, connections may be opened and cut and responses read slowly, and
+//! except node heartbeats and events. In addition, connections may be opened and cut and responses read slowly, and
 //! memory may have a ceiling.
 
 mod hostile;
@@ -42,7 +42,7 @@ const MOST_GROWTH: f64 = 1.15;
 pub(crate) struct SoakArgs {
     #[command(flatten)]
     setup: SetupArgs,
-    /// Number of Deployments; with 0, only the clients beside them run
+    /// Number of Deployments; with 0, only the other clients run
     #[arg(long, default_value_t = 5000)]
     deployments: usize,
     /// Pods per Deployment
@@ -69,7 +69,7 @@ struct Phase {
 pub(crate) async fn run(args: SoakArgs) -> anyhow::Result<()> {
     let begin = Instant::now();
     let places = args.setup.places(&[servers::Which::Windlass])?;
-    // Rollouts need room for new pods beside the old ones.
+    // Rollouts need room for new pods in addition to the old ones.
     let nodes = (args.deployments * args.replicas).div_ceil(PODS_PER_NODE) * 3 / 2 + 1;
     let server = servers::start_with_nodes(&places, nodes).await?;
     eprintln!("ready in {:.1} ms with {nodes} nodes", server.ready_in.as_secs_f64() * 1e3);

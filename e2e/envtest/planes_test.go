@@ -25,7 +25,7 @@ func TestParallelControlPlanes(t *testing.T) {
 		name := "plane-" + strconv.Itoa(number)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx := check(t, "control planes run beside each other: "+name)
+			ctx := check(t, "control planes run side by side: "+name)
 			c := connect(t, start(t, &envtest.Environment{CRDDirectoryPaths: []string{"testdata/crds"}}))
 			must(t, c.Create(ctx, configMap(name)))
 			must(t, c.Create(ctx, gadget(name, 1)))

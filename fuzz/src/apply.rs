@@ -13,7 +13,7 @@ use windlass_schema::{structural::Structural, time::Time};
 
 const API_VERSION: &str = "example.com/v1";
 const KIND: &str = "Widget";
-/// The most writes of one input.
+/// Maximum number of writes per input.
 const WRITES: usize = 6;
 
 static SCHEMA: LazyLock<Structural> = LazyLock::new(|| {

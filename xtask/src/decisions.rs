@@ -1,7 +1,7 @@
 //! `cargo xtask decisions`: asks a kube-apiserver who may do what, and writes its answers for the tests of the API
 //! server.
 //!
-//! The server must be one that nobody else has used; flags such as `--kubeconfig` are passed on to kubectl, through
+//! The server must not have been used before; flags such as `--kubeconfig` are passed on to kubectl, through
 //! which it is reached. First an access review asks for the decision of every cell of the matrix. Then every denied
 //! request is sent as the user that it is denied to, and must be rejected in the words that the tests expect.
 

@@ -1,7 +1,7 @@
 //! `cargo xtask policy`: reads the roles and bindings that kube-apiserver creates at its first start, and writes them
 //! for the API server.
 //!
-//! They are read with kubectl from a kube-apiserver that nobody else has used; flags such as `--kubeconfig` are passed
+//! They are read with kubectl from a kube-apiserver that has not been used before; flags such as `--kubeconfig` are passed
 //! on. A line has the key of an object, the labels that not all of them have, and everything but the metadata. The
 //! aggregated roles have the rules that the control loop would give them.
 

@@ -44,7 +44,7 @@ impl SeededBugs {
         Self { bug, ..Self::default() }
     }
 
-    /// Returns the outcome of a request as the client is told.
+    /// Returns the outcome of a request as reported to the client.
     pub(super) fn list(&self, call: Call, outcome: Outcome) -> Outcome {
         let is_list = call == Call::List(ListKind::Consistent) && matches!(outcome, Outcome::Listed { .. });
         if self.bug != Some(SeededBug::StaleList) || !is_list {

@@ -2,7 +2,7 @@
 //!
 //! An APIService names the server of a group version. Those without a service are answered here; requests for the others
 //! are forwarded. The remote ones are a snapshot, [`Routes`], which the task that follows the store replaces when an
-//! APIService changes; a request without any costs one look at it.
+//! APIService changes; a request without any costs one check of it.
 
 mod availability;
 mod discovery;

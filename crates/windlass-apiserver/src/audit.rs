@@ -2,8 +2,8 @@
 //!
 //! The [`Policy`] decides, per request, how much is recorded ([`Level`]) and at which [`Stage`]s. A request that is
 //! audited has a [`RequestAudit`], to which the handlers add what they know; its last event is emitted when it is
-//! dropped, so that there is one whatever happens to the request. Events wait for their backend in a queue that is
-//! bounded in bytes. Without a policy, auditing costs a request one look at an `Option`.
+//! dropped, so that it is never missing. Events wait for their backend in a queue that is
+//! bounded in bytes. Without a policy, the cost per request is one check of an `Option`.
 
 mod counters;
 mod event;
@@ -39,7 +39,7 @@ use crate::{authorization::Action, user::User};
 /// How long stopping waits for queued events.
 const FLUSH: Duration = Duration::from_secs(2);
 
-/// What is audited, and where events go.
+/// Options of auditing: the policy, and the destinations of events.
 #[derive(Debug, Clone)]
 pub struct AuditOptions {
     /// The policy.

@@ -108,7 +108,7 @@ impl AuthenticationOptions {
     /// certificate and accepts any, which the server then verifies.
     ///
     /// # Errors
-    /// If the authorities are not certificates.
+    /// Returns an error if the authorities are not certificates.
     pub fn certificate_verifier(&self) -> std::result::Result<Arc<dyn ClientCertVerifier>, AuthenticationError> {
         let proxy = self.request_header.as_ref().map(|options| options.client_ca.as_str());
         let authorities: Vec<&str> = self.client_ca.as_deref().into_iter().chain(proxy).collect();
@@ -265,8 +265,8 @@ impl Inner {
         Err(errors)
     }
 
-    /// Returns the user of a token for a TokenReview: of a request that has nothing but this token. The error is that
-    /// of all authenticators, as kube-apiserver words it.
+    /// Returns the user of a token for a TokenReview, as of a request that has only this token. The error combines those
+    /// of all authenticators, as in kube-apiserver.
     pub(crate) async fn review_token(
         self: &Arc<Self>,
         token: &str,

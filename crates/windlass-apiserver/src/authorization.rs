@@ -198,7 +198,7 @@ fn all_rules(of_each: impl Iterator<Item = UserRules>) -> UserRules {
     all
 }
 
-/// What the authorizers asked so far have said.
+/// Results of the authorizers that were consulted so far.
 #[derive(Default)]
 struct Opinions {
     reasons: Vec<Arc<str>>,
@@ -265,7 +265,7 @@ impl<'a> Action<'a> {
     }
 }
 
-/// 403 in the words of kube-apiserver, with the reason of the authorizer. What users choose must not look like HTML.
+/// 403 worded as in kube-apiserver, with the reason of the authorizer. What users choose must not look like HTML.
 pub(crate) fn forbidden(request: &Attributes<'_>, reason: &str) -> ApiError {
     let user = quote(&request.user.name);
     let message = match &request.action {

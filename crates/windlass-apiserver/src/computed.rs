@@ -1,8 +1,8 @@
 //! Kinds whose objects are computed when they are read, and stored nowhere.
 //!
-//! Such a kind has the verbs `get` and `list`. It is described like a custom resource, but by no CustomResourceDefinition
-//! that clients could see: its names and schema are those of a [`ComputedKind`], and its objects those that
-//! [`ComputedObjects`] returns.
+//! Such a kind has the verbs `get` and `list`. It is described like a custom resource, but without a
+//! CustomResourceDefinition that clients could see: its names and schema come from a [`ComputedKind`], and its objects
+//! from [`ComputedObjects`].
 
 use std::sync::Arc;
 

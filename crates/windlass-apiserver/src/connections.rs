@@ -1,7 +1,7 @@
 //! The open connections: how many there are, whose they are, and which of them are idle.
 //!
 //! An idle connection costs its client nothing to reopen, so a server at its limit closes the connection that is idle
-//! for the longest time instead of rejecting a new one. Only if every connection is busy, new ones are rejected, and
+//! longest instead of rejecting a new one. Only if every connection is busy, new ones are rejected, and
 //! even then a reserve remains for members of `system:masters`.
 
 mod tracked;
@@ -133,7 +133,7 @@ impl Connections {
         Some(Registration::new(connection))
     }
 
-    /// Closes the connection that is idle for the longest time, to free its file descriptor.
+    /// Closes the connection that has been idle longest, to free its file descriptor.
     pub(crate) fn evict_one(&self) {
         self.evict(&mut self.open.lock(), None, None);
     }

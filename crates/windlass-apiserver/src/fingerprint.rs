@@ -1,4 +1,4 @@
-//! Numbers for names, to tell most names apart without comparing them.
+//! Numbers for names that distinguish most names without comparing them.
 
 /// Returns a number for a name: its last bytes, in which names differ most, and its length. Equal names have equal
 /// numbers; users can choose names whose numbers are equal as well.

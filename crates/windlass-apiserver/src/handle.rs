@@ -424,7 +424,7 @@ pub(crate) fn timeout(query: &Query<'_>) -> Result<Duration> {
     Ok(asked.map_or(TIMEOUT, |nanoseconds| Duration::from_nanos(nanoseconds).min(TIMEOUT)))
 }
 
-/// What becomes known about a request while it is answered.
+/// Properties of a request that are determined while it is handled.
 #[derive(Default)]
 struct Facts {
     /// The user that sent it.

@@ -42,7 +42,7 @@ impl Credentials {
     /// Returns the value of the Authorization header.
     ///
     /// # Errors
-    /// If the token's file cannot be read.
+    /// Returns an error if the token's file cannot be read.
     pub(crate) async fn header(&self) -> Result<Option<HeaderValue>, String> {
         match self {
             Self::None => Ok(None),
@@ -97,7 +97,7 @@ impl RemoteServer {
     /// Reads a kubeconfig and the files that it names, which are relative to its directory.
     ///
     /// # Errors
-    /// If a file cannot be read, or the kubeconfig needs something that is not supported.
+    /// Returns an error if a file cannot be read, or the kubeconfig needs something that is not supported.
     pub(crate) fn load(file: &Path) -> Result<Self, KubeconfigError> {
         let read =
             |path: &Path| fs::read(path).map_err(|source| KubeconfigError::Read { path: path.to_owned(), source });

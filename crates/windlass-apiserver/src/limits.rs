@@ -3,7 +3,7 @@
 /// The limits of a [`Server`](crate::Server); the default values suit a machine with a few gigabytes of memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Open connections. Above this limit, the connection that is idle for the longest time is closed; if none is idle,
+    /// Open connections. Above this limit, the connection that has been idle longest is closed; if none is idle,
     /// only members of `system:masters` can connect. Lower if the limit on open files requires it.
     pub max_connections: usize,
     /// Open connections of one user outside `system:masters`, or of all clients that have not authenticated. Above this

@@ -91,7 +91,7 @@ pub trait PodConnections: Send + Sync {
     /// Returns the log of a container that has started at least once.
     async fn log(&self, pod: &Value, container: &str, options: LogOptions) -> Result<Chunks>;
 
-    /// Runs a command beside a running container.
+    /// Runs a command alongside a running container.
     async fn exec(&self, pod: &Value, container: &str, command: Vec<String>, streams: Streams) -> Result<Process>;
 
     /// Connects to the main process of a running container.

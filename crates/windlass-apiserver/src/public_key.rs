@@ -128,7 +128,7 @@ impl PublicKey {
     /// Parses a key in PKIX DER (SubjectPublicKeyInfo).
     ///
     /// # Errors
-    /// If it is damaged, or of an unsupported type.
+    /// Returns an error if it is damaged, or of an unsupported type.
     pub fn from_der(encoded: &[u8]) -> Result<Self, KeyError> {
         let mut outer = der::Reader::new(encoded);
         let mut parts = der::Reader::new(outer.read(der::SEQUENCE).ok_or(KeyError::Malformed)?);
@@ -143,7 +143,7 @@ impl PublicKey {
     /// Parses the keys in PEM: public keys, and those of certificates. Other sections are skipped.
     ///
     /// # Errors
-    /// If there is no key, or one is damaged or of an unsupported type.
+    /// Returns an error if there is no key, or one is damaged or of an unsupported type.
     pub fn all_from_pem(text: &[u8]) -> Result<Vec<Self>, KeyError> {
         let mut keys = Vec::new();
         for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(text) {
@@ -168,7 +168,7 @@ impl PublicKey {
     /// Builds a key from the members of a JSON web key.
     ///
     /// # Errors
-    /// If a member is missing or damaged, or the type or curve is unsupported.
+    /// Returns an error if a member is missing or damaged, or the type or curve is unsupported.
     pub fn from_jwk(jwk: &Jwk) -> Result<Self, KeyError> {
         let bytes = |text: &str| URL_SAFE_NO_PAD.decode(text).map_err(|_| KeyError::Malformed);
         match (jwk.kty.as_str(), jwk.crv.as_str()) {

@@ -110,7 +110,7 @@ pub enum RuntimeConfigError {
         resource: String,
     },
     /// A version of kube-apiserver that this server does not have.
-    #[error("cannot enable {0}: Windlass does not have it")]
+    #[error("cannot enable {0}: not supported by Windlass")]
     Unavailable(String),
     /// A version that the server needs.
     #[error("cannot disable {0}: the server needs it")]
@@ -341,7 +341,7 @@ mod tests {
                 "storagemigration.k8s.io/v1alpha1=true",
                 "group version storagemigration.k8s.io/v1alpha1 that has not been registered",
             ),
-            ("resource.k8s.io/v1alpha3=true", "cannot enable resource.k8s.io/v1alpha3: Windlass does not have it"),
+            ("resource.k8s.io/v1alpha3=true", "cannot enable resource.k8s.io/v1alpha3: not supported by Windlass"),
             ("/v1=false", "cannot disable /v1: the server needs it"),
             ("v1=false", "cannot disable /v1: the server needs it"),
         ] {

@@ -276,7 +276,7 @@ async fn commit(commit: Commit, _running: Running) -> Result<Written, PersistErr
             Some(existing) => persist::update(&server, &endpoint, existing, &change).await,
         }
     };
-    // A panic counts as a failure: if the object was stored all the same, the control loop counts it again.
+    // A panic counts as a failure: if the object was stored anyway, the control loop counts it again.
     let persisted = AssertUnwindSafe(persisting).catch_unwind().await;
     let revision = match persisted.unwrap_or_else(|_| Err(unit::unfinished(true).into())) {
         Ok(Some(revision)) => revision,

@@ -97,7 +97,7 @@ struct Check {
     level: Level,
     /// The first version that has the check.
     since: u64,
-    /// The version from which on a check of the level `restricted` takes its place at that level.
+    /// The version since which a check of the level `restricted` replaces it at that level.
     replaced: Option<u64>,
     run: fn(Pod<'_>) -> Option<Violation>,
 }

@@ -97,7 +97,7 @@ pub struct Decoded {
 /// Decodes a body of any kind in the table.
 ///
 /// # Errors
-/// If the bytes are not a valid body.
+/// Returns an error if the bytes are not a valid body.
 pub fn decode(bytes: &[u8], table: &Table) -> Result<Decoded, ProtobufError> {
     decode::body(bytes, table, 0)
 }
@@ -105,7 +105,7 @@ pub fn decode(bytes: &[u8], table: &Table) -> Result<Decoded, ProtobufError> {
 /// Encodes a JSON object that has `apiVersion` and `kind`.
 ///
 /// # Errors
-/// If the kind is not in the table, or the object does not match its type.
+/// Returns an error if the kind is not in the table, or the object does not match its type.
 pub fn encode_object(value: &Value, table: &Table) -> Result<Vec<u8>, ProtobufError> {
     let text = |name: &str| value.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     let kind = text("kind").ok_or(ProtobufError::MissingKind)?;

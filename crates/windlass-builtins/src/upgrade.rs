@@ -74,7 +74,7 @@ pub enum UpgradeError {
     NotStructural {
         /// Path of the field.
         field: String,
-        /// What is wrong.
+        /// The problem.
         reason: String,
         /// How to fix it.
         hint: &'static str,
@@ -105,8 +105,8 @@ pub fn is_old(object: &Value) -> bool {
 /// Converts a CustomResourceDefinition from `v1beta1` to `v1`.
 ///
 /// # Errors
-/// If the object is not a `v1beta1` CustomResourceDefinition, lacks required fields, or has a schema that cannot be
-/// made structural.
+/// Returns an error if the object is not a `v1beta1` CustomResourceDefinition, lacks required fields, or has a schema
+/// that cannot be made structural.
 pub fn upgrade(old: &Value) -> Result<Upgraded, UpgradeError> {
     if !is_old(old) {
         return Err(UpgradeError::NotOld);
@@ -140,7 +140,7 @@ pub fn upgrade(old: &Value) -> Result<Upgraded, UpgradeError> {
     definition["metadata"] = Value::Object(metadata);
     definition["spec"] = Value::Object(spec);
     let status = definition.as_object_mut().and_then(|definition| definition.remove("status"));
-    if status.as_ref().is_some_and(says_something) {
+    if status.as_ref().is_some_and(has_content) {
         notes.add("status was dropped: only the server sets it");
     }
     Ok(Upgraded { definition, notes: notes.finish() })
@@ -160,12 +160,12 @@ fn object_at(of: &Value, field: &str) -> Result<Option<Map<String, Value>>, Upgr
 }
 
 /// Returns whether a value is neither empty nor made of empty values only.
-fn says_something(value: &Value) -> bool {
+fn has_content(value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::String(text) => !text.is_empty(),
-        Value::Array(list) => list.iter().any(says_something),
-        Value::Object(object) => object.values().any(says_something),
+        Value::Array(list) => list.iter().any(has_content),
+        Value::Object(object) => object.values().any(has_content),
         Value::Bool(_) | Value::Number(_) => true,
     }
 }
@@ -310,7 +310,7 @@ fn upgrade_conversion(spec: &mut Map<String, Value>, notes: &mut Notes) -> Resul
         Some(_) => return Err(wrong("spec.conversion", "an object")),
     };
     let config = conversion.remove("webhookClientConfig").filter(|config| !config.is_null());
-    let reviews = conversion.remove("conversionReviewVersions").filter(says_something);
+    let reviews = conversion.remove("conversionReviewVersions").filter(has_content);
     if conversion.get("strategy").and_then(Value::as_str) != Some("Webhook") {
         if config.is_some() || reviews.is_some() {
             notes.add("the webhook settings of spec.conversion were dropped: the strategy is not Webhook");
@@ -353,7 +353,7 @@ fn approve(
     let Value::Object(annotations) = annotations else {
         return Err(wrong("metadata.annotations", "an object"));
     };
-    if annotations.get(APPROVAL).is_none_or(|value| !says_something(value)) {
+    if annotations.get(APPROVAL).is_none_or(|value| !has_content(value)) {
         annotations.insert(APPROVAL.to_owned(), APPROVAL_VALUE.into());
         notes.add(format!(
             "the group {group} is reserved for Kubernetes: the annotation {APPROVAL} was set to {APPROVAL_VALUE:?}, \

@@ -1,8 +1,8 @@
 //! Authorization checks of expressions: the variable `authorizer`.
 //!
-//! Evaluation is synchronous, and an [`Authorizer`] may have to ask a server. It does not block then: it notes the
-//! question and returns `None`, which fails the evaluation. The caller finds the answers to all noted questions and
-//! evaluates again. The cost of a check bounds the number of rounds.
+//! Evaluation is synchronous, but an [`Authorizer`] may have to call a server. It does not block then: it records the
+//! check and returns `None`, which fails the evaluation. The caller performs all recorded checks and evaluates again.
+//! The cost of a check bounds the number of rounds.
 
 use std::fmt;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ pub enum AuthorizationValue {
 /// The subject of checks, and who answers them.
 #[derive(Debug, Clone)]
 pub struct Subject {
-    /// Who answers the checks.
+    /// The authorizer that answers the checks.
     pub authorizer: Arc<dyn Authorizer>,
     /// The service account (namespace and name) that is checked; `None` for the user of the request.
     pub account: Option<(String, String)>,

@@ -33,7 +33,7 @@ pub const POLICY_BUDGET: i64 = 10_000_000;
 /// Maximum cost of all match conditions of a policy or webhook.
 pub const CONDITIONS_BUDGET: i64 = 2_500_000;
 
-/// What an expression evaluates to.
+/// Result type of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Returns {
     /// A condition or validation.
@@ -129,7 +129,7 @@ impl Compiler {
     /// Compiles a variable, which expressions after it can use.
     ///
     /// # Errors
-    /// Returns kube-apiserver's error for an invalid expression. The variable is declared all the same.
+    /// Returns kube-apiserver's error for an invalid expression. The variable is declared anyway.
     pub fn variable(&mut self, name: &str, text: &str) -> Result<ComposedVariable, CompileError> {
         let compiled = self.compile_checked(text, Returns::Anything, true);
         let declared = compiled.as_ref().map_or(Type::Dyn, |(_, of)| declared(of));
@@ -137,7 +137,7 @@ impl Compiler {
         compiled.map(|(program, _)| ComposedVariable { name: name.to_owned(), program: Ok(program) })
     }
 
-    /// Compiles an expression; `authorizer` says whether it can ask the authorizer.
+    /// Compiles an expression; `authorizer` selects whether it can use the variable `authorizer`.
     ///
     /// # Errors
     /// Returns kube-apiserver's error for an invalid expression.

@@ -271,7 +271,7 @@ fn traversal(value: &Value<'_>) -> u64 {
 fn map_traversal(map: &Map<'_>) -> u64 {
     let value = |key: &Value<'_>| map.find(key).ok().flatten().map_or(1, |value| traversal(&value));
     let keys = map.keys();
-    // Fields that are not in the schema are counted all the same.
+    // Fields that are not in the schema are counted as well.
     let unknown = 2 * map.len().saturating_sub(keys.len()) as u64;
     keys.iter().map(|key| traversal(key) + value(key)).sum::<u64>() + unknown
 }

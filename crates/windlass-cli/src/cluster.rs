@@ -84,7 +84,7 @@ impl Cluster {
 }
 
 /// Reports a change. In a dry run it is the requested output and goes to standard output.
-pub(crate) fn tell(done: &(impl fmt::Display + ?Sized), dry_run: bool) {
+pub(crate) fn report(done: &(impl fmt::Display + ?Sized), dry_run: bool) {
     match dry_run {
         // The reader has closed the pipe.
         true => drop(writeln!(std::io::stdout(), "{done}")),

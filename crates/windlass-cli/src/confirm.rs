@@ -14,7 +14,7 @@ pub(crate) fn can_ask() -> bool {
 /// Asks, and returns the answer; empty at the end of input.
 pub(crate) fn ask(question: &str) -> anyhow::Result<String> {
     eprint!("{question} ");
-    io::stderr().flush().context("cannot ask")?;
+    io::stderr().flush().context("failed to write to standard error")?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).context("failed to read the answer")?;
     Ok(answer.trim().to_owned())

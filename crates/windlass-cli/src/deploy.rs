@@ -46,7 +46,7 @@ pub(crate) fn run(args: DeployArgs) -> anyhow::Result<()> {
         let cluster = args.cluster.connect().await?;
         cluster.announce();
         let options = ApplyOptions { dry_run: args.dry_run, force_conflicts: args.force_conflicts };
-        let applied = cluster.apply(&objects, options, &mut |applied| cluster::tell(applied, args.dry_run)).await?;
+        let applied = cluster.apply(&objects, options, &mut |applied| cluster::report(applied, args.dry_run)).await?;
         if args.dry_run || args.timeout == 0 {
             return Ok(());
         }

@@ -13,9 +13,9 @@ const STORAGE_FAILURE: u8 = 3;
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct ErrorWithHint {
-    /// What went wrong.
+    /// Description of the failure.
     pub(crate) message: String,
-    /// What to do.
+    /// Advice for the user.
     pub(crate) hint: Cow<'static, str>,
 }
 

@@ -82,7 +82,7 @@ pub(crate) fn run(args: GenerateArgs) -> anyhow::Result<()> {
     let early = !tree.kustomization.foreign.is_empty() && !args.check && !args.dry_run;
     if early {
         project::write_all(&opened.root, &changes)?;
-        tell(&changes);
+        report(&changes);
         changes.clear();
     }
     let tree = if early { KustomizeTree::read(&opened, None, None)? } else { tree };
@@ -95,14 +95,14 @@ pub(crate) fn run(args: GenerateArgs) -> anyhow::Result<()> {
         return project::show_changes(&changes);
     }
     project::write_all(&opened.root, &changes)?;
-    tell(&changes);
+    report(&changes);
     if changes.is_empty() && !early {
         eprintln!("everything is up to date");
     }
     Ok(())
 }
 
-fn tell(changes: &[Change]) {
+fn report(changes: &[Change]) {
     for Change { path, old, new, .. } in changes {
         let done = match (old, new) {
             (None, _) => "created",

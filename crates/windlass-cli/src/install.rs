@@ -31,7 +31,7 @@ pub(crate) fn run(args: InstallArgs) -> anyhow::Result<()> {
         let cluster = args.cluster.connect().await?;
         cluster.announce();
         let options = ApplyOptions { dry_run: args.dry_run, force_conflicts: args.force_conflicts };
-        cluster.apply(&definitions, options, &mut |applied| cluster::tell(applied, args.dry_run)).await?;
+        cluster.apply(&definitions, options, &mut |applied| cluster::report(applied, args.dry_run)).await?;
         if definitions.is_empty() {
             eprintln!("the project defines no resources");
         }

@@ -8,7 +8,7 @@ use kube::Config;
 use serde_json::{Value, json};
 use windlass_schema::yaml;
 
-/// What a client authenticates with.
+/// Credentials of a client.
 pub(crate) enum Credentials {
     /// A client certificate and its key, in PEM.
     Certificate {

@@ -80,7 +80,7 @@ fn advised(error: windlass::migration::MigrationError) -> anyhow::Error {
     match error {
         windlass::migration::MigrationError::Objects { .. } => ErrorWithHint {
             message: error.to_string(),
-            hint: "correct or delete these objects, and run the command again: it continues there".into(),
+            hint: "correct or delete these objects, then run the command again to continue".into(),
         }
         .into(),
         error => error.into(),

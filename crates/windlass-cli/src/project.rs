@@ -145,7 +145,7 @@ impl OpenProject {
         let project = wanted.project.clone();
         update.execute(wanted, writing)?;
         if !writing.dry_run {
-            tell_migrations(&self.project, &project);
+            suggest_migrations(&self.project, &project);
         }
         Ok(())
     }
@@ -195,9 +195,9 @@ impl ProjectUpdate<'_> {
         } else {
             write::all(self.root, &plan.changes)?;
         }
-        tell(&plan, writing);
+        report(&plan, writing);
         if !writing.dry_run && !self.recorded.is_empty() {
-            tell_stale(self.root, &plan.changes);
+            suggest_generate(self.root, &plan.changes);
         }
         if !plan.conflicts.is_empty() {
             let message = format!("conflicts in {}", plan.conflicts.join(", "));
@@ -274,7 +274,7 @@ pub(crate) fn show_changes(changes: &[Change]) -> anyhow::Result<()> {
 }
 
 /// Tells the user to regenerate manifests after code changes: the project's tests compare them.
-fn tell_stale(root: &Path, changes: &[Change]) {
+fn suggest_generate(root: &Path, changes: &[Change]) {
     // These two files do not affect manifests.
     let others = ["src/lib.rs", "src/main.rs"];
     let is_code = |Change { path, .. }: &Change| {
@@ -286,7 +286,7 @@ fn tell_stale(root: &Path, changes: &[Change]) {
 }
 
 /// Tells the user to migrate stored objects after a change of the storage version.
-fn tell_migrations(old: &Project, new: &Project) {
+fn suggest_migrations(old: &Project, new: &Project) {
     let changed = old.resources.iter().filter(|one| {
         let same = |other: &&Resource| (&one.group, &one.kind) == (&other.group, &other.kind);
         let other = new.resources.iter().find(same);
@@ -304,7 +304,7 @@ fn tell_migrations(old: &Project, new: &Project) {
 }
 
 /// Reports the changes, and the edits left to the user.
-fn tell(plan: &FilePlan, writing: Writing) {
+fn report(plan: &FilePlan, writing: Writing) {
     if !writing.dry_run {
         for Change { path, old, new, merged } in plan.changes.iter().filter(|change| change.path != PROJECT) {
             let done = match (old, new, merged) {

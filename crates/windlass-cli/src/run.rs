@@ -106,7 +106,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<()> {
     let samples = opened.root.join(SAMPLES);
     if args.samples && !samples.is_dir() {
         let message = format!("there are no samples: {} is not a directory", samples.display());
-        return Err(ErrorWithHint { message, hint: "leave out --samples".into() }.into());
+        return Err(ErrorWithHint { message, hint: "omit --samples".into() }.into());
     }
     threads::block_on_all(serve(args, opened))
 }
@@ -213,7 +213,7 @@ async fn prepare(
         false => None,
     };
     let shown = kubeconfig.as_ref().map(|path| path.display().to_string());
-    reporter.tell(Event::Cluster { server: cluster.url.clone(), kubeconfig: shown }).await;
+    reporter.send(Event::Cluster { server: cluster.url.clone(), kubeconfig: shown }).await;
     let host = args.webhook_host.clone().unwrap_or_else(|| tunnel::own_address(&cluster.url).to_string());
     let port = operator::free_port_everywhere().context("failed to find a free port for webhooks")?;
     let tunnel = Tunnel::prepare(&folder.join("webhook"), name, host, port)?;

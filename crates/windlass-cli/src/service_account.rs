@@ -57,10 +57,10 @@ impl AccountName {
         let spec = TokenRequestSpec { expiration_seconds, ..TokenRequestSpec::default() };
         let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
         let issued = accounts.create_token_request(&self.name, &PostParams::default(), &request).await;
-        let issued = issued.with_context(|| format!("failed to request a token of service account {self}"))?;
+        let issued = issued.with_context(|| format!("failed to request a token for service account {self}"))?;
         let status = issued.status.unwrap_or_default();
         let (Some(token), Some(expires)) = (status.token, status.expiration_timestamp) else {
-            anyhow::bail!("the server returned no token of service account {self}");
+            anyhow::bail!("the server returned no token for service account {self}");
         };
         Ok(IssuedToken { token, expires: expires.0 })
     }

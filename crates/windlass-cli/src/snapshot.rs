@@ -41,7 +41,7 @@ pub(crate) fn run(args: SnapshotArgs) -> anyhow::Result<()> {
     }
 }
 
-/// What a snapshot contains.
+/// Contents of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Contents {

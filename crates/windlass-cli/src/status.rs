@@ -133,7 +133,7 @@ async fn gather(folder: &Path) -> anyhow::Result<Status> {
 /// Queries the server.
 async fn ask(kubeconfig: &Path) -> anyhow::Result<Objects> {
     let client = ClusterArgs::of(kubeconfig).prepare().await?.client;
-    let request = Request::get("/readyz").body(Vec::new()).context("cannot ask")?;
+    let request = Request::get("/readyz").body(Vec::new()).context("failed to build the request")?;
     client.request_text(request).await.context("the API server is not ready")?;
     let nodes: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<Node>(&()));
     let nodes = nodes.list(&ListParams::default()).await.context("failed to list nodes")?;

@@ -55,11 +55,11 @@ pub(crate) fn run(args: UndeployArgs) -> anyhow::Result<()> {
             confirm(&format!("{} would be deleted", lost.join(", ")), args.force)?;
         }
         let trace = Trace::new(cluster.client.clone(), project::open()?.project.project_name);
-        trace.withdraw(args.dry_run, &mut |line| cluster::tell(&line, args.dry_run)).await?;
+        trace.withdraw(args.dry_run, &mut |line| cluster::report(&line, args.dry_run)).await?;
         let wait = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
         let options = DeleteOptions { dry_run: args.dry_run, wait };
         for objects in [definitions, rest] {
-            cluster.delete(&objects, options, &mut |deleted| cluster::tell(deleted, args.dry_run)).await?;
+            cluster.delete(&objects, options, &mut |deleted| cluster::report(deleted, args.dry_run)).await?;
         }
         Ok(())
     })

@@ -140,7 +140,9 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
     let admission_configuration = args.admission.configuration()?;
     if let Some(name) = admission_configuration.ignored.first() {
         bail!(ErrorWithHint {
-            message: format!("cannot configure the admission plugin {name}: Windlass has no configuration for it"),
+            message: format!(
+                "cannot configure the admission plugin {name}: its configuration is not supported by Windlass"
+            ),
             hint: "remove it from the file of --admission-control-config-file".into(),
         });
     }

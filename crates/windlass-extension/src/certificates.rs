@@ -43,7 +43,7 @@ impl ServingCertificate {
     /// Issues a certificate for these DNS names and IP addresses.
     ///
     /// # Errors
-    /// If a name is not valid.
+    /// Returns an error if a name is not valid.
     pub fn issue(names: &[String]) -> Result<Self, CertificateError> {
         let now = Duration::try_from(windlass_clock::now().as_duration()).unwrap_or_default();
         let until = now + LIFETIME;
@@ -62,7 +62,7 @@ impl ServingCertificate {
     /// Reads `tls.crt`, `tls.key` and `ca.crt` of a directory, as cert-manager's Secrets have them when mounted.
     ///
     /// # Errors
-    /// If a file cannot be read.
+    /// Returns an error if a file cannot be read.
     pub fn read(directory: &Path) -> Result<Self, CertificateError> {
         let read = |name: &str| {
             let path = directory.join(name);

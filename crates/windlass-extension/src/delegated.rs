@@ -34,7 +34,7 @@ const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 /// `kube-system/extension-apiserver-authentication`.
 ///
 /// # Errors
-/// If the ConfigMap cannot be read.
+/// Returns an error if the ConfigMap cannot be read.
 pub async fn authentication(client: &Client) -> Result<AuthenticationOptions, kube::Error> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "kube-system");
     let data = maps.get("extension-apiserver-authentication").await?.data.unwrap_or_default();

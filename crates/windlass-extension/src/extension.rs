@@ -355,7 +355,7 @@ impl Extension {
     /// defines the kinds.
     ///
     /// # Errors
-    /// If the main API server cannot be reached, or a kind is not valid.
+    /// Returns an error if the main API server cannot be reached, or a kind is not valid.
     pub async fn start(
         self,
         client: Client,
@@ -408,7 +408,7 @@ impl RunningExtension {
     /// Answers requests until `shutdown` resolves.
     ///
     /// # Errors
-    /// If the listener fails.
+    /// Returns an error if the listener fails.
     pub async fn serve(
         self,
         listener: TcpListener,

@@ -4,7 +4,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use schemars::{JsonSchema, generate::SchemaSettings, transform::RecursiveTransform};
 use serde_json::{Value, json};
 
-/// A kind that is described by a plain type: its fields are those of the object, beside `metadata`.
+/// A kind that is described by a plain type: its fields are those of the object, except `metadata`.
 ///
 /// ```
 /// # use schemars::JsonSchema;

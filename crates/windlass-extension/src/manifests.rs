@@ -96,8 +96,8 @@ impl Extension {
         self.group_versions().iter().map(|(group, version)| format!("{version}.{group}")).collect()
     }
 
-    /// Returns the namespace, the service account, and the roles and bindings by which the server may ask the main API server
-    /// who a user is and what it may do, and may publish its authority.
+    /// Returns the namespace, the service account, and the roles and bindings that allow the server to authenticate and
+    /// authorize users through the main API server, and to publish its authority.
     pub fn permissions(&self, registration: &Registration) -> Vec<Value> {
         let Registration { namespace, service, .. } = registration;
         let subjects = json!([{"kind": "ServiceAccount", "name": service, "namespace": namespace}]);

@@ -146,7 +146,7 @@ impl Extension {
 /// Writes the authority into APIServices.
 ///
 /// # Errors
-/// If the main API server rejects one.
+/// Returns an error if the main API server rejects one.
 async fn publish(client: &Client, names: &[String], ca_bundle: &str) -> Result<(), ExtensionError> {
     let kind = GroupVersionKind::gvk("apiregistration.k8s.io", "v1", "APIService");
     let services: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
@@ -164,7 +164,7 @@ async fn publish(client: &Client, names: &[String], ca_bundle: &str) -> Result<(
 /// Applies the objects that register the server.
 ///
 /// # Errors
-/// If the main API server rejects one.
+/// Returns an error if the main API server rejects one.
 async fn register(client: &Client, objects: &[Value]) -> Result<(), ExtensionError> {
     for object in objects {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use windlass::scope::Scope;
 
-/// Where bootstrap tokens are.
+/// Scope of the Secrets with bootstrap tokens.
 pub(crate) fn scope() -> Scope {
     Scope::namespace("kube-system").fields("type=bootstrap.kubernetes.io/token")
 }

@@ -24,7 +24,7 @@ use crate::json_text;
 /// Maximum length of the owner's name within a revision's name.
 const LONGEST_PREFIX: usize = 223;
 
-/// What to do with an owner's revisions for its current template.
+/// Changes of an owner's revisions for its current template.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     /// The latest revision has the template.

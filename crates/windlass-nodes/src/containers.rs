@@ -18,7 +18,7 @@ pub(super) enum Which {
     Init,
     /// The first init container that has not succeeded.
     NextInit,
-    /// Init containers that keep running beside the regular containers.
+    /// Init containers that keep running alongside the regular containers.
     Sidecars,
     /// Ephemeral containers.
     Ephemeral,

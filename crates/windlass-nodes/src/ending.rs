@@ -94,7 +94,7 @@ fn restarts(status: &Value) -> u64 {
     status["restartCount"].as_u64().unwrap_or_default()
 }
 
-/// An invalid duration is none.
+/// Parses a duration; an invalid one is zero.
 fn duration(text: &str) -> Duration {
     let nanoseconds = parse_duration(text).unwrap_or_default();
     Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or_default())

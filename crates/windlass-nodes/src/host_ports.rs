@@ -42,8 +42,8 @@ pub(super) fn are_wanted(pod: &Pod) -> bool {
     is_new && pod.spec.as_ref().is_some_and(|spec| !HostPort::all_of(spec).is_empty())
 }
 
-/// Returns whether a pod needs a port that another pod on its node has. The scheduler sees to it that there is none, but a
-/// pod can name its node itself.
+/// Returns whether a pod needs a port that another pod on its node uses. The scheduler prevents this, but a pod can also
+/// name its node itself.
 pub(super) fn are_taken<'a>(pod: &Pod, others: impl Iterator<Item = &'a Pod>) -> bool {
     let wanted = pod.spec.as_ref().map(HostPort::all_of).unwrap_or_default();
     let occupied = others.filter(|other| is_accepted(other) && other.metadata.uid != pod.metadata.uid);

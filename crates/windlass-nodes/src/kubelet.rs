@@ -176,8 +176,8 @@ impl Kubelet {
         Ok(())
     }
 
-    /// Fails a pod that needs a port which another one has. This takes a moment, because its owner creates the next one at
-    /// once.
+    /// Fails a pod that needs a port that another pod uses. This takes a moment, because its owner recreates it
+    /// immediately.
     async fn reject(&self, pod: &Pod) -> Result<Action> {
         let created = pod.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
         let age = Duration::try_from(windlass_clock::now().duration_since(created)).unwrap_or_default();

@@ -2,7 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `clients` | the identities of nodes and of the components beside them |
+//! | `clients` | the identities of nodes and of the components that run on them |
 //! | `machine` | pure: the Node objects of simulated machines |
 //! | `heartbeats` | registers nodes, renews their leases, reports their status |
 //! | `scheduler` | assigns pods to nodes; its core is pure |

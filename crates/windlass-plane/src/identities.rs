@@ -123,9 +123,9 @@ struct KnownDenials {
 enum Noted {
     /// It is remembered.
     New,
-    /// It is the first that is not remembered, because the limit is reached.
+    /// It is the first that is not remembered, as the limit is reached.
     Overflow,
-    /// There is nothing to say about it.
+    /// It needs no report.
     Nothing,
 }
 

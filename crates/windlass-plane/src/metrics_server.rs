@@ -24,7 +24,7 @@ pub fn add(builder: ServerBuilder, usage: &NodeUsage) -> ServerBuilder {
 /// Creates the role that lets users with the roles `view`, `edit` and `admin` read metrics, unless it exists.
 ///
 /// # Errors
-/// If the server does not accept it.
+/// Returns an error if the server does not accept it.
 pub async fn create_role(server: &Server) -> Result<(), kube::Error> {
     let role = manifests::reader();
     let kind = GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", "ClusterRole");

@@ -47,7 +47,7 @@ const PROCESSES_ARE_NOT_ISOLATED: &str = "pods run as processes of this user and
 /// How long the tasks of a stopped plane may take to end.
 pub(crate) const CLOSING: Duration = Duration::from_secs(1);
 
-/// Where a plane stores its objects.
+/// Store of a plane's objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StoreKind {
     /// In memory: lost when the plane stops.
@@ -69,7 +69,7 @@ pub struct PlaneOptions {
     pub address: IpAddr,
     /// The port to listen on; 0 for any free port.
     pub port: u16,
-    /// Where objects are stored.
+    /// The store of objects.
     pub store: StoreKind,
     /// Maximum size of all objects and their history in the embedded store, in bytes; none by default.
     pub quota_bytes: Option<u64>,
@@ -268,7 +268,7 @@ struct Additions {
     token_webhook: Option<WebhookTokenOptions>,
     audit: Option<AuditOptions>,
     processes: Option<Processes>,
-    /// What the nodes use, if there are any.
+    /// Resource usage of the nodes, if there are any.
     usage: Option<NodeUsage>,
     /// Whether resource metrics are served, if there are nodes.
     resource_metrics: bool,

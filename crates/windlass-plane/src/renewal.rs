@@ -84,7 +84,7 @@ impl Renewal {
         Ok(Arc::new(pki::tls_config(&self.serving, verifier)?))
     }
 
-    /// Sets who is told about a new certificate as a front proxy.
+    /// Sets the function to call with a renewed front proxy certificate.
     pub(crate) fn on_front_proxy(&mut self, follower: impl Fn(&CertificateAndKey) + Send + 'static) {
         self.follower = Some(Box::new(follower));
     }

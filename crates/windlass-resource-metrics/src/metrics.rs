@@ -30,19 +30,19 @@ pub trait MetricsSource: Send + Sync {
     /// Measures all nodes and their pods. Nodes that do not answer are left out.
     ///
     /// # Errors
-    /// If nothing can be measured.
+    /// Returns an error if nothing can be measured.
     async fn measure(&self) -> std::result::Result<Vec<NodeSample>, String>;
 
     /// Returns the nodes.
     ///
     /// # Errors
-    /// If they cannot be listed.
+    /// Returns an error if they cannot be listed.
     async fn nodes(&self) -> std::result::Result<Vec<MeasuredObject>, String>;
 
     /// Returns the pods of a namespace, or of all namespaces if it is empty.
     ///
     /// # Errors
-    /// If they cannot be listed.
+    /// Returns an error if they cannot be listed.
     async fn pods(&self, namespace: &str) -> std::result::Result<Vec<MeasuredObject>, String>;
 }
 
@@ -67,7 +67,7 @@ impl ResourceMetrics {
     /// Measures all nodes and pods.
     ///
     /// # Errors
-    /// If nothing can be measured.
+    /// Returns an error if nothing can be measured.
     pub async fn measure(&self) -> std::result::Result<(), String> {
         let mut measured = self.measured.lock().await;
         self.add_measurement(&mut measured).await

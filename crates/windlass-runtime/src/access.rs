@@ -53,7 +53,7 @@ pub struct Denial {
     generated: Generated,
 }
 
-/// What the generated roles allow.
+/// Requests that the generated roles allow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Generated {
     /// The rule is missing.

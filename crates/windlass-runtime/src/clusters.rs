@@ -121,7 +121,7 @@ pub enum ClusterState {
     Running,
     /// Its operator has failed, or its kubeconfig cannot be used, and is tried again after a delay.
     Failed(String),
-    /// It is being left.
+    /// The cluster is being removed.
     Leaving,
 }
 
@@ -138,7 +138,7 @@ impl Clusters {
     }
 
     /// Adds a cluster for each Secret of a namespace of the home cluster with these labels: its name is that of the Secret,
-    /// and its kubeconfig is the value of the key `kubeconfig`. The generated role allows to read the Secrets. Such a
+    /// and its kubeconfig is the value of the key `kubeconfig`. The generated role allows reading the Secrets. Such a
     /// kubeconfig must contain its credentials: one that runs a command or names files is rejected, as users who
     /// may write Secrets should not control this process.
     #[must_use]

@@ -248,7 +248,7 @@ impl Context {
         &self.handles.field_manager
     }
 
-    /// Returns a reader that asks the API server instead of the caches.
+    /// Returns a reader that reads from the API server instead of the caches.
     pub fn live(&self) -> LiveReader<'_> {
         LiveReader::new(self)
     }

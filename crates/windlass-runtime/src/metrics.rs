@@ -1,6 +1,6 @@
 //! Prometheus metrics, under controller-runtime's names.
 //!
-//! Each module of the runtime defines its metric families beside the code that counts, and registers them here. A
+//! Each module of the runtime defines its metric families next to the code that counts, and registers them here. A
 //! program adds its own in the same way:
 //!
 //! ```

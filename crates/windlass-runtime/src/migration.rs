@@ -19,7 +19,7 @@
 //! - **Safe with other writers**: an object is written with its resource version, so a change by someone else is never
 //!   overwritten. That change has been stored in the storage version.
 //! - **In pages**, a few objects at a time, and **resumable**: after each page, the position is saved in an annotation of the
-//!   CRD. A migration that was interrupted continues there. An expired position starts again, which is harmless.
+//!   CRD. A migration that was interrupted continues from there. An expired position starts again, which is harmless.
 //! - **All or nothing**: if an object cannot be written, for example because it violates the schema, the list of stored
 //!   versions is left alone, and the error names the objects.
 //!

@@ -95,7 +95,7 @@ pub struct Operator {
     event_style: EventStyle,
     /// Namespaces that the controllers are restricted to; all if empty.
     restricted_to: Vec<String>,
-    /// Whether the manifests serve metrics over plain HTTP to everybody.
+    /// Whether the manifests serve metrics over plain HTTP to all clients.
     plain_metrics: bool,
     live: Checks,
     ready: Checks,
@@ -288,7 +288,7 @@ impl Operator {
         self
     }
 
-    /// Generates manifests that serve metrics over plain HTTP to everybody. By default they serve them over HTTPS
+    /// Generates manifests that serve metrics over plain HTTP to all clients. By default they serve them over HTTPS
     /// (`--metrics-secure`), and only to users whom the API server permits to get them.
     #[must_use]
     pub fn plain_metrics(mut self) -> Self {

@@ -230,7 +230,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> Queue<T> {
         self.shared.change(|state, now| state.close(now, true));
     }
 
-    /// Accepts no more keys and drops all that no worker has.
+    /// Accepts no more keys, and drops all keys that no worker holds.
     pub fn close(&self) {
         self.shared.change(|state, now| state.close(now, false));
     }

@@ -112,7 +112,7 @@ pub struct UnreadableObject {
     pub uid: String,
     /// Revision of the state.
     pub revision: u64,
-    /// What is wrong, without the content, which may be secret.
+    /// The error, without the content, which may be secret.
     pub problem: String,
 }
 

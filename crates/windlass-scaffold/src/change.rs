@@ -88,7 +88,7 @@ pub struct Edits {
     pub license: Option<License>,
     /// Copyright holder.
     pub owner: Option<String>,
-    /// Where the project gets Windlass from.
+    /// Source of Windlass for the project.
     pub windlass: Option<Source>,
 }
 
@@ -272,7 +272,7 @@ impl Project {
         let Webhooks { defaulting, validating, conversion } = options.webhooks;
         if !(defaulting || validating || conversion) {
             let why = "no webhook is selected".to_owned();
-            let hint = "give --defaulting, --validating or --conversion".to_owned();
+            let hint = "specify --defaulting, --validating or --conversion".to_owned();
             return Err(ScaffoldError::Contradiction { why, hint });
         }
         let position = match self.position(options.group.as_deref(), &options.kind) {
@@ -288,7 +288,7 @@ impl Project {
         };
         let resource = &mut self.resources[position];
         if resource.origin == Origin::Served {
-            let why = format!("requests for {} are not seen by webhooks of the cluster", resource.kind);
+            let why = format!("webhooks of the cluster do not receive requests for {}", resource.kind);
             let hint = "add a rule to the API server in src/extension.rs".to_owned();
             return Err(ScaffoldError::Contradiction { why, hint });
         }
@@ -346,7 +346,7 @@ impl Project {
         if let Some(builtin) = Builtin::of_kind(options.group.as_deref(), options.version.as_deref(), &options.kind) {
             if !options.fields.is_empty() {
                 let why = format!("{} is a built-in kind, so its fields are known", options.kind);
-                return Err(ScaffoldError::Contradiction { why, hint: "leave out --field".to_owned() });
+                return Err(ScaffoldError::Contradiction { why, hint: "omit --field".to_owned() });
             }
             self.add_builtin(builtin);
             return Ok(self.resources.len() - 1);

@@ -6,13 +6,13 @@ pub enum ScaffoldError {
     /// A name that Kubernetes or Rust would reject.
     #[error("{what} {name:?} {why}")]
     Name {
-        /// What is named.
+        /// The named item.
         what: &'static str,
         /// The name.
         name: String,
         /// Why it is rejected.
         why: String,
-        /// What to do.
+        /// The hint.
         hint: String,
     },
     /// A `--field` that cannot be parsed.
@@ -22,7 +22,7 @@ pub enum ScaffoldError {
         text: String,
         /// Why it is rejected.
         why: String,
-        /// What to do.
+        /// The hint.
         hint: String,
     },
     /// The PROJECT file cannot be read.
@@ -44,17 +44,17 @@ pub enum ScaffoldError {
     /// Something already exists.
     #[error("{what} already exists")]
     Exists {
-        /// What exists.
+        /// The existing item.
         what: String,
-        /// What to do.
+        /// The hint.
         hint: String,
     },
     /// Something does not exist.
     #[error("{what} does not exist")]
     Missing {
-        /// What is missing.
+        /// The missing item.
         what: String,
-        /// What to do.
+        /// The hint.
         hint: String,
     },
     /// The request contradicts itself or the project.
@@ -62,7 +62,7 @@ pub enum ScaffoldError {
     Contradiction {
         /// Reason.
         why: String,
-        /// What to do.
+        /// The hint.
         hint: String,
     },
 }

@@ -99,7 +99,7 @@ impl Field {
             return Err(ScaffoldError::Field {
                 text: self.to_string(),
                 why: "a field of the status has no default and no example".to_owned(),
-                hint: "the controller sets it: leave out ,default= and ,example=".to_owned(),
+                hint: "the controller sets it: omit ,default= and ,example=".to_owned(),
             });
         }
         self.optional |= self.parent().is_none();

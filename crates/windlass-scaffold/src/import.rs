@@ -54,7 +54,7 @@ impl Definition {
         if kind != "CustomResourceDefinition" || api_version != "apiextensions.k8s.io/v1" {
             let what = if kind.is_empty() { "an object without a kind".to_owned() } else { kind.to_owned() };
             let why = format!("this is {what} of {api_version:?}, not a CustomResourceDefinition");
-            let hint = "give a CustomResourceDefinition of apiextensions.k8s.io/v1 or v1beta1".to_owned();
+            let hint = "specify a CustomResourceDefinition of apiextensions.k8s.io/v1 or v1beta1".to_owned();
             return Err(ScaffoldError::Contradiction { why, hint });
         }
         let text = |path: &str| {

@@ -107,7 +107,7 @@ pub struct PackageFile {
     pub ownership: Ownership,
 }
 
-/// Who owns a file.
+/// Owner of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ownership {
     /// Regenerated completely every time.

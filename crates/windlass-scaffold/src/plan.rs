@@ -58,7 +58,7 @@ pub struct Question {
 /// How conflicts between an edited file and a change of the scaffold are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conflicts {
-    /// The user is told which lines to change.
+    /// The command prints which lines the user must change.
     Report,
     /// Conflict markers are written into the file.
     Mark,

@@ -41,7 +41,7 @@ pub struct Project {
     /// Copyright holder for the LICENSE file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// Where the project gets Windlass from.
+    /// Source of Windlass for the project.
     pub windlass: Source,
     /// Resources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -71,7 +71,7 @@ pub struct Resource {
     pub module: String,
     /// Whether its objects are namespaced.
     pub namespaced: bool,
-    /// Who defines it.
+    /// Origin of its definition.
     #[serde(default)]
     pub origin: Origin,
     /// Storage version, which the operator uses.
@@ -88,7 +88,7 @@ pub struct Resource {
     pub webhooks: Webhooks,
 }
 
-/// Who defines a resource.
+/// Origin of a resource's definition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
@@ -178,7 +178,7 @@ pub struct ProjectOptions {
     pub license: License,
     /// Copyright holder.
     pub owner: Option<String>,
-    /// Where the project gets Windlass from.
+    /// Source of Windlass for the project.
     pub windlass: Source,
 }
 

@@ -1,4 +1,4 @@
-//! Field errors: validation errors for one field of an object, in the words of kube-apiserver.
+//! Field errors: validation errors for one field of an object, worded as in kube-apiserver.
 
 use std::fmt;
 

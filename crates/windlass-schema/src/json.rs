@@ -18,7 +18,7 @@ pub(crate) use tree::{Node, push_strict};
 /// Maximum nesting depth of objects and lists. Go allows ten thousand; real bodies have fewer than a hundred levels.
 pub const MAX_DEPTH: usize = 1000;
 
-/// Reason why bytes are not JSON, in the words of Go's `encoding/json`.
+/// Reason why bytes are not JSON, worded as in Go's `encoding/json`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SyntaxError(pub String);

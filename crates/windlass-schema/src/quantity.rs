@@ -19,7 +19,7 @@ pub enum Format {
     DecimalSi,
 }
 
-/// Reason why a text is not a quantity, in the words of kube-apiserver.
+/// Reason why a text is not a quantity, worded as in kube-apiserver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// The text does not look like a number with a suffix.

@@ -21,7 +21,7 @@ pub use documents::{documents, is_blank};
 pub use emit::to_yaml;
 use load::Failure;
 
-/// Reason why bytes are not YAML that can be converted to JSON, in the words of kube-apiserver: `yaml: line 1: did not
+/// Reason why bytes are not YAML that can be converted to JSON, worded as in kube-apiserver: `yaml: line 1: did not
 /// find expected node content`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use http_body_util::Full;
 use windlass_apiserver::user::User;
 
-/// The most requests of one input.
+/// Maximum number of requests per input.
 const REQUESTS: usize = 8;
 const SEPARATOR: &[u8] = b"\n\x1e\n";
 

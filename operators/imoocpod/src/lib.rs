@@ -1,4 +1,4 @@
-//! Maintains exactly as many pods as an `ImoocPod` asks for.
+//! Maintains exactly as many pods as an `ImoocPod` specifies.
 //!
 //! The resource owns its pods. Surplus pods are deleted at once, newest first. Pods that are being deleted do not
 //! count, and finished pods are replaced. `kubectl scale` works.

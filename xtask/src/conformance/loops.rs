@@ -1,4 +1,4 @@
-//! kube-controller-manager beside kube-apiserver.
+//! kube-controller-manager alongside kube-apiserver.
 
 use std::{
     fs,

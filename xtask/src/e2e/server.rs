@@ -107,7 +107,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // After an error: kube-apiserver and etcd end only if the program that started them is told to stop.
+        // After an error: kube-apiserver and etcd end only if the program that started them is stopped.
         if let Some(process) = &mut self.process
             && terminate(process).is_err()
         {

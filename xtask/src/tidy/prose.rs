@@ -40,6 +40,16 @@ const BANNED: &[(&str, &str)] = &[
     ("as it should be", "desired, correct, up to date"),
     ("in force", "in effect, takes effect"),
     ("are asked", "are consulted, queried, called"),
+    ("beside the", "alongside, next to, in addition to"),
+    ("beside it", "alongside it, next to it"),
+    ("beside them", "alongside them, next to them"),
+    ("beside that", "in addition"),
+    ("in the words of", "worded as in"),
+    ("is told", "learns, is notified, receives"),
+    ("nobody can", "no client can, no process can"),
+    ("nobody else", "no other client, no other user"),
+    ("that nobody", "that no client, that no process"),
+    ("sees to it", "ensures"),
 ];
 /// Phrases that contain a banned one and are ordinary English.
 const ORDINARY: &[&str] = &["is about to", "are about to"];

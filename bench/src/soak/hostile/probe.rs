@@ -1,4 +1,4 @@
-//! A well-behaved client beside the hostile ones.
+//! A well-behaved client that runs alongside the hostile ones.
 
 use std::{
     fmt,

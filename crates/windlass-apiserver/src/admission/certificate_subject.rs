@@ -36,7 +36,7 @@ impl Admission for CertificateSubject {
     }
 }
 
-/// The subject that a request asks to certify.
+/// The requested subject of a certificate.
 pub(super) struct Subject {
     /// The common name, which becomes the name of a user.
     pub(super) common_name: String,

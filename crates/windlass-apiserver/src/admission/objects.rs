@@ -26,7 +26,7 @@ impl Objects<'_> {
     /// resources.
     ///
     /// # Errors
-    /// If the resource is not served, the store cannot be reached, or a conversion webhook fails.
+    /// Returns an error if the resource is not served, the store cannot be reached, or a conversion webhook fails.
     pub async fn get(&self, resource: &GroupVersionResource, namespace: &str, name: &str) -> Result<Option<Value>> {
         let endpoint = self.endpoint(resource).await?;
         let found = endpoint.cache.get(&endpoint.key(namespace, name));
@@ -37,7 +37,7 @@ impl Objects<'_> {
     /// one is given.
     ///
     /// # Errors
-    /// If the resource is not served, the store cannot be reached, or a conversion webhook fails.
+    /// Returns an error if the resource is not served, the store cannot be reached, or a conversion webhook fails.
     pub async fn list(&self, resource: &GroupVersionResource, namespace: Option<&str>) -> Result<Vec<Value>> {
         let endpoint = self.endpoint(resource).await?;
         let prefix = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();

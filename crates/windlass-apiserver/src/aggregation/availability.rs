@@ -65,7 +65,7 @@ async fn probe(server: &Arc<Inner>, entry: &Entry, link: &Link, url: &str) -> Re
     }
 }
 
-/// The user that asks other servers about their health and their API.
+/// The user that requests the health and the API of other servers.
 pub(super) fn aggregator() -> User {
     User { name: "system:kube-aggregator".to_owned(), groups: vec!["system:masters".to_owned()], ..User::default() }
 }

@@ -152,7 +152,7 @@ fn grouped(versions: Vec<(Arc<str>, ListedVersion)>) -> Vec<ListedGroup> {
 /// Reads the resources of another server.
 ///
 /// # Errors
-/// If the server gives none.
+/// Returns an error if the server gives none.
 pub(super) async fn refresh(server: &Arc<Inner>, entry: &Entry, link: &Link) -> Result<(), String> {
     let from = &server.aggregation;
     let document = link.get(from, "/apis", &aggregator(), &[(header::ACCEPT, ACCEPT)], LIMIT).await?;

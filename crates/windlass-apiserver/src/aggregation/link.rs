@@ -79,7 +79,7 @@ impl Link {
     /// requests in flight complete on the old ones.
     ///
     /// # Errors
-    /// If a certificate cannot be used.
+    /// Returns an error if a certificate cannot be used.
     pub(super) fn connections(&self, from: &Aggregation, versions: HttpVersions) -> Result<Arc<Connections>, String> {
         let kept = match versions {
             HttpVersions::All => &self.pooled,
@@ -112,7 +112,7 @@ impl Link {
     /// Gets a document as a user of this server, within a time limit.
     ///
     /// # Errors
-    /// If there is no answer, in the words of Go.
+    /// Returns an error if there is no answer, worded as in Go.
     pub(super) async fn get(
         &self,
         from: &Aggregation,
@@ -141,7 +141,7 @@ impl Link {
     /// Sends a request.
     ///
     /// # Errors
-    /// If there is no answer, in the words of Go.
+    /// Returns an error if there is no answer, worded as in Go.
     pub(super) async fn send(
         &self,
         from: &Aggregation,

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{bootstrap::request, meta, server::Inner, status::ApiError};
 
-/// How often an APIService is checked that nothing has changed about.
+/// Interval between checks of an unchanged APIService.
 const PERIOD: Duration = Duration::from_secs(30);
 /// How often the resources of a server are read again.
 const REFRESH: Duration = Duration::from_secs(60);

@@ -131,7 +131,7 @@ async fn carry(client: Upgraded, backend: Upgraded) {
         _ = copy(&mut from_client, &mut to_backend) => {}
         _ = copy(&mut from_backend, &mut to_client) => {}
     }
-    // A side that is gone already cannot be told.
+    // A side that has disconnected cannot be notified.
     let _ = to_backend.shutdown().await;
     let _ = to_client.shutdown().await;
 }

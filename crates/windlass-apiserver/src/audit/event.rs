@@ -14,7 +14,7 @@ use crate::{meta, status::ApiError, user::User};
 pub enum Level {
     /// No events.
     None,
-    /// Who did what to which object, and the status of the response.
+    /// The user, the request, the object, and the status of the response.
     Metadata,
     /// Also the object of the request.
     Request,

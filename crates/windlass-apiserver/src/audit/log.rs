@@ -23,7 +23,7 @@ use super::{
 /// The number of bytes that are written at once.
 const WRITE: usize = 64 << 10;
 
-/// Where and how events are logged.
+/// Options of the audit log.
 #[derive(Debug, Clone)]
 pub struct LogOptions {
     /// The file; `None` for standard output.
@@ -42,7 +42,7 @@ pub struct LogOptions {
     pub mode: Mode,
     /// The bounds of the queue; batches are not used.
     pub batching: Batching,
-    /// What happens to large events; `None` for nothing.
+    /// Treatment of large events; `None` leaves them unchanged.
     pub truncation: Option<Truncation>,
 }
 

@@ -104,7 +104,7 @@ impl Policy {
     /// Parses and validates a policy in YAML or JSON.
     ///
     /// # Errors
-    /// If kube-apiserver would not start with this policy, with its message.
+    /// Returns an error if kube-apiserver would not start with this policy, with its message.
     pub fn parse(text: &[u8]) -> Result<Self, PolicyError> {
         let (file, complaints) = file::decode(text)?;
         let errors = validate(&file);

@@ -10,7 +10,7 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::{Counters, Mode, Plugin};
 
-/// What happens to an event that has no room in a queue, in a blocking mode.
+/// Treatment of an event for which a queue has no room, in a blocking mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OnFull {
     /// The request waits for room.

@@ -338,7 +338,7 @@ impl Recorded {
 
 impl Drop for RequestAudit {
     fn drop(&mut self) {
-        // Nobody can wait here: the request was dropped, or its stream has ended.
+        // Waiting is not possible here: the request was dropped, or its stream has ended.
         let _ = self.complete(thread::panicking(), OnFull::Drop);
     }
 }

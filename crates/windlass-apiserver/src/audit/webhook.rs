@@ -28,7 +28,7 @@ const CONCURRENT: usize = 32;
 
 const LIST: &[u8] = br#"{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":["#;
 
-/// Where and how events are sent.
+/// Options of the audit webhook.
 #[derive(Debug, Clone)]
 pub struct WebhookOptions {
     /// A kubeconfig whose current context names the webhook.
@@ -39,7 +39,7 @@ pub struct WebhookOptions {
     pub mode: Mode,
     /// The size of batches and of the queue.
     pub batching: Batching,
-    /// What happens to large events; `None` for nothing.
+    /// Treatment of large events; `None` leaves them unchanged.
     pub truncation: Option<Truncation>,
 }
 

@@ -7,9 +7,9 @@ use crate::user::User;
 /// Whether requests without credentials are allowed to be anonymous.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnonymousOptions {
-    /// Whether requests without credentials are those of `system:anonymous`; otherwise they are answered with 401.
+    /// Whether requests without credentials are handled as `system:anonymous`; otherwise they are rejected with 401.
     pub enabled: bool,
-    /// The paths of which this is true; all if empty.
+    /// Paths to which this applies; all if empty.
     pub paths: Vec<String>,
 }
 

@@ -44,7 +44,7 @@ impl<'a> Bearer<'a> {
 /// header.
 ///
 /// # Errors
-/// If there are several tokens, or the token is malformed or not accompanied by another subprotocol.
+/// Returns an error if there are several tokens, or the token is malformed or not accompanied by another subprotocol.
 pub(super) fn subprotocol_token(headers: &HeaderMap) -> Result<Option<String>, &'static str> {
     if !is_websocket(headers) {
         return Ok(None);

@@ -20,7 +20,7 @@ impl TokenAuthenticators {
         Self { authenticators, ..Self::default() }
     }
 
-    /// Asks the authenticators in order. Returns the errors of all if none knows the token.
+    /// Tries the authenticators in order. Returns all of their errors if none accepts the token.
     pub(crate) async fn authenticate(
         &self,
         token: &str,

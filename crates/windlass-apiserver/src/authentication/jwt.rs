@@ -86,7 +86,7 @@ impl JwtAuthenticator {
     /// `reserved` belong to another authenticator. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// If the configuration is invalid.
+    /// Returns an error if the configuration is invalid.
     pub(crate) fn start(options: JwtOptions, reserved: &[&str]) -> Result<Self, ConfigurationError> {
         let issuers = activate(&options.configuration, reserved, &[])?;
         let shared = Arc::new(Shared {

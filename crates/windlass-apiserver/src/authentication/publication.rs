@@ -29,7 +29,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 /// How long an expired certificate is kept, in seconds.
 const SLACK: i64 = 300;
 
-/// What a server publishes about its authentication.
+/// Authentication settings that a server publishes.
 pub(crate) struct Publication {
     client_ca: Option<String>,
     request_header: Option<RequestHeaderOptions>,

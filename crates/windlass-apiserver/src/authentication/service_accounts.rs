@@ -185,7 +185,7 @@ fn list(texts: &[&str]) -> String {
     format!("[{}]", quoted.join(" "))
 }
 
-/// What a token says about itself before it is verified.
+/// Unverified claims of a token.
 struct Issued {
     /// Whether it is the token of a Secret.
     legacy: bool,

@@ -19,7 +19,7 @@ pub enum TokenFileError {
     Csv {
         /// The line of the record, from 1.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         problem: &'static str,
     },
     /// A record has too few fields.
@@ -32,7 +32,7 @@ impl TokenFile {
     /// well.
     ///
     /// # Errors
-    /// If the text is not CSV or a record has fewer than three fields.
+    /// Returns an error if the text is not CSV or a record has fewer than three fields.
     pub fn parse(text: &str) -> Result<Self, TokenFileError> {
         let mut users = HashMap::new();
         let records = csv::parse(text).map_err(|(line, problem)| TokenFileError::Csv { line, problem })?;

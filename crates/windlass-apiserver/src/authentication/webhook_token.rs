@@ -43,7 +43,7 @@ pub struct WebhookTokenOptions {
     pub kubeconfig: PathBuf,
     /// The version of TokenReview.
     pub version: TokenReviewVersion,
-    /// How long answers are used again; zero for not at all.
+    /// How long responses are cached; zero disables the cache.
     pub cache_ttl: Duration,
 }
 
@@ -103,7 +103,7 @@ impl WebhookTokenAuthenticator {
     /// Reads the kubeconfig. Connects to the server when there is a token.
     ///
     /// # Errors
-    /// If the kubeconfig cannot be used.
+    /// Returns an error if the kubeconfig cannot be used.
     pub(crate) fn new(options: &WebhookTokenOptions, implicit_audiences: &[&str]) -> Result<Self, KubeconfigError> {
         let server = RemoteServer::load(&options.kubeconfig)?;
         let invalid = |why| KubeconfigError::Invalid { path: options.kubeconfig.clone(), why };

@@ -34,7 +34,7 @@ impl Chain {
     /// Returns the authorizers of a configuration.
     ///
     /// # Errors
-    /// If a webhook's kubeconfig cannot be used.
+    /// Returns an error if a webhook's kubeconfig cannot be used.
     pub(crate) fn new(
         options: &AuthorizationOptions,
         storage: &Storage,
@@ -134,7 +134,7 @@ impl Authorizer for Arc<Chain> {
     }
 }
 
-/// Decides about everything in the same way.
+/// An authorizer with the same decision for all requests.
 struct Always(Decision);
 
 impl Authorizer for Always {

@@ -1,7 +1,7 @@
 //! The Node authorizer: nodes read only what the pods on them need.
 //!
 //! Which objects a node needs is known from a [`Graph`], which follows the caches. It is brought up to date when a
-//! decision needs it, so pods cost nothing in a cluster whose nodes ask for nothing.
+//! decision needs it, so pods cost nothing in a cluster whose nodes send no requests.
 
 mod graph;
 mod links;

@@ -41,7 +41,7 @@ fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Box<str>>, D::
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// What a user may do in a namespace, as far as an authorizer can tell without a request.
+/// Permissions of a user in a namespace, as far as an authorizer can determine them without a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UserRules {
     /// The rules, of which any allows a request.

@@ -20,10 +20,10 @@ use crate::{
 const ATTEMPTS: u32 = 5;
 /// The time before the second attempt; each further one is half as long again.
 const FIRST_DELAY: Duration = Duration::from_millis(500);
-/// The size of a request's attributes above which its decision is not remembered.
+/// Maximum size of a request's attributes for which its decision is cached.
 const MAX_CACHED_SIZE: usize = 10_000;
 
-/// An authorizer that asks a server.
+/// An authorizer that queries a webhook.
 pub(crate) struct WebhookAuthorizer {
     options: WebhookOptions,
     target: Target,
@@ -35,7 +35,7 @@ impl WebhookAuthorizer {
     /// Returns the authorizer of a webhook.
     ///
     /// # Errors
-    /// If its kubeconfig file cannot be used, or a condition is invalid.
+    /// Returns an error if its kubeconfig file cannot be used, or a condition is invalid.
     pub(crate) fn new(options: &WebhookOptions) -> Result<Self, String> {
         let unusable =
             |why| format!("cannot use {} for webhook {:?}: {why}", options.kubeconfig.display(), options.name);
@@ -45,7 +45,7 @@ impl WebhookAuthorizer {
         Ok(Self { options: options.clone(), target, conditions, cache: DecisionCache::default() })
     }
 
-    /// Returns whether the webhook has to be asked. A condition that does not hold decides, even if others fail.
+    /// Returns whether the webhook must be called. A condition that is false decides, even if others fail.
     fn matches(&self, request: &Attributes<'_>) -> Result<bool, String> {
         if self.conditions.is_empty() {
             return Ok(true);

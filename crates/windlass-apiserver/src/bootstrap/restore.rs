@@ -15,7 +15,7 @@ use crate::{
     storage::{ResourceCache, Storage},
 };
 
-/// The time after which a failed attempt is repeated at first, and the longest one.
+/// Initial and maximum delay before a failed attempt is retried.
 const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(1000));
 
 /// The state of the objects: their revisions, and `None` for those that are missing.

@@ -44,7 +44,7 @@ impl Bounds {
         self.nominal - (self.nominal - self.lower) / 2
     }
 
-    /// The largest number of seats of one request, for a level with hands of this size.
+    /// Maximum number of seats of one request, for a level with hands of this size.
     pub(super) fn max_seats(&self, hand_size: usize) -> usize {
         let share = (self.nominal as f64 * 0.15).ceil() as usize;
         share.min(self.nominal / hand_size.max(1)).max(1)

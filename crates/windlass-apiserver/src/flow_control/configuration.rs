@@ -56,7 +56,7 @@ pub(super) struct Level {
     pub(super) name: String,
     pub(super) spec: LevelSpec,
     pub(super) bounds: Bounds,
-    /// The largest number of seats of a request.
+    /// Maximum number of seats of a request.
     pub(super) max_seats: usize,
     pub(super) shared: Arc<LevelState>,
     /// The highest demand of an exempt level is the sum of these.

@@ -65,7 +65,7 @@ impl FlowControl {
     }
 }
 
-/// Writes a histogram of times that has two series per flow schema, told apart by a label.
+/// Writes a histogram of times that has two series per flow schema, distinguished by a label.
 fn render_pairs(
     out: &mut String,
     flows: &[Arc<Flow>],

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// The longest time that clients are told to wait, in seconds.
+/// Maximum value of `Retry-After`, in seconds.
 const LONGEST: u64 = 32;
 
 /// The rejected requests of a priority level.

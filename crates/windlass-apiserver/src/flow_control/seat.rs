@@ -70,7 +70,7 @@ impl Seat {
         Self { flow, id: None, work: Work::ONE, start, began, is_watch: false }
     }
 
-    /// A request that did not wait. `length` is that of its queue, if it has passed one.
+    /// A request that did not wait. `length` is the length of its queue, if it went through one.
     pub(super) fn at_once(
         flow: Arc<Flow>,
         id: Id,

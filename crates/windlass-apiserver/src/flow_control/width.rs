@@ -9,7 +9,7 @@ use crate::{query::Query, storage::ResourceCache, verb::Verb};
 const BYTES_PER_SEAT: usize = 100_000;
 /// The bytes of a list that are in memory at a time.
 const LIST_BYTES: usize = 1_000_000;
-/// The largest number of seats of a list, and of a write.
+/// Maximum number of seats of a list, and of a write.
 const MAX_LIST_SEATS: usize = 100;
 const MAX_WRITE_SEATS: usize = 10;
 /// The watchers of a resource for which a write occupies one more seat.

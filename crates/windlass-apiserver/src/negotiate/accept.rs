@@ -37,7 +37,7 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// The most clauses of a header that are considered: sorting them takes quadratic time, and a client needs a few.
+/// Maximum number of clauses of a header that are considered: sorting them takes quadratic time, and clients need few.
 const CLAUSES_MAX: usize = 64;
 
 /// Returns the clauses of a header in the order of preference. Malformed ones are skipped.

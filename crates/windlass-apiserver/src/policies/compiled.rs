@@ -97,7 +97,7 @@ pub(super) struct Binding {
     pub(super) policy: String,
     pub(super) criteria: Option<Criteria>,
     pub(super) param_ref: Option<ParamRef>,
-    /// What happens if a validation fails.
+    /// Actions if a validation fails.
     pub(super) actions: Vec<Action>,
 }
 

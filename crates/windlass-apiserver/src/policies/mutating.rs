@@ -265,7 +265,7 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// Evaluates something about the object, again if the authorizer has to wait for a decision.
+    /// Runs an evaluation on the object, and repeats it if the authorizer had to wait for a decision.
     async fn evaluate<T>(&self, versions: &Versions<'_>, work: impl Fn(Inputs<'_>) -> T) -> T {
         let uses = self.invocation.policy.uses;
         let request = if uses.request { request(self.call, self.subject, versions.endpoint()) } else { Value::Null };

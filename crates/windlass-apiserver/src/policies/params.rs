@@ -13,7 +13,7 @@ use crate::{
     write::convert,
 };
 
-/// The parameters of a policy that has none.
+/// Parameters for policies without parameters.
 static NONE: LazyLock<Arc<Value>> = LazyLock::new(Arc::default);
 
 /// The kind of a policy's parameters.
@@ -119,7 +119,8 @@ impl ParamRef {
 /// Returns the parameters for a request, each of which the policy is evaluated with; null if it is evaluated without.
 ///
 /// # Errors
-/// If the binding and the kind of the parameters do not fit each other or the request, or parameters are missing.
+/// Returns an error if the binding and the kind of the parameters do not fit each other or the request, or parameters
+/// are missing.
 pub(super) async fn collect(
     call: &Call<'_>,
     kind: Option<&ParamKind>,

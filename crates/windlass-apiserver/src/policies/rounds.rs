@@ -47,7 +47,7 @@ impl Rounds {
         !self.again || self.due.contains(key)
     }
 
-    /// Notes that a policy ran that wants to run again if the object changes.
+    /// Records the run of a policy that must run again if the object changes.
     pub(super) fn note_run(&mut self, key: InvocationKey) {
         self.ran.insert(key);
     }

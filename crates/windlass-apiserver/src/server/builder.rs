@@ -145,7 +145,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets which authorizers decide; the default is those of nodes and roles.
+    /// Sets the authorizers; the default is `Node` and `RBAC`.
     #[must_use]
     pub fn authorization(mut self, options: AuthorizationOptions) -> Self {
         self.authorization = options;

@@ -67,7 +67,7 @@ impl StoredObject {
     /// Parses the stored form.
     ///
     /// # Errors
-    /// If the bytes are not an object as [`encode`] writes it.
+    /// Returns an error if the bytes are not an object as [`encode`] writes it.
     pub(crate) fn parse(raw: &[u8], revision: Revision) -> Result<Self, Damage> {
         Self::framed(raw, revision, b"", b"").map(|(object, _)| object)
     }
@@ -128,7 +128,7 @@ impl StoredObject {
     /// Returns the object with the content that a webhook has converted, encoded as for the store.
     ///
     /// # Errors
-    /// If the content is not an object that can be served.
+    /// Returns an error if the content is not an object that can be served.
     pub(crate) fn converted(&self, raw: &[u8]) -> Result<Self, Damage> {
         let converted = Self::parse(raw, self.revision)?;
         Ok(Self { written: self.written, is_converted: true, ..converted })
@@ -217,7 +217,7 @@ impl StoredObject {
     /// Returns the object as a value, resource version included.
     ///
     /// # Errors
-    /// If a part that was not parsed with the object is damaged.
+    /// Returns an error if a part that was not parsed with the object is damaged.
     pub(crate) fn value(&self) -> Result<Value, Damage> {
         // The first parser is faster, but has a lower limit on nesting than objects have.
         serde_json::from_slice(&self.bytes)

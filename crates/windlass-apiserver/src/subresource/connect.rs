@@ -38,7 +38,7 @@ struct Target {
     connections: Arc<dyn PodConnections>,
 }
 
-/// Reads the next piece, at most some ten kilobytes; returns `None` at the end. A terminal whose other side is closed
+/// Reads the next chunk of about ten kilobytes at most; returns `None` at the end. A terminal whose other side is closed
 /// fails to read, which is its end.
 async fn next_piece(from: &mut (impl AsyncRead + Unpin), buffer: &mut BytesMut) -> Option<Bytes> {
     buffer.reserve(32 << 10);

@@ -65,7 +65,7 @@ impl TokenKey {
     /// private key signs. Further private keys, public keys and certificates verify.
     ///
     /// # Errors
-    /// If there is no private key, or a key is damaged or of another type.
+    /// Returns an error if there is no private key, or a key is damaged or of another type.
     pub fn from_pem(text: &str) -> Result<Self, TokenKeyError> {
         let (mut pair, mut public) = (None, Vec::new());
         for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(text.as_bytes()) {

@@ -1,4 +1,4 @@
-//! Calls a webhook: one POST over TLS, on a pooled connection, with errors in the words of client-go.
+//! Calls a webhook: one POST over TLS, on a pooled connection, with errors worded as in client-go.
 
 mod dial;
 mod remote;
@@ -58,7 +58,7 @@ pub(crate) struct Target {
     credentials: Credentials,
 }
 
-/// Why a call has no answer, in the words of kube-apiserver.
+/// Why a call has no answer, worded as in kube-apiserver.
 #[derive(Debug)]
 pub(crate) struct CallError {
     pub(crate) message: String,
@@ -89,7 +89,7 @@ impl Client {
     /// Returns the target of a `clientConfig`.
     ///
     /// # Errors
-    /// If the configuration is invalid; reported when the webhook is called.
+    /// Returns an error if the configuration is invalid; reported when the webhook is called.
     pub(crate) fn target(&self, config: &Value) -> Result<Target, String> {
         let ca_bundle = config["caBundle"].as_str().unwrap_or_default().to_owned();
         let service = Service::of(&config["service"]);
@@ -131,7 +131,7 @@ impl Target {
     /// Returns the target that the current context of a kubeconfig file names. `agent` is the client's name.
     ///
     /// # Errors
-    /// If the file cannot be used.
+    /// Returns an error if the file cannot be used.
     pub(crate) fn from_kubeconfig(path: &Path, agent: &'static str) -> Result<Self, String> {
         let RemoteServer { url, tls, credentials } = RemoteServer::load(path).map_err(|error| error.reason())?;
         Ok(Self { connections: Arc::new(remote::connections(&tls)?), url, agent, credentials })
@@ -140,7 +140,7 @@ impl Target {
     /// Posts a review and returns the answer, of any kind.
     ///
     /// # Errors
-    /// If there is no answer, in the words of kube-apiserver.
+    /// Returns an error if there is no answer, worded as in kube-apiserver.
     pub(crate) async fn post(&self, review: &Value, limits: Limits) -> Result<Value, String> {
         self.send(review, limits).await.map_err(|error| error.message)
     }
@@ -148,7 +148,7 @@ impl Target {
     /// Posts a review and returns the answer, of any kind.
     ///
     /// # Errors
-    /// If there is no answer.
+    /// Returns an error if there is no answer.
     pub(crate) async fn send(&self, review: &Value, limits: Limits) -> Result<Value, CallError> {
         let url = match limits.announced {
             true => format!("{}?timeout={}s", self.url, limits.timeout.as_secs()),

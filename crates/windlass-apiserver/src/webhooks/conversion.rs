@@ -1,6 +1,6 @@
 //! Conversion webhooks, and functions in their place: objects of a custom resource in another version than the stored one.
 //!
-//! Converted objects are cached beside the endpoint until the object changes, so that a read, a list and all watchers
+//! Converted objects are cached with the endpoint until the object changes, so that a read, a list and all watchers
 //! call the webhook once.
 
 use std::{
@@ -53,7 +53,7 @@ impl ConversionFunction {
     /// Converts an object, and checks the result.
     ///
     /// # Errors
-    /// If the object cannot be converted, or the function has changed what it must not change.
+    /// Returns an error if the object cannot be converted, or the function has changed what it must not change.
     pub fn convert(&self, object: &Value, to: &str) -> Result<Value, String> {
         accept(object, (self.0)(object, to)?, to)
     }

@@ -18,7 +18,7 @@ use crate::{
 /// The requests that a webhook or policy matches.
 pub(crate) struct Criteria {
     rules: Vec<Rule>,
-    /// Requests that are excluded all the same.
+    /// Requests that are excluded nevertheless.
     excluded: Vec<Rule>,
     /// Whether rules match equivalent versions of the resource too.
     equivalent: bool,

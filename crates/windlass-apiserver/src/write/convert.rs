@@ -1,7 +1,7 @@
 //! Convert: objects between the version that is stored and the version of the request.
 //!
 //! Conversions of built-in kinds and of CustomResourceDefinitions without a webhook are functions. With a webhook they
-//! wait for it, and the outcome is cached beside the endpoint until the object changes. A function that the program of the
+//! wait for it, and the outcome is cached next to the endpoint until the object changes. A function that the program of the
 //! server has for a kind is treated like a webhook.
 //!
 //! Managed fields are computed over the versions in which fields were set, by code that cannot wait for a webhook. Where
@@ -106,7 +106,7 @@ struct PendingConversion {
 /// Returns an object in another version, if that requires no webhook or the webhook was called before.
 ///
 /// # Errors
-/// If the webhook has to be called first, by [`convert_pending`].
+/// Returns an error if the webhook has to be called first, by [`convert_pending`].
 pub(super) fn convert_now(call: &Call<'_>, object: &Value, to: &str) -> Result<Value, String> {
     if object["apiVersion"] == to {
         return Ok(object.clone());

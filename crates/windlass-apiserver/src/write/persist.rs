@@ -53,7 +53,7 @@ pub(super) enum Change {
     Remove(Bytes),
 }
 
-/// What a deletion does to the store.
+/// Effect of a deletion on the store.
 pub(crate) enum Deletion {
     /// The object gets this content, which marks it as being deleted.
     Mark(Bytes),
@@ -182,9 +182,9 @@ pub(crate) async fn remove_damaged(
     }
 }
 
-/// Deletes the damaged objects of a namespace that was removed: nothing else sees them, since lists omit them. Not
-/// before: a deletion that fails must not take them along. One that stays, because the store fails now, can be deleted by
-/// its name, and goes with the next namespace of this name.
+/// Deletes the damaged objects of a removed namespace. Lists omit them, so nothing else deletes them. This happens only
+/// after the removal, so that a namespace whose deletion fails keeps them. If the store fails now, such an object can
+/// still be deleted by name, and is deleted with the next namespace of this name.
 async fn remove_damaged_contents(server: &Inner, endpoint: &Endpoint, namespace: &StoredObject) {
     if !endpoint.is("", "namespaces") {
         return;

@@ -57,7 +57,7 @@ pub(super) struct Charge<'a> {
     pub(super) write: Write<'a>,
 }
 
-/// Charges a write to the quotas that apply to it, or rejects it. A dry run only checks that the quotas suffice.
+/// Charges a write to the quotas that apply to it, or rejects it. A dry run only checks the quotas.
 pub(super) async fn charge(charge: Charge<'_>, dry_run: bool) -> Result<Charges> {
     let resource = &*charge.endpoint.resource;
     let Some(locks) = &charge.server.quota_locks else { return Ok(Charges::default()) };
@@ -106,7 +106,7 @@ async fn charge_quotas(charge: Charge<'_>, locks: &QuotaLocks, evaluator: Evalua
 /// Returns the cost of a write for each quota that applies to it.
 ///
 /// # Errors
-/// If a quota does not suffice.
+/// Returns an error if a quota would be exceeded.
 fn costs(charge: Charge<'_>, quotas: &Endpoint, evaluator: &Evaluator) -> Result<Vec<(String, Usage)>> {
     let Charge { server, namespace, write, .. } = charge;
     let reject = |why: String| over_quota(charge, &why);

@@ -20,7 +20,7 @@ const SIZE_LIMIT: usize = 3 << 19;
 /// Encodes an object in its storage version. Managed fields are omitted if the object is too large with them.
 ///
 /// # Errors
-/// If the object could not be read again, or is larger than etcd would accept.
+/// Returns an error if the object could not be read again, or is larger than etcd would accept.
 pub(super) fn encode_storable(endpoint: &Endpoint, object: &mut Value) -> Result<Bytes> {
     let bytes = encode_readable(endpoint, object)?;
     if !is_too_large(endpoint, object, &bytes) {
@@ -37,7 +37,7 @@ pub(super) fn encode_storable(endpoint: &Endpoint, object: &mut Value) -> Result
 /// Encodes an object of any size in its storage version, for a deletion: an object of the largest size can be deleted.
 ///
 /// # Errors
-/// If the object could not be read again.
+/// Returns an error if the object could not be read again.
 pub(super) fn encode_readable(endpoint: &Endpoint, object: &mut Value) -> Result<Bytes> {
     let bytes = encode(object);
     let rejected = |why: String| {

@@ -89,7 +89,7 @@ async fn no_object_is_stored_that_nests_too_deep_to_be_read() {
     client.gone(&format!("{DEFINITIONS}/widgets.example.com")).await;
 }
 
-/// The largest request that etcd accepts.
+/// Maximum size of a request that etcd accepts.
 const LIMIT: usize = 3 << 19;
 
 /// A Widget with a text of this length.

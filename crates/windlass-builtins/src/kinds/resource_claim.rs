@@ -57,7 +57,7 @@ impl Strategy for ResourceClaim {
     }
 }
 
-/// Returns the field that asks for access to devices that others use, if there is one. `requests` is the place of the
+/// Returns the field that requests access to devices that others use, if it is set. `requests` is the place of the
 /// requests, as JSON pointer, and `path` their path in messages.
 pub fn admin_access(object: &Value, requests: &str, path: &Path) -> Option<Path> {
     let asks = |request: &Value| boolean(request, "/exactly/adminAccess") == Some(true);

@@ -80,7 +80,7 @@ fn describe(schema: &mut Value, name: &str, dialect: Dialect, sources: Sources<'
     }
 }
 
-/// Adds a keyword to a schema; in version 3, a reference does not stand beside other keywords.
+/// Adds a keyword to a schema; in version 3, a reference has no sibling keywords.
 fn insert(schema: &mut Map<String, Value>, keyword: &str, value: Value, dialect: Dialect) {
     if dialect == Dialect::V3
         && let Some(reference) = schema.remove("$ref")

@@ -18,7 +18,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// What a level must be.
+    /// Requirement for a level.
     pub(super) const EXPECTED: &'static str = "must be one of privileged, baseline, restricted";
 
     pub(super) fn parse(text: &str) -> Option<Self> {
@@ -44,7 +44,7 @@ pub enum PolicyVersion {
 }
 
 impl PolicyVersion {
-    /// What a version must be.
+    /// Requirement for a version.
     pub(super) const EXPECTED: &'static str = r#"must be "latest" or "v1.x""#;
 
     pub(super) fn parse(text: &str) -> Option<Self> {

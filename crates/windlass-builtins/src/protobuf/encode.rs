@@ -14,7 +14,7 @@ use crate::resource::Table;
 /// Encodes the message of a struct, without an envelope. Fields that the struct does not have are omitted.
 ///
 /// # Errors
-/// If a value does not match its type.
+/// Returns an error if a value does not match its type.
 pub fn encode(value: &Value, ty: StructId, table: &Table) -> Result<Vec<u8>, ProtobufError> {
     let mut into = Vec::new();
     message(value, Message::of(ty, table), table, &mut into)?;

@@ -331,7 +331,7 @@ fn check_keywords(schema: &Schema, place: &Place) -> Result<(), UpgradeError> {
         let hint = "remove it: unknown fields are pruned anyway, unless they are explicitly preserved";
         return Err(place.reject("additionalProperties cannot be false", hint));
     }
-    if says("additionalProperties") && schema.get("properties").is_some_and(super::says_something) {
+    if says("additionalProperties") && schema.get("properties").is_some_and(super::has_content) {
         let hint = "keep one of the two";
         return Err(place.reject("properties and additionalProperties exclude each other", hint));
     }

@@ -137,7 +137,7 @@ impl Node {
         }
     }
 
-    /// Converts the step to something to select from.
+    /// Converts the step to a value from which a field can be selected.
     pub(super) fn into_attribute(self) -> Attribute {
         match self {
             Node::Attribute(attribute) => *attribute,

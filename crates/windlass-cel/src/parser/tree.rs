@@ -45,7 +45,7 @@ pub(super) enum Node {
 /// A name after a dot or in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Name {
-    /// Where the name was expected.
+    /// Position at which the name was expected.
     pub(super) start: TokenId,
     /// The name, plain or in backquotes.
     pub(super) token: Option<TokenId>,

@@ -59,7 +59,7 @@ impl<'a> Activation<'a> {
         Self { bindings }
     }
 
-    /// Evaluates an expression and subtracts its cost from the budget, with that of variables it is the first to use.
+    /// Evaluates an expression, and subtracts its cost and the cost of variables that it is the first to use from the budget.
     /// The inner error says why the expression has no value.
     ///
     /// # Errors

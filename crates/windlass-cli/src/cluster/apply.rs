@@ -31,7 +31,7 @@ pub(crate) struct ApplyOptions {
 pub(crate) struct Applied {
     /// The object.
     pub(crate) reference: Reference,
-    /// What was done.
+    /// Result of the apply.
     pub(crate) outcome: Outcome,
     /// Whether this is a dry run.
     pub(crate) dry_run: bool,
@@ -67,7 +67,7 @@ impl Cluster {
         &self,
         objects: &[Value],
         options: ApplyOptions,
-        tell: &mut (dyn FnMut(&Applied) + Send),
+        report: &mut (dyn FnMut(&Applied) + Send),
     ) -> anyhow::Result<Vec<Applied>> {
         let mut applying = Applying {
             resources: Resources::new(self.client.clone(), self.namespace.clone()),
@@ -82,7 +82,7 @@ impl Cluster {
         let mut pending = Vec::new();
         for object in ordered {
             let applied = applying.apply(object).await?;
-            tell(&applied);
+            report(&applied);
             if order::is_definition(&applied.reference) && !options.dry_run {
                 pending.push(applied.reference.clone());
                 served += 1;

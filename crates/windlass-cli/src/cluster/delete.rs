@@ -45,7 +45,7 @@ impl Cluster {
         &self,
         objects: &[Value],
         options: DeleteOptions,
-        tell: &mut (dyn FnMut(&Deleted) + Send),
+        report: &mut (dyn FnMut(&Deleted) + Send),
     ) -> anyhow::Result<Vec<Deleted>> {
         let mut resources = Resources::new(self.client.clone(), self.namespace.clone());
         let (mut all, mut pending) = (Vec::with_capacity(objects.len()), Vec::new());
@@ -61,7 +61,7 @@ impl Cluster {
                     deleted
                 }
             };
-            tell(&deleted);
+            report(&deleted);
             all.push(deleted);
         }
         if let (Some(within), false) = (options.wait, options.dry_run) {

@@ -80,7 +80,7 @@ impl Until {
                 let seen = object["status"]["observedGeneration"] == object["metadata"]["generation"];
                 (wanted == count && ready == count && seen)
                     .then_some(())
-                    .ok_or_else(|| format!("{name} wants {wanted} pods, and {ready} are ready"))
+                    .ok_or_else(|| format!("{name} has {ready} of {wanted} desired pods ready"))
             }
             Self::Leaving { name, .. } => {
                 let leaves = there(name)?["metadata"]["deletionTimestamp"].is_string();
@@ -163,7 +163,7 @@ mod tests {
         };
         let until = Until::Replicas { name: "d", count: 4 };
         assert_eq!(why(&until, &[deployment(4, 4)], &[]), Ok(()));
-        assert_eq!(why(&until, &[deployment(0, 4)], &[]), Err("d wants 0 pods, and 4 are ready".into()));
+        assert_eq!(why(&until, &[deployment(0, 4)], &[]), Err("d has 4 of 0 desired pods ready".into()));
     }
 
     #[test]

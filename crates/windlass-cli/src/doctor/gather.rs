@@ -48,24 +48,24 @@ pub(super) async fn all(folder: &Path) -> Facts {
 }
 
 fn tools() -> Tools {
-    let kubectl = said("kubectl", &["version", "--client", "-o", "json"], false).and_then(|text| {
+    let kubectl = output_of("kubectl", &["version", "--client", "-o", "json"], false).and_then(|text| {
         let version: Value = serde_json::from_str(&text).ok()?;
         Some(version["clientVersion"]["gitVersion"].as_str()?.to_owned())
     });
     Tools {
-        rustc: said("rustc", &["--version"], true),
-        cargo: said("cargo", &["--version"], true),
-        rustfmt: said("rustfmt", &["--version"], true),
-        clippy: said("cargo-clippy", &["--version"], true),
-        git: said("git", &["--version"], true),
+        rustc: output_of("rustc", &["--version"], true),
+        cargo: output_of("cargo", &["--version"], true),
+        rustfmt: output_of("rustfmt", &["--version"], true),
+        clippy: output_of("cargo-clippy", &["--version"], true),
+        git: output_of("git", &["--version"], true),
         kubectl,
-        engine: said("docker", &["--version"], true).or_else(|| said("podman", &["--version"], true)),
+        engine: output_of("docker", &["--version"], true).or_else(|| output_of("podman", &["--version"], true)),
         musl: musl(),
     }
 }
 
 /// Returns the output of a program, or its first line; `None` if it does not exist or fails.
-fn said(program: &str, arguments: &[&str], first_line: bool) -> Option<String> {
+fn output_of(program: &str, arguments: &[&str], first_line: bool) -> Option<String> {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     let text = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
     if first_line { text.lines().next().map(|line| line.trim().to_owned()) } else { Some(text) }
@@ -73,7 +73,7 @@ fn said(program: &str, arguments: &[&str], first_line: bool) -> Option<String> {
 
 /// Target for static binaries on Linux, and whether its standard library is installed.
 fn musl() -> Option<(String, bool)> {
-    let sysroot = said("rustc", &["--print", "sysroot"], true).filter(|_| cfg!(target_os = "linux"))?;
+    let sysroot = output_of("rustc", &["--print", "sysroot"], true).filter(|_| cfg!(target_os = "linux"))?;
     let target = format!("{}-unknown-linux-musl", env::consts::ARCH);
     let installed = Path::new(&sysroot).join("lib/rustlib").join(&target).join("lib").is_dir();
     Some((target, installed))
@@ -143,7 +143,7 @@ async fn cluster() -> Cluster {
         None => env::var_os("HOME").map(|home| PathBuf::from(home).join(".kube/config")).into_iter().collect(),
     };
     let Some(kubeconfig) = paths.into_iter().find(|path| path.exists()) else { return Cluster::default() };
-    let answer = match tokio::time::timeout(PATIENCE, ask()).await {
+    let answer = match tokio::time::timeout(PATIENCE, query()).await {
         Ok(answer) => answer.map_err(|error| format!("{error:#}")),
         Err(_) => Err(format!("no response within {} s", PATIENCE.as_secs())),
     };
@@ -151,7 +151,7 @@ async fn cluster() -> Cluster {
 }
 
 /// Queries the current cluster for its version and its clock.
-async fn ask() -> anyhow::Result<(String, Option<i64>)> {
+async fn query() -> anyhow::Result<(String, Option<i64>)> {
     let kubeconfig = Kubeconfig::read().context("failed to read the kubeconfig")?;
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     config.connect_timeout = Some(PATIENCE);
@@ -247,6 +247,6 @@ mod tests {
 
     #[test]
     fn missing_programs_have_no_version() {
-        assert_eq!(said("no-such-program-at-all", &["--version"], true), None);
+        assert_eq!(output_of("no-such-program-at-all", &["--version"], true), None);
     }
 }

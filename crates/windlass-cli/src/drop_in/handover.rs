@@ -26,7 +26,7 @@ const ANSWER: Duration = Duration::from_secs(2);
 /// Far more than a description has.
 const LONGEST: usize = 64 << 10;
 
-/// Where and how objects are stored.
+/// Location and settings of the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Storage {
     /// The directory of the API server within etcd's data directory.

@@ -1,4 +1,4 @@
-//! Errors of the operating system in the words of Go.
+//! Errors of the operating system worded as in Go.
 
 use std::{io, net::SocketAddr, path::Path};
 

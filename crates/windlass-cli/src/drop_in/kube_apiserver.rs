@@ -34,7 +34,7 @@ pub(super) fn run(arguments: &[String]) -> ExitCode {
         Ok(options) => match serve(options) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                let code = fail(&told(&error));
+                let code = fail(&message(&error));
                 if let Some(hint) = failure::hint(&error) {
                     eprintln!("hint: {hint}");
                 }
@@ -97,8 +97,8 @@ fn serve(options: ServerOptions) -> anyhow::Result<()> {
     })
 }
 
-/// An error in the words of kube-apiserver, if it has such an error.
-fn told(error: &anyhow::Error) -> String {
+/// Returns the message of an error, worded as in kube-apiserver if it has such an error.
+fn message(error: &anyhow::Error) -> String {
     match error.downcast_ref::<PlaneError>() {
         Some(PlaneError::Listen { address, source }) => {
             let problem = io_errors::listen(*address, source);

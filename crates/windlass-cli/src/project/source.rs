@@ -9,7 +9,7 @@ use windlass_scaffold::{GitSource, Source};
 use super::origin::is_checkout;
 use crate::failure::ErrorWithHint;
 
-/// Where the project gets Windlass from
+/// Source of Windlass for the project
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SourceArgs {
     /// Checkout of Windlass to depend on by path

@@ -124,7 +124,7 @@ pub(crate) fn run(args: LearnArgs) -> anyhow::Result<()> {
         return Err(ErrorWithHint { message, hint: hint.into() }.into());
     }
     verified?;
-    tell_grants(&args, &owner, &seen, &needs)
+    compare_grants(&args, &owner, &seen, &needs)
 }
 
 /// The result of a recording.
@@ -143,7 +143,7 @@ async fn learn(args: &LearnArgs, owner: &Owner) -> anyhow::Result<(Learned, anyh
     let Recording { requests, used_proxy, ended } = record(args, owner, &mut signals).await?;
     let (rejected, answered): (Vec<Recorded>, Vec<Recorded>) = requests.into_iter().partition(Recorded::is_rejected);
     let seen = Needs::of(&answered, &owner.namespace);
-    tell(&answered, &rejected, &seen);
+    report(&answered, &rejected, &seen);
     let mut needs = seen.clone();
     if let Some(operator) = owner.operator.as_ref().filter(|_| !needs.is_empty()) {
         add_unseen(&mut needs, &operator.name, &owner.namespace, !args.no_leader_election);
@@ -178,7 +178,7 @@ fn is_cluster_chosen(args: &LearnArgs) -> bool {
 }
 
 /// Compares the permissions with those that are granted: by the roles of --compare, or else of the project.
-fn tell_grants(args: &LearnArgs, owner: &Owner, seen: &Needs, needs: &Needs) -> anyhow::Result<()> {
+fn compare_grants(args: &LearnArgs, owner: &Owner, seen: &Needs, needs: &Needs) -> anyhow::Result<()> {
     let granted = match (&args.compare, &owner.operator) {
         // Read only now, as tests may have written them.
         (Some(path), _) => compare::read(path)?,
@@ -192,7 +192,7 @@ fn tell_grants(args: &LearnArgs, owner: &Owner, seen: &Needs, needs: &Needs) -> 
     };
     // Permissions that were only added need not be granted.
     let compare = |needs| compare::compare(&granted, needs, &owner.namespace);
-    let told = tell_difference(&compare(seen).missing, &compare(needs).unused);
+    let told = report_difference(&compare(seen).missing, &compare(needs).unused);
     match (&args.compare, told) {
         (None, Err(error)) => {
             eprintln!("{error:#}");
@@ -202,7 +202,7 @@ fn tell_grants(args: &LearnArgs, owner: &Owner, seen: &Needs, needs: &Needs) -> 
     }
 }
 
-/// What a command did.
+/// Recording of a command.
 struct Recording {
     requests: Vec<Recorded>,
     /// Whether some requests were sent to the proxy, as opposed to planes of tests.
@@ -243,7 +243,7 @@ async fn record(args: &LearnArgs, owner: &Owner, signals: &mut Signals) -> anyho
     Ok(Recording { requests: records.all(), used_proxy, ended })
 }
 
-/// Resolves after a time; never if there is none.
+/// Resolves after a time; never resolves without a time.
 async fn after(time: Option<Duration>) {
     match time {
         Some(time) => tokio::time::sleep(time).await,
@@ -264,7 +264,7 @@ fn add_unseen(needs: &mut Needs, operator: &str, own: &str, elects: bool) {
     }
 }
 
-fn tell(answered: &[Recorded], rejected: &[Recorded], needs: &Needs) {
+fn report(answered: &[Recorded], rejected: &[Recorded], needs: &Needs) {
     eprintln!("recorded {} distinct requests", answered.len() + rejected.len());
     if !rejected.is_empty() {
         eprintln!("these requests were forbidden (403) and are not in the roles:");
@@ -279,7 +279,7 @@ fn tell(answered: &[Recorded], rejected: &[Recorded], needs: &Needs) {
     }
 }
 
-fn tell_difference(missing: &[String], unused: &[String]) -> anyhow::Result<()> {
+fn report_difference(missing: &[String], unused: &[String]) -> anyhow::Result<()> {
     if !unused.is_empty() {
         eprintln!("granted, but never used:");
         unused.iter().for_each(|line| eprintln!("  {line}"));

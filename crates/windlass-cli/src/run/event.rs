@@ -202,18 +202,18 @@ impl Reporter {
     }
 
     /// Waits for capacity. Events after the end of the run are dropped.
-    pub(crate) async fn tell(&self, event: Event) {
+    pub(crate) async fn send(&self, event: Event) {
         let _ = self.0.send(event).await;
     }
 
     /// Reports progress.
     pub(crate) async fn say(&self, text: impl Into<String>) {
-        self.tell(Event::Line(Source::Windlass, text.into())).await;
+        self.send(Event::Line(Source::Windlass, text.into())).await;
     }
 
     /// Reports an error with its hint.
     pub(crate) async fn complain(&self, error: &anyhow::Error) {
-        self.tell(Event::Line(Source::Error, in_words(error))).await;
+        self.send(Event::Line(Source::Error, in_words(error))).await;
     }
 }
 

@@ -135,8 +135,8 @@ impl LogReader {
             let missing: Vec<_> = events.filter_map(|event| MissingRule::of(&event, &account.user())).collect();
             for missing in missing {
                 if explained.insert(missing.clone()) {
-                    reporter.tell(Event::Line(Source::Error, missing.to_string())).await;
-                    reporter.tell(Event::Line(Source::Error, missing.hint())).await;
+                    reporter.send(Event::Line(Source::Error, missing.to_string())).await;
+                    reporter.send(Event::Line(Source::Error, missing.hint())).await;
                 }
             }
         }

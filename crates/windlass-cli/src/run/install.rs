@@ -95,16 +95,16 @@ impl Installer {
             let same = |object: &Value| object["kind"] == kind && object["metadata"]["name"] == name;
             installation.configurations.iter().any(same)
         };
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let done = async {
-            let (trace, mut tell) = (&self.trace, |line| told.push(line));
+            let (trace, mut report) = (&self.trace, |line| reported.push(line));
             let mutating = |name: &str| wanted("MutatingWebhookConfiguration", name);
-            trace.prune::<MutatingWebhookConfiguration>(&mutating, false, &mut tell).await?;
+            trace.prune::<MutatingWebhookConfiguration>(&mutating, false, &mut report).await?;
             let validating = |name: &str| wanted("ValidatingWebhookConfiguration", name);
-            trace.prune::<ValidatingWebhookConfiguration>(&validating, false, &mut tell).await
+            trace.prune::<ValidatingWebhookConfiguration>(&validating, false, &mut report).await
         };
         let done = done.await;
-        self.say_all(told).await;
+        self.say_all(reported).await;
         done
     }
 
@@ -128,22 +128,22 @@ impl Installer {
 
     /// Removes webhooks that point to this machine: without an operator to respond, they would block writes.
     pub(crate) async fn withdraw(&self) -> anyhow::Result<()> {
-        let mut told = Vec::new();
-        let done = self.trace.withdraw(false, &mut |line| told.push(line)).await;
-        self.say_all(told).await;
+        let mut reported = Vec::new();
+        let done = self.trace.withdraw(false, &mut |line| reported.push(line)).await;
+        self.say_all(reported).await;
         done
     }
 
     async fn apply(&self, objects: &[Value]) -> anyhow::Result<()> {
-        let mut told = Vec::new();
-        let mut tell = |applied: &Applied| {
+        let mut reported = Vec::new();
+        let mut report = |applied: &Applied| {
             if applied.outcome != Outcome::Unchanged {
-                told.push(applied.to_string());
+                reported.push(applied.to_string());
             }
         };
         let options = ApplyOptions { force_conflicts: true, ..ApplyOptions::default() };
-        let done = self.cluster.apply(objects, options, &mut tell).await;
-        self.say_all(told).await;
+        let done = self.cluster.apply(objects, options, &mut report).await;
+        self.say_all(reported).await;
         done.map(drop)
     }
 

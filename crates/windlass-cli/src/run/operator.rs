@@ -151,7 +151,7 @@ async fn become_ready(probes: u16, after: OnReady, reporter: Reporter) {
     if let Err(error) = installer.connect(&installation).await {
         reporter.complain(&error.context("failed to connect webhooks")).await;
     }
-    reporter.tell(Event::Operator(Operator::Ready)).await;
+    reporter.send(Event::Operator(Operator::Ready)).await;
     let Some(folder) = samples.lock().take() else { return };
     match installer.apply_folder(&folder).await {
         Ok(()) => reporter.say("samples applied").await,
@@ -165,7 +165,7 @@ async fn count(metrics: u16, reporter: Reporter) {
     loop {
         each.tick().await;
         if let Ok(text) = numbers::page(metrics, "/metrics").await {
-            reporter.tell(Event::Numbers(numbers::controllers(&text))).await;
+            reporter.send(Event::Numbers(numbers::controllers(&text))).await;
         }
     }
 }

@@ -134,7 +134,7 @@ async fn report(stream: impl AsyncRead + Unpin, source: Source, reporter: Report
     let mut bytes = Vec::new();
     while let Ok(1..) = (&mut stream).take(LONGEST_LINE).read_until(b'\n', &mut bytes).await {
         let line = String::from_utf8_lossy(&bytes).trim_end().to_owned();
-        reporter.tell(Event::Line(source, line)).await;
+        reporter.send(Event::Line(source, line)).await;
         bytes.clear();
     }
 }

@@ -39,7 +39,7 @@ impl Resources {
             return;
         }
         self.tasks.shutdown().await;
-        self.reporter.tell(Event::Kinds(kinds.iter().map(|kind| kind.kind.clone()).collect())).await;
+        self.reporter.send(Event::Kinds(kinds.iter().map(|kind| kind.kind.clone()).collect())).await;
         for kind in &kinds {
             self.tasks.spawn(follow(self.client.clone(), kind.clone(), self.reporter.clone()));
         }
@@ -77,7 +77,7 @@ async fn list_and_watch(api: &Api<DynamicObject>, kind: &str, reporter: &Reporte
     let list = api.list(&ListParams::default()).await?;
     let mut version = list.metadata.resource_version.unwrap_or_default();
     let objects = list.items.iter().map(|object| summary(kind, object)).collect();
-    reporter.tell(Event::Resources { kind: kind.to_owned(), objects }).await;
+    reporter.send(Event::Resources { kind: kind.to_owned(), objects }).await;
     loop {
         let events = api.watch(&WatchParams::default().timeout(WATCH), &version).await?;
         futures_util::pin_mut!(events);
@@ -85,12 +85,12 @@ async fn list_and_watch(api: &Api<DynamicObject>, kind: &str, reporter: &Reporte
             match event {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                     version = object.metadata.resource_version.clone().unwrap_or(version);
-                    reporter.tell(Event::Resource(summary(kind, &object))).await;
+                    reporter.send(Event::Resource(summary(kind, &object))).await;
                 }
                 WatchEvent::Deleted(object) => {
                     version = object.metadata.resource_version.clone().unwrap_or(version);
                     let Resource { kind, namespace, name, .. } = summary(kind, &object);
-                    reporter.tell(Event::Gone { kind, namespace, name }).await;
+                    reporter.send(Event::Gone { kind, namespace, name }).await;
                 }
                 WatchEvent::Bookmark(mark) => version = mark.metadata.resource_version,
                 WatchEvent::Error(_) => return Ok(()),

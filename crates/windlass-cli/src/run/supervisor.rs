@@ -98,7 +98,7 @@ impl Supervisor {
                     // Cargo reports it when it starts.
                     true => None,
                     false => {
-                        self.reporter.tell(Event::Changed(paths)).await;
+                        self.reporter.send(Event::Changed(paths)).await;
                         Some(Input::Changed)
                     }
                 },
@@ -113,7 +113,7 @@ impl Supervisor {
                     state.operator = None;
                     let action = state.lifecycle.on(Input::Exited { after });
                     let again = if let Action::Wait(again) = action { again } else { Duration::ZERO };
-                    self.reporter.tell(Event::Operator(Operator::Crashed { how: ending(status), again })).await;
+                    self.reporter.send(Event::Operator(Operator::Crashed { how: ending(status), again })).await;
                     self.act(action, &mut state).await;
                     None
                 }
@@ -125,11 +125,11 @@ impl Supervisor {
             let Some(input) = input else { continue };
             let action = state.lifecycle.on(input);
             if input == Input::Pause {
-                self.reporter.tell(Event::Paused(state.lifecycle.paused())).await;
+                self.reporter.send(Event::Paused(state.lifecycle.paused())).await;
             }
             self.act(action, &mut state).await;
         };
-        self.reporter.tell(Event::Ending).await;
+        self.reporter.send(Event::Ending).await;
         self.end(state).await;
         outcome
     }
@@ -140,14 +140,14 @@ impl Supervisor {
             Action::Build => {
                 // Cancels the build or installation in progress.
                 state.work = None;
-                self.reporter.tell(Event::Build(Build::Started)).await;
+                self.reporter.send(Event::Build(Build::Started)).await;
                 state.work = Some(match self.build_options.start(&self.reporter) {
                     Ok(building) => Box::pin(async { WorkOutcome::Built(building.finish().await) }),
                     Err(error) => Box::pin(future::ready(WorkOutcome::Built(Err(error)))),
                 });
             }
             Action::Install => {
-                self.reporter.tell(Event::Operator(Operator::Installing)).await;
+                self.reporter.send(Event::Operator(Operator::Installing)).await;
                 let (installer, program) = (self.installer.clone(), state.program.clone().unwrap_or_default());
                 state.work = Some(Box::pin(async move { WorkOutcome::Installed(installer.install(program).await) }));
             }
@@ -159,7 +159,7 @@ impl Supervisor {
     async fn start(&mut self, state: &mut RunState) {
         state.due = None;
         if let Some(operator) = state.operator.take() {
-            self.reporter.tell(Event::Operator(Operator::Stopping)).await;
+            self.reporter.send(Event::Operator(Operator::Stopping)).await;
             operator.stop().await;
         }
         let after = OnReady {
@@ -170,10 +170,10 @@ impl Supervisor {
         let program = state.program.clone().unwrap_or_default();
         match self.operator_options.start(&program, after, &self.reporter) {
             Ok(operator) => {
-                self.reporter.tell(Event::Operator(Operator::Starting { process: operator.id() })).await;
+                self.reporter.send(Event::Operator(Operator::Starting { process: operator.id() })).await;
                 state.operator = Some(operator);
             }
-            Err(error) => self.reporter.tell(Event::Operator(Operator::Failed { why: in_words(&error) })).await,
+            Err(error) => self.reporter.send(Event::Operator(Operator::Failed { why: in_words(&error) })).await,
         }
     }
 
@@ -183,7 +183,7 @@ impl Supervisor {
             WorkOutcome::Built(Ok(Built { program, fresh, took })) => {
                 state.program = Some(program);
                 self.must_build = false;
-                self.reporter.tell(Event::Build(Build::Done { took, fresh })).await;
+                self.reporter.send(Event::Build(Build::Done { took, fresh })).await;
                 Input::Built { fresh }
             }
             WorkOutcome::Built(Err(error)) => {
@@ -191,7 +191,7 @@ impl Supervisor {
                     let hint = "fix the compiler errors and run it again";
                     return Err(ErrorWithHint { message: format!("{error:#}"), hint: hint.into() }.into());
                 }
-                self.reporter.tell(Event::Build(Build::Failed { why: in_words(&error) })).await;
+                self.reporter.send(Event::Build(Build::Failed { why: in_words(&error) })).await;
                 Input::BuildFailed
             }
             WorkOutcome::Installed(Ok(installation)) => {
@@ -200,7 +200,7 @@ impl Supervisor {
                 Input::Installed
             }
             WorkOutcome::Installed(Err(error)) => {
-                self.reporter.tell(Event::Operator(Operator::Failed { why: in_words(&error) })).await;
+                self.reporter.send(Event::Operator(Operator::Failed { why: in_words(&error) })).await;
                 Input::InstallFailed
             }
         })

@@ -40,19 +40,19 @@ impl Trace {
     }
 
     /// Removes redirections to this machine, and reports them.
-    pub(crate) async fn withdraw(&self, dry_run: bool, tell: &mut (dyn FnMut(String) + Send)) -> anyhow::Result<()> {
-        self.prune::<MutatingWebhookConfiguration>(&|_| false, dry_run, tell).await?;
-        self.prune::<ValidatingWebhookConfiguration>(&|_| false, dry_run, tell).await?;
+    pub(crate) async fn withdraw(&self, dry_run: bool, report: &mut (dyn FnMut(String) + Send)) -> anyhow::Result<()> {
+        self.prune::<MutatingWebhookConfiguration>(&|_| false, dry_run, report).await?;
+        self.prune::<ValidatingWebhookConfiguration>(&|_| false, dry_run, report).await?;
         let found =
             self.definitions().list(&self.ours()).await.context("failed to list CustomResourceDefinitions of a run")?;
         for name in found.items.iter().map(|definition| definition.name_any()) {
             match dry_run {
                 true => {
-                    tell(format!("CustomResourceDefinition {name}: the conversion before the run would be restored"))
+                    report(format!("CustomResourceDefinition {name}: the conversion before the run would be restored"))
                 }
                 false => {
                     self.rewrite(&name, &restore).await.with_context(|| format!("cannot restore {name}"))?;
-                    tell(format!("CustomResourceDefinition {name}: restored the conversion before the run"));
+                    report(format!("CustomResourceDefinition {name}: restored the conversion before the run"));
                 }
             }
         }
@@ -64,7 +64,7 @@ impl Trace {
         &self,
         wanted: &(dyn Fn(&str) -> bool + Sync),
         dry_run: bool,
-        tell: &mut (dyn FnMut(String) + Send),
+        report: &mut (dyn FnMut(String) + Send),
     ) -> anyhow::Result<()>
     where
         K: Resource<DynamicType = ()>,
@@ -74,8 +74,8 @@ impl Trace {
         let found = api.list(&self.ours()).await.with_context(|| format!("failed to list {kind} of a run"))?;
         for name in found.items.iter().map(|object| object.name_any()).filter(|name| !wanted(name)) {
             match api.delete(&name, &DeleteParams { dry_run, ..DeleteParams::default() }).await {
-                Ok(_) if dry_run => tell(format!("{kind} {name}: would be deleted")),
-                Ok(_) => tell(format!("{kind} {name}: deleted")),
+                Ok(_) if dry_run => report(format!("{kind} {name}: would be deleted")),
+                Ok(_) => report(format!("{kind} {name}: deleted")),
                 Err(kube::Error::Api(status)) if status.code == 404 => {}
                 Err(error) => return Err(error).with_context(|| format!("cannot delete {kind} {name}")),
             }

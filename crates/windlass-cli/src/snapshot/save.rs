@@ -68,7 +68,8 @@ pub(super) fn run(args: &SaveArgs) -> anyhow::Result<()> {
 /// Saves the objects of a running control plane.
 async fn download(cluster: &ClusterArgs, output: &mut Output, meter: &mut Meter) -> anyhow::Result<()> {
     let cluster = cluster.connect().await?;
-    let request = Request::get(snapshot::PATH).body(kube::client::Body::empty()).context("cannot ask")?;
+    let request =
+        Request::get(snapshot::PATH).body(kube::client::Body::empty()).context("failed to build the request")?;
     let response = cluster.client.send(request).await;
     let response = response.with_context(|| format!("failed to request a snapshot from {}", cluster.url))?;
     if !response.status().is_success() {

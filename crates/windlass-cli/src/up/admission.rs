@@ -99,7 +99,7 @@ impl AdmissionArgs {
         let exists = |name: &&str| WITHOUT_EFFECT.contains(name) || DISABLEABLE_PLUGINS.contains(name);
         if let Some(name) = enabled.iter().map(String::as_str).find(|name| !exists(name)) {
             bail!(ErrorWithHint {
-                message: format!("cannot enable the admission plugin {name}: Windlass does not have it"),
+                message: format!("cannot enable the admission plugin {name}: not supported by Windlass"),
                 hint: "remove it from --enable-admission-plugins".into(),
             });
         }

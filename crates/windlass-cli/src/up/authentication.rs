@@ -11,7 +11,7 @@ use windlass_plane::{AnonymousOptions, AuthenticationOptions, JwtOptions, Reques
 
 use crate::failure::ErrorWithHint;
 
-/// The message of kube-apiserver for a flag beside a configuration file.
+/// The message of kube-apiserver for a flag that conflicts with a configuration file.
 const TWICE: &str = "anonymous: Forbidden: --anonymous-auth flag cannot be set when anonymous field is configured in \
                      authentication configuration file";
 
@@ -99,7 +99,7 @@ impl AuthenticationArgs {
     }
 }
 
-/// Rejects issuers in the words of kube-apiserver.
+/// Rejects issuers worded as in kube-apiserver.
 fn check_issuers(issuers: &[String]) -> anyhow::Result<()> {
     for (index, issuer) in issuers.iter().enumerate() {
         if issuer.is_empty() {

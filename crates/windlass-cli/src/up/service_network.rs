@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use windlass_plane::ServiceNetwork;
 use windlass_schema::names::parse_cidr_sloppy;
 
-/// The smallest number of addresses that kube-apiserver accepts, as a number of bits.
+/// Minimum number of addresses that kube-apiserver accepts, as a number of bits.
 const SMALLEST: u8 = 3;
 
 /// The networks of `--service-cluster-ip-range`: one, or one of each IP family.

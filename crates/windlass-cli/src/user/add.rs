@@ -31,7 +31,7 @@ use crate::{
     threads,
 };
 
-/// The shortest lifetime that Kubernetes issues.
+/// Minimum lifetime of credentials in Kubernetes.
 const SHORTEST: Duration = Duration::from_secs(600);
 
 /// Create credentials for a user and print a kubeconfig
@@ -111,7 +111,7 @@ async fn add(args: &AddArgs, identity: &Identity) -> anyhow::Result<()> {
             let options = CertificateOptions { user: name, groups, lifetime: args.expires };
             if args.dry_run {
                 signals.interrupt(certificate::check(&cluster.client, &options)).await?;
-                cluster::tell(&format!("certificate of {}: would be issued", identity.describe()), true);
+                cluster::report(&format!("certificate of {}: would be issued", identity.describe()), true);
                 None
             } else {
                 Some(certificate::issue(&cluster.client, &options, &mut signals).await?)
@@ -158,7 +158,7 @@ async fn token(args: &AddArgs, cluster: &Cluster, account: &AccountName) -> anyh
     check_namespace(&cluster.client, &account.namespace).await?;
     apply(args, cluster, &[account.manifest()]).await?;
     if args.dry_run {
-        cluster::tell(&format!("token of service account {account}: would be issued"), true);
+        cluster::report(&format!("token of service account {account}: would be issued"), true);
         return Ok(None);
     }
     let issued = account.token(&cluster.client, args.expires).await?;
@@ -168,7 +168,7 @@ async fn token(args: &AddArgs, cluster: &Cluster, account: &AccountName) -> anyh
 
 async fn apply(args: &AddArgs, cluster: &Cluster, objects: &[Value]) -> anyhow::Result<()> {
     let options = ApplyOptions { dry_run: args.dry_run, ..ApplyOptions::default() };
-    cluster.apply(objects, options, &mut |applied| cluster::tell(applied, args.dry_run)).await.map(drop)
+    cluster.apply(objects, options, &mut |applied| cluster::report(applied, args.dry_run)).await.map(drop)
 }
 
 /// Writes the kubeconfig, at once and only if nothing is lost.

@@ -114,7 +114,7 @@ async fn sign(
     tokio::time::timeout(SIGNED_WITHIN, signed).await.unwrap_or_else(|_| {
         let message = format!("the cluster did not sign the certificate within {} s", SIGNED_WITHIN.as_secs());
         let hint = format!(
-            "it needs a signer of {SIGNER}: start `windlass up` with certificatesigningrequest-signing-controller, which \
+            "a signer for {SIGNER} must be running: start `windlass up` with certificatesigningrequest-signing-controller, which \
              is the default, or use --service-account"
         );
         Err(ErrorWithHint { message, hint: hint.into() }.into())

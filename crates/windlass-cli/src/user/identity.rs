@@ -21,7 +21,7 @@ impl Identity {
         }
         if let Some(account) = name.strip_prefix("system:serviceaccount:") {
             let hint = format!("use --service-account {}", account.replacen(':', "/", 1));
-            let message = format!("user name {name:?} is that of a service account, which has no certificate");
+            let message = format!("the user {name:?} is a service account, and service accounts have no certificates");
             return Err(ErrorWithHint { message, hint: hint.into() });
         }
         if name.starts_with("system:") {

@@ -136,7 +136,7 @@ fn the_roles_of_an_operator_match_its_requests() {
     assert_eq!(code, Some(0), "{err}\n{out}");
     assert!(err.contains("all used permissions are granted"), "{err}");
     assert!(err.contains("again, as service account it-"), "{err}");
-    assert!(err.contains("verified: the command passes under these roles"), "{err}");
+    assert!(err.contains("verified: the command succeeds with these roles"), "{err}");
     // Whether it reads before it applies depends on the state of its caches.
     let out = out.replace("get,list", "list");
     let rules: Vec<String> =
@@ -265,11 +265,8 @@ fn requests_that_only_a_later_run_sends_are_learned_until_it_passes() {
     let said = output(&mut learn_repeated(folder.path(), "more", &[]));
     let (out, err) = (String::from_utf8(said.stdout).unwrap(), String::from_utf8(said.stderr).unwrap());
     assert_eq!(said.status.code(), Some(0), "{err}");
-    assert!(
-        err.contains("forbidden under these roles, and now learned (run 1 of 3):\n  GET /api/v1/secrets\n"),
-        "{err}"
-    );
-    assert!(err.contains("verified: the command passes under these roles"), "{err}");
+    assert!(err.contains("forbidden by these roles, and now added (run 1 of 3):\n  GET /api/v1/secrets\n"), "{err}");
+    assert!(err.contains("verified: the command succeeds with these roles"), "{err}");
     assert!(out.contains("configmaps,secrets") && out.lines().count() == 2, "{out}");
 
     let folder = tempfile::tempdir().unwrap();
@@ -301,7 +298,7 @@ fn rules_of_the_project_that_were_never_used_are_listed() {
 #[test]
 fn a_failed_proof_is_reported_after_the_roles() {
     for (program, message, hint) in [
-        ("other", "error: the command does not pass under the learned roles: after 3 runs, ", "--no-verify"),
+        ("other", "error: the command fails with the learned roles: after 3 runs, ", "--no-verify"),
         (
             "once",
             " under the learned roles, but no request was forbidden\n",

@@ -32,7 +32,7 @@ grep -q BROKEN src/lib.rs && { echo "error: it is broken" >&2; exit 101; }
 echo '{"reason":"compiler-artifact","target":{"name":"shop"},"executable":"'"$OPERATOR"'","fresh":false}'
 "#;
 
-/// Prints its manifests and how it was started, and runs until it is told to stop.
+/// Prints its manifests and how it was started, and runs until it is stopped.
 const OPERATOR: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 case "$*" in

@@ -140,7 +140,7 @@ impl Evaluation<'_> {
         self.key.namespace().unwrap_or_default()
     }
 
-    fn say(&mut self, type_: &str, holds: bool, reason: &str, message: &str) {
+    fn set_condition(&mut self, type_: &str, holds: bool, reason: &str, message: &str) {
         status::set(self.autoscaler.status.get_or_insert_default(), type_, holds, reason, message, self.now);
     }
 
@@ -158,19 +158,19 @@ impl Evaluation<'_> {
             Err(error) => {
                 self.warn("FailedGetScale", &error);
                 let message = format!("the HPA controller was unable to get the target's current scale: {error}");
-                self.say("AbleToScale", false, "FailedGetScale", &message);
+                self.set_condition("AbleToScale", false, "FailedGetScale", &message);
                 return Err(error);
             }
         };
         let message = "the HPA controller was able to get the target's current scale";
-        self.say("AbleToScale", true, "SucceededGetScale", message);
+        self.set_condition("AbleToScale", true, "SucceededGetScale", message);
         let (current, now) = (scale.wanted(), self.now);
         self.remember(|memory| memory.history.begin(current, now));
         let (least, most) = (self.spec().min_replicas.unwrap_or(1), self.spec().max_replicas);
         let mut statuses = None;
         let (desired, why) = if current == 0 {
             let message = "scaling is disabled since the replica count of the target is zero";
-            self.say("ScalingActive", false, "ScalingDisabled", message);
+            self.set_condition("ScalingActive", false, "ScalingDisabled", message);
             (0, String::new())
         } else if current > most {
             (most, "Current number of replicas above Spec.MaxReplicas".to_owned())
@@ -178,7 +178,7 @@ impl Evaluation<'_> {
             (least, "Current number of replicas below Spec.MinReplicas".to_owned())
         } else {
             let mut found = Vec::new();
-            let asked = self.ask(&scale, &mut found).await;
+            let asked = self.propose(&scale, &mut found).await;
             statuses = Some(found).filter(|found| !found.is_empty());
             match asked {
                 Ok((desired, metric)) => self.limited(Range { current, desired, least, most }, &metric),
@@ -207,8 +207,8 @@ impl Evaluation<'_> {
         Scale::of(self.ctx, &resource, self.namespace(), &target.name).await
     }
 
-    /// The highest proposal of the metrics, and the name of that metric.
-    async fn ask(&mut self, scale: &Scale, statuses: &mut Vec<MetricStatus>) -> Result<(i32, String), String> {
+    /// Returns the highest number of replicas that a metric proposes, and the name of that metric.
+    async fn propose(&mut self, scale: &Scale, statuses: &mut Vec<MetricStatus>) -> Result<(i32, String), String> {
         let selector = self.selector(scale.selector())?;
         let pods = self.pods(&selector)?;
         self.check_unambiguous(scale.selector(), &pods)?;
@@ -245,12 +245,12 @@ impl Evaluation<'_> {
         match (most, failures.first()) {
             (Some((replicas, name)), failure) if failure.is_none() || replicas >= scale.wanted() => {
                 let message = format!("the HPA was able to successfully calculate a replica count from {name}");
-                self.say("ScalingActive", true, "ValidMetricFound", &message);
+                self.set_condition("ScalingActive", true, "ValidMetricFound", &message);
                 Ok((replicas, name))
             }
             (_, Some(first)) => {
                 let message = format!("the HPA was unable to compute the replica count: {}", first.cause);
-                self.say("ScalingActive", false, first.reason, &message);
+                self.set_condition("ScalingActive", false, first.reason, &message);
                 let (count, all) = (failures.len(), specs.len());
                 Err(format!("invalid metrics ({count} invalid out of {all}), first error is: {}", first.error))
             }
@@ -263,13 +263,13 @@ impl Evaluation<'_> {
         if text.is_empty() {
             self.warn("SelectorRequired", "selector is required");
             let message = "the HPA target's scale is missing a selector";
-            self.say("ScalingActive", false, "InvalidSelector", message);
+            self.set_condition("ScalingActive", false, "InvalidSelector", message);
             return Err("selector is required".to_owned());
         }
         let parsed = parse_selector(text).map_err(|error| {
             let message = format!("couldn't convert selector into a corresponding internal selector object: {error}");
             self.warn("InvalidSelector", &message);
-            self.say("ScalingActive", false, "InvalidSelector", &message);
+            self.set_condition("ScalingActive", false, "InvalidSelector", &message);
             message
         })?;
         self.remember(|memory| memory.selector = Some(parsed.clone()));
@@ -312,7 +312,7 @@ impl Evaluation<'_> {
         let all = autoscalers.into_iter().collect::<Vec<_>>().join(" ");
         let message = format!("pods by selector {selector} are controlled by multiple HPAs: [{all}]");
         self.warn("AmbiguousSelector", &message);
-        self.say("ScalingActive", false, "AmbiguousSelector", &message);
+        self.set_condition("ScalingActive", false, "AmbiguousSelector", &message);
         Err(message)
     }
 
@@ -325,9 +325,9 @@ impl Evaluation<'_> {
         };
         let (spec, now) = (self.spec().clone(), self.now);
         let limited = self.remember(|memory| memory.history.limit(&spec, range, now));
-        self.say("AbleToScale", true, limited.able.0, limited.able.1);
+        self.set_condition("AbleToScale", true, limited.able.0, limited.able.1);
         let (is_limited, reason, message) = limited.limited;
-        self.say("ScalingLimited", is_limited, reason, message);
+        self.set_condition("ScalingLimited", is_limited, reason, message);
         (limited.replicas, why)
     }
 
@@ -343,12 +343,12 @@ impl Evaluation<'_> {
         if let Err(error) = scale.set(self.ctx, desired).await {
             self.warn("FailedRescale", &format!("New size: {desired}; reason: {why}; error: {error}"));
             let message = format!("the HPA controller was unable to update the target scale: {error}");
-            self.say("AbleToScale", false, "FailedUpdateScale", &message);
+            self.set_condition("AbleToScale", false, "FailedUpdateScale", &message);
             status::count(self.autoscaler.status.get_or_insert_default(), current, before, statuses);
             return Err(error);
         }
         let message = format!("the HPA controller was able to update the target scale to {desired}");
-        self.say("AbleToScale", true, "SucceededRescale", &message);
+        self.set_condition("AbleToScale", true, "SucceededRescale", &message);
         let message = format!("New size: {desired}; reason: {why}");
         self.ctx.event(&self.autoscaler).normal("SuccessfulRescale", &message);
         let (spec, now) = (self.spec().clone(), self.now);

@@ -1,4 +1,4 @@
-//! Deletes tokens in Secrets that were generated for service accounts and that nobody has used for a year.
+//! Deletes tokens in Secrets that were generated for service accounts and have not been used for a year.
 //!
 //! The API server labels such a Secret with the day on which its token was last used, and a ConfigMap names the day since
 //! which it does. An unused token is first marked as invalid, so that it is rejected. It is deleted when it has been

@@ -82,7 +82,7 @@ async fn reconcile_volume(volume: Arc<PersistentVolume>, ctx: Context) -> Result
     if named.is_empty() {
         // The claim's reconciliation completes the binding.
         if has_other_mode(&volume, &claim) {
-            bound_volumes::tell_of_mode(&volume, &claim, &ctx);
+            bound_volumes::report_mode_mismatch(&volume, &claim, &ctx);
         }
     } else if named == volume.name_any() {
         bound_volumes::set_phase(&volume, "Bound", &ctx).await?;

@@ -37,7 +37,7 @@ const NAME: &str = "resourcequota-controller";
 const CONCURRENCY: usize = 5;
 /// How often a quota is recalculated in any case.
 const RESYNC: Duration = Duration::from_secs(5 * 60);
-/// How soon a quota is recalculated whose usage has decreased: an object that was charged may not have been stored yet.
+/// Delay before a quota whose usage has decreased is recalculated: a charged object may not have been stored yet.
 const RECHECK: Duration = Duration::from_secs(1);
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {

@@ -52,7 +52,7 @@ impl std::fmt::Debug for TokenSigner {
     }
 }
 
-/// What Secrets are filled with.
+/// Sources of the contents of Secrets.
 struct Contents {
     signer: TokenSigner,
     root_ca: Option<Arc<str>>,

@@ -25,7 +25,7 @@ pub(crate) struct Children<'a, K> {
     finalizer: Option<&'a str>,
 }
 
-/// What to do with an object.
+/// Decision about an object.
 #[derive(Debug, PartialEq, Eq)]
 enum Claim {
     Keep,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kube::ResourceExt;
 use windlass::{Result, context::Context, controller::Action, object::Object};
 
-/// What to do with the finalizer of an object.
+/// Step for the finalizer of an object.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     Nothing,

@@ -137,7 +137,7 @@ fn not_found(container: &str) -> ApiError {
     ApiError::internal(format!("unable to upgrade connection: container not found ({container:?})"))
 }
 
-/// Connects a command that runs beside a container and ends with it.
+/// Connects a command that runs alongside a container and ends with it.
 fn connect(mut started: Started, instance: &Instance, streams: Streams) -> std::io::Result<Process> {
     let mut process =
         Process { stdin: None, stdout: None, stderr: None, resize: None, exit: Box::pin(async { Ok(0) }) };

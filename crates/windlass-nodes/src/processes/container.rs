@@ -30,7 +30,7 @@ const FORGIVEN_AFTER: Duration = Duration::from_secs(600);
 
 /// The main process of a container, for other processes to connect to.
 pub(super) struct Instance {
-    /// The template for commands that run beside it.
+    /// The template for commands that run alongside it.
     pub(super) plan: ProcessSpec,
     pub(super) mounts: Arc<Mounts>,
     pub(super) log: Arc<Log>,

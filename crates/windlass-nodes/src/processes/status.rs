@@ -16,7 +16,7 @@ use k8s_openapi::{
 pub(super) enum Role {
     /// It ends before the next one starts.
     Init,
-    /// It runs beside the main containers, and ends after them.
+    /// It runs alongside the main containers, and ends after them.
     Sidecar,
     /// A regular container.
     Main,

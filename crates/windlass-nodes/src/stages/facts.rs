@@ -15,7 +15,7 @@ use crate::{
 const FIRST_BACKOFF: u64 = 10_000;
 const LONGEST_BACKOFF: u64 = 300_000;
 
-/// How long a pod takes to stop that is deleted with a longer grace period than its own, in milliseconds.
+/// Time that a pod takes to stop if it is deleted with a longer grace period than its own, in milliseconds.
 const LONG_STOP: i64 = 1000;
 
 /// Adds the facts to a pod.
@@ -25,7 +25,7 @@ pub(crate) fn with_facts(mut pod: Value, now: Timestamp) -> Value {
     pod
 }
 
-/// The facts of a pod; those without a value are absent.
+/// Returns the facts of a pod, without those that have no value.
 fn facts(pod: &Value, now: Timestamp) -> Map<String, Value> {
     let annotation = |name: &str| ending::annotation(pod, name);
     let text = |name: &str| annotation(name).map_or(Value::Null, Value::from);
@@ -203,15 +203,15 @@ fn probe_delay(pod: &Value) -> Option<Value> {
     longest.map(|seconds| format!("{seconds}s").into())
 }
 
-/// When the active deadline of a pod ends.
+/// Returns the time at which a pod exceeds its active deadline.
 fn deadline(pod: &Value) -> Option<Timestamp> {
     let seconds = pod["spec"]["activeDeadlineSeconds"].as_i64()?;
     let start: Timestamp = pod["status"]["startTime"].as_str()?.parse().ok()?;
     start.checked_add(seconds.seconds()).ok()
 }
 
-/// How long the containers of a terminating pod keep running, but no longer than its grace period: as configured, or as
-/// long as they sleep before they stop. A pod that was deleted with more time than it asks for uses a part of it.
+/// Returns how long the containers of a terminating pod keep running: the configured time, or that of their `preStop`
+/// sleep, limited by the grace period. A pod that is deleted with more time than it needs uses a part of it.
 fn stop_delay(pod: &Value, said: Option<&str>) -> Value {
     let grace = pod["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default().max(0);
     let hooks = items(&pod["spec"], "containers").iter().map(|container| &container["lifecycle"]["preStop"]["sleep"]);

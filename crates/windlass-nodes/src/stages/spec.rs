@@ -43,7 +43,7 @@ struct Spec {
     selector: Selector,
     #[serde(default = "one")]
     weight: u32,
-    /// Whether it runs beside the stage that is selected by weight: the first to end applies.
+    /// Whether it runs alongside the stage that is selected by weight: the first to end applies.
     #[serde(default)]
     timer: bool,
     #[serde(default)]

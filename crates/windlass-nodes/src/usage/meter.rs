@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use windlass_resource_metrics::Point;
 
-/// What a container uses.
+/// Resource usage of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reading {
     /// Cores in billionths, and bytes of memory.

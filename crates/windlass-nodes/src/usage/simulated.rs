@@ -48,7 +48,7 @@ fn percentage(of: u64, percent: u64) -> u64 {
     u64::try_from(u128::from(of) * u128::from(percent) / 100).unwrap_or(u64::MAX)
 }
 
-/// What an annotation says about a container.
+/// Usage of a container according to an annotation.
 #[derive(Debug, PartialEq)]
 enum Said {
     Amount(Quantity),

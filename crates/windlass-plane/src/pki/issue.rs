@@ -91,7 +91,7 @@ pub(super) fn server(
     sign("server", params, authority)
 }
 
-/// Issues a serving certificate that nobody has signed but its own key.
+/// Issues a self-signed serving certificate.
 pub(super) fn self_signed(names: &[String], now: Duration) -> Result<CertificateAndKey, PkiError> {
     let name = "self-signed";
     let key = new_key(name)?;

@@ -34,7 +34,7 @@ impl Standalone {
     /// Locks the data directory, opens the store, and listens. When this returns, clients can connect: their requests
     /// wait for [`run`](Standalone::run).
     ///
-    /// Of the options, `extra_names` has no meaning, and `authentication` is complete: clients need certificates of the
+    /// The option `extra_names` is ignored, and `authentication` is used as it is: clients need certificates of the
     /// authorities that it names.
     pub async fn start(options: PlaneOptions, given: GivenCredentials) -> Result<Self, PlaneError> {
         let directory = &options.data_dir;

@@ -62,7 +62,7 @@ pub(crate) struct AnyInformer {
     metrics: Option<InformerMetrics>,
 }
 
-/// What an informer watches.
+/// Resource, scope and type that an informer watches.
 #[derive(Clone)]
 pub(super) struct WatchTarget {
     pub(super) resource: ApiResource,

@@ -101,7 +101,7 @@ struct Inner {
     informers: RwLock<HashMap<InformerKey, RunningInformer>>,
     /// The resource of an informer that stopped because of a panic.
     died: Arc<watch::Sender<Option<ApiResource>>>,
-    /// By Rust type, and by resource for some.
+    /// Informers by Rust type, and for some types by resource.
     settings: RwLock<HashMap<SettingsOf, Settings<dyn AnyObject>>>,
 }
 

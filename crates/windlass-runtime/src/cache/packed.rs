@@ -22,7 +22,7 @@ pub(super) struct Packed<K: ?Sized> {
     decoder: Arc<Decoder<K>>,
 }
 
-/// What the store needs of an object, parsed or not.
+/// Properties of an object that the store needs, parsed or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Brief<'a> {
     /// Namespace and name; empty if absent.

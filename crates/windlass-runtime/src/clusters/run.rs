@@ -15,7 +15,7 @@ use crate::{
     shutdown::Shutdown,
 };
 
-/// What clusters take from the operator of the home cluster.
+/// Settings that clusters take from the operator of the home cluster.
 pub(crate) struct Home {
     pub(crate) client: Client,
     pub(crate) caches: Caches,

@@ -89,7 +89,7 @@ impl AnyKind<'_> {
             if changes.is_empty() {
                 return Ok(newest);
             }
-            // The resource version keeps the status from another object of this name, and changes of others from being lost.
+            // The resource version ensures that the object was neither recreated nor changed by another client.
             let patch = json!({
                 "metadata": { "resourceVersion": newest.metadata().resource_version },
                 "status": changes,

@@ -29,7 +29,7 @@ pub enum ContextError {
         kind: String,
         /// The object.
         key: ObjectKey,
-        /// What is wrong, without the content.
+        /// The error, without the content.
         problem: String,
     },
     /// The kind has several informers, one per scope.
@@ -82,7 +82,7 @@ pub enum ContextError {
         kind: String,
         /// The object.
         key: ObjectKey,
-        /// The parent that wants to own it.
+        /// The intended owner.
         parent: String,
         /// Its controller, if it has one.
         controller: Option<String>,

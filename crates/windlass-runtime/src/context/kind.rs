@@ -98,7 +98,7 @@ impl<K: Object> Kind<'_, K> {
         Ok(Index::union(indexes).expect("a readable kind has an informer"))
     }
 
-    /// Returns the informer. An error if the kind is watched in several scopes and thus has several informers, as in an
+    /// Returns the informer. Fails if the kind is watched in several scopes and thus has several informers, as in an
     /// operator that is restricted to some namespaces.
     pub fn informer(&self) -> Result<Informer<K>, ContextError> {
         match &*self.entries()? {

@@ -42,7 +42,7 @@ pub(super) fn subresource(half: ApplyTarget) -> &'static str {
     }
 }
 
-/// Returns the intent without the fields that identify the object, which nobody owns.
+/// Returns the intent without the fields that identify the object, which have no owner.
 fn content(intent: &Intent) -> Map<String, Value> {
     let mut content = intent.value.as_object().cloned().unwrap_or_default();
     content.retain(|field, _| !matches!(field.as_str(), "apiVersion" | "kind"));

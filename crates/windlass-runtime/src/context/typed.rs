@@ -76,7 +76,7 @@ impl Context {
         self.kind().index(name, values)
     }
 
-    /// Returns the informer of a kind. An error if the kind is watched in several scopes. See
+    /// Returns the informer of a kind. Fails if the kind is watched in several scopes. See
     /// [`Kind::informer`](super::Kind::informer).
     pub fn informer<K: Object<DynamicType: Default>>(&self) -> Result<Informer<K>, ContextError> {
         self.kind().informer()

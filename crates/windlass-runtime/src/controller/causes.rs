@@ -39,7 +39,7 @@ pub enum Cause {
     Resync,
     /// A trigger, a stream or a timer has requested the object.
     Source,
-    /// The last reconcile has asked for it.
+    /// The last reconcile requested it.
     Requeue,
     /// The last reconcile has failed.
     Retry,

@@ -142,7 +142,7 @@ pub struct DaemonContext<K: Object> {
     kind: PhantomData<fn(K)>,
 }
 
-/// What the code that runs daemons shares with one of them.
+/// State shared between a daemon and the code that runs it.
 #[derive(Clone)]
 pub(crate) struct Life {
     pub(crate) key: ObjectKey,

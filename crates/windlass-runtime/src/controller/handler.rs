@@ -117,8 +117,8 @@ impl Handler {
         }
     }
 
-    /// Asks the daemon of an object to stop that is being deleted, or was. Returns what to do if it has not ended yet: its
-    /// end queues the key.
+    /// Requests that the daemon of an object that is being deleted, or was, stops. Returns the action if it has not
+    /// stopped yet; when it stops, the key is queued.
     fn stop_daemon(&self, key: &ObjectKey, object: Option<&dyn AnyObject>) -> Option<Action> {
         let daemons = self.daemons.as_ref()?;
         let stays = |object: &&dyn AnyObject| object.metadata().deletion_timestamp.is_none();

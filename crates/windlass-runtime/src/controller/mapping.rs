@@ -81,10 +81,10 @@ impl<K: Object> Controller<K> {
         self.watches_by(Watch::<W>::new(), references, |watched: &W| vec![ObjectKey::of(watched)])
     }
 
-    /// Watches objects that affect those of the controller's kind with which they have a value in common: an event
-    /// triggers all objects for which `of_primary` returns a value that `of_watched` returns for the changed object, before
-    /// or after the event. `of_primary` must always return the same values for the same object, as it fills an index, and
-    /// both must be quick.
+    /// Watches objects that are related to the controller's objects by a common value. An event triggers each object for
+    /// which `of_primary` returns one of the values that `of_watched` returns for the changed object, before or after the
+    /// event. `of_primary` fills an index, so it must always return the same values for the same object; both functions
+    /// must be fast.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::{Node, Pod};

@@ -318,7 +318,7 @@ fn pending_subscription(
     })
 }
 
-/// Time that writes of dropped reconciles get when a controller ends, before another process may lead.
+/// How long a controller that ends waits for the writes of dropped reconciles, before another process may lead.
 pub(super) const LAST_WRITES: Duration = Duration::from_secs(2);
 /// Maximum length of a field manager's name, in bytes.
 const LONGEST_MANAGER: usize = 128;
@@ -414,7 +414,7 @@ async fn follow_shard(mut shard: Shard, resync: Arc<Resync>) {
     }
 }
 
-/// Requests a resync when a watched kind is served that was not: reconciles have failed to read it.
+/// Requests a resync when a watched kind becomes available: earlier reconciles have failed to read it.
 pub(super) async fn follow_served(informer: Arc<AnyInformer>, resync: Arc<Resync>) {
     loop {
         informer.served_again().await;

@@ -82,7 +82,7 @@ struct Running {
 }
 
 enum Entry {
-    /// Added before the controller works.
+    /// Sources that were added before the controller started.
     Waiting(Box<dyn AnySource>),
     Active(ActiveSource),
 }

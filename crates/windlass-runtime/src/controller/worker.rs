@@ -39,7 +39,7 @@ pub(crate) trait Handle: Send + Sync + 'static {
     }
 }
 
-/// What a handler learns about an attempt.
+/// Information for a handler about an attempt.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attempt {
     /// Consecutive failures before this attempt.
@@ -200,7 +200,7 @@ fn retry(work: Work<ObjectKey>, delay: Option<Duration>) {
     }
 }
 
-/// The key belongs to another replica, which reconciles it now. If the key returns, so does all work on it.
+/// The key belongs to another replica, which reconciles it now. If the key returns, all its work returns too.
 fn lost(work: Work<ObjectKey>) {
     tracing::info!("the object belongs to another replica now; dropping the reconcile");
     work.done();

@@ -9,7 +9,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 /// Token of the account that Prometheus runs as.
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
-/// Returns the role that lets the operator ask the API server about its clients, and its binding. Reviews are
+/// Returns the role for token and access reviews of the operator's clients, and its binding. Reviews are
 /// cluster-scoped, so operators that are restricted to namespaces need it, too.
 pub(super) fn review_role(operator: &OperatorManifests, service_account: &str) -> Vec<Manifest> {
     if !operator.serves_secure_metrics() {

@@ -43,7 +43,7 @@ pub struct OperatorManifests {
     /// Port of metrics, if any; 8080 by default.
     pub metrics_port: Option<u16>,
     /// Whether metrics are served over HTTPS, and only to users whom the API server permits to get them; true by default.
-    /// Adds `--metrics-secure`, the permission to ask the API server, and the ClusterRole `NAME-metrics-reader` for users
+    /// Adds `--metrics-secure`, the permission for token and access reviews, and the ClusterRole `NAME-metrics-reader` for users
     /// that scrape them.
     pub metrics_secure: bool,
     /// Port of probes; 8081 by default.

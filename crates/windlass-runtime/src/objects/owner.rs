@@ -122,7 +122,7 @@ pub fn controller_reference<P: Object<DynamicType: Default>>(
     Owner::of(parent).map(|owner| owner.reference)
 }
 
-/// Makes `parent` the controller of `child`. An error if the child has another controller, or is in another namespace.
+/// Makes `parent` the controller of `child`. Fails if the child has another controller, or is in another namespace.
 pub fn set_controller<P: Object<DynamicType: Default>>(
     parent: &impl AsObject<P>,
     child: &mut impl Resource,

@@ -140,7 +140,7 @@ async fn run(operator: Operator, flags: &Flags) -> Result<(), OperatorError> {
 /// Prints a plan, and returns the exit code.
 async fn plan(operator: Operator, flags: &PlanFlags, out: &mut impl Write) -> Result<u8, OperatorError> {
     let PlanFlags { flags, output } = flags;
-    // Only problems are of interest beside a plan.
+    // In addition to the plan, only problems are of interest.
     let level = if flags.log_level == "info" { "warn" } else { &flags.log_level };
     match logs::start(level, flags.log_format) {
         Ok(()) | Err(LogError::Taken(_)) => {}

@@ -178,11 +178,11 @@ pub struct Flags {
     )]
     pub health_probe_bind_address: BindAddress,
 
-    /// Serve the state of the process at /debug/state, beside /metrics
+    /// Serve the state of the process at /debug/state, alongside /metrics
     #[arg(long, env = "WINDLASS_DEBUG_STATE", help_heading = "Servers")]
     pub debug_state: bool,
 
-    /// Serve CPU profiles at /debug/pprof/profile, beside /metrics; needs the feature `pprof`
+    /// Serve CPU profiles at /debug/pprof/profile, alongside /metrics; needs the feature `pprof`
     #[arg(long, env = "WINDLASS_PROFILING", help_heading = "Servers")]
     pub profiling: bool,
 

@@ -41,7 +41,7 @@ pub(super) struct Verdict {
 }
 
 impl Unhealthy {
-    /// Creates a reason that is only logged. Probes do not show it, as anybody can call them.
+    /// Creates a reason that is only logged. Probes do not show it, as all clients can call them.
     pub fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), shown: false }
     }

@@ -87,7 +87,7 @@ impl Pages {
         self.read(&request)
     }
 
-    /// Returns whether nobody unknown on another machine can send requests.
+    /// Returns whether every request is local or authenticated.
     fn is_protected(&self, address: Option<SocketAddr>) -> bool {
         self.guard.is_some() || address.is_some_and(|address| address.ip().is_loopback())
     }

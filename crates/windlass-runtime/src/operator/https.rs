@@ -11,7 +11,7 @@ use crate::{
     webhook::{CertResolver, CertificateError, CertificateFiles, CertificateMetrics, Watcher, provider},
 };
 
-/// Lifetime of a self-signed certificate. Nobody can trust it, so it has no permanent names.
+/// Lifetime of a self-signed certificate. Clients cannot verify it, so it has no permanent names.
 const LIFETIME: Duration = Duration::from_hours(24 * 365);
 
 /// Error from setting up HTTPS.

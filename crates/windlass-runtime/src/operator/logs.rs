@@ -32,7 +32,7 @@ pub enum LogError {
     /// The level is empty.
     #[error("no log level")]
     NoLevel,
-    /// The level cannot be changed any more.
+    /// The level can no longer be changed.
     #[error("failed to change the log level")]
     Reload(#[source] reload::Error),
     /// The process already has a tracing subscriber.
@@ -61,7 +61,7 @@ impl LogLevel {
         self.0.with_current(EnvFilter::to_string).map_err(LogError::Reload)
     }
 
-    /// Uses another filter from now on, and returns it as it was understood. On error, nothing changes.
+    /// Replaces the filter, and returns it in normalized form. On error, nothing changes.
     pub(super) fn set(&self, level: &str) -> Result<String, LogError> {
         if level.is_empty() {
             return Err(LogError::NoLevel);

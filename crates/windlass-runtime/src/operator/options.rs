@@ -27,9 +27,9 @@ pub struct Options {
     pub metrics_certificate: Option<CertificateFiles>,
     /// Listener of `/healthz`, `/livez` and `/readyz`.
     pub probes: Listener,
-    /// Whether `/debug/state` is served beside `/metrics`.
+    /// Whether `/debug/state` is served alongside `/metrics`.
     pub debug_state: bool,
-    /// Whether CPU profiles are served beside `/metrics`, at `/debug/pprof/profile`. Needs the feature `pprof`.
+    /// Whether CPU profiles are served alongside `/metrics`, at `/debug/pprof/profile`. Needs the feature `pprof`.
     pub profiling: bool,
     /// Options of the webhook server.
     pub webhooks: WebhookServing,

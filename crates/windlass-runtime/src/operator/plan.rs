@@ -38,7 +38,7 @@ pub struct Plan {
     pub changes: Vec<PlannedChange>,
     /// Objects whose reconcile failed, and kinds that could not be read.
     pub problems: Vec<PlanProblem>,
-    /// What the plan leaves out, such as objects that are being deleted.
+    /// Omissions of the plan, such as objects that are being deleted.
     pub notes: Vec<String>,
     /// Number of objects that were reconciled.
     pub reconciled: usize,
@@ -48,7 +48,7 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PlannedChange {
-    /// What would happen to the object.
+    /// Planned effect on the object.
     pub action: PlannedAction,
     /// API version of the object.
     pub api_version: String,
@@ -64,7 +64,7 @@ pub struct PlannedChange {
     pub fields: Vec<FieldChange>,
 }
 
-/// What would happen to an object.
+/// Planned effect on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlannedAction {
@@ -86,7 +86,7 @@ pub struct PlanProblem {
     pub controller: String,
     /// The object; `None` if the controller could not read its kind.
     pub object: Option<String>,
-    /// What failed.
+    /// The operation that failed.
     pub message: String,
 }
 

@@ -23,10 +23,10 @@ use crate::metrics::Metrics;
 /// |---|---|
 /// | `workqueue_depth{priority}` | number of ready keys |
 /// | `workqueue_adds_total` | keys that became ready |
-/// | `workqueue_queue_duration_seconds` | time that keys were ready before a worker took them |
-/// | `workqueue_work_duration_seconds` | time that workers had keys |
-/// | `workqueue_unfinished_work_seconds` | total age of the keys that workers have now |
-/// | `workqueue_longest_running_processor_seconds` | age of the key that a worker has had longest |
+/// | `workqueue_queue_duration_seconds` | time that keys waited for a worker after becoming ready |
+/// | `workqueue_work_duration_seconds` | time that workers took to process keys |
+/// | `workqueue_unfinished_work_seconds` | total processing time of the keys that are being processed |
+/// | `workqueue_longest_running_processor_seconds` | longest processing time of a key that is being processed |
 /// | `workqueue_retries_total` | keys that were delayed, after a failure or otherwise |
 ///
 /// Each has the labels `name` and `controller`, both with the name of the queue. A dropped queue is no longer reported.
@@ -107,25 +107,25 @@ impl Collector for Queues {
         })?;
         family(
             "workqueue_unfinished_work_seconds",
-            "Total age of the keys that workers have now",
+            "Total processing time of the keys that are being processed, in seconds",
             MetricType::Gauge,
             &|mut metric, stats| metric.encode_gauge(&stats.unfinished.as_secs_f64()),
         )?;
         family(
             "workqueue_longest_running_processor_seconds",
-            "Age of the key that a worker has had longest",
+            "Longest processing time of a key that is being processed, in seconds",
             MetricType::Gauge,
             &|mut metric, stats| metric.encode_gauge(&stats.longest.as_secs_f64()),
         )?;
         family(
             "workqueue_queue_duration_seconds",
-            "Time that keys were ready before a worker took them",
+            "Time that keys waited for a worker after becoming ready, in seconds",
             MetricType::Histogram,
             &|metric, stats| histogram(metric, &stats.queued),
         )?;
         family(
             "workqueue_work_duration_seconds",
-            "Time that workers had keys",
+            "Time that workers took to process keys, in seconds",
             MetricType::Histogram,
             &|metric, stats| histogram(metric, &stats.worked),
         )?;

@@ -69,7 +69,7 @@ struct Retry {
     token: bool,
 }
 
-/// What happens to a held key when its worker is done.
+/// Requeue of a held key when its worker is done.
 #[derive(Clone, Copy)]
 struct Again {
     priority: Priority,

@@ -318,17 +318,17 @@ async fn metrics_have_client_gos_names() {
         # HELP workqueue_retries Keys that were delayed
         # TYPE workqueue_retries counter
         workqueue_retries_total{name="foo",controller="foo"} 1
-        # HELP workqueue_unfinished_work_seconds Total age of the keys that workers have now
+        # HELP workqueue_unfinished_work_seconds Total processing time of the keys that are being processed, in seconds
         # TYPE workqueue_unfinished_work_seconds gauge
         workqueue_unfinished_work_seconds{name="foo",controller="foo"} 2.001
-        # HELP workqueue_longest_running_processor_seconds Age of the key that a worker has had longest
+        # HELP workqueue_longest_running_processor_seconds Longest processing time of a key that is being processed, in seconds
         # TYPE workqueue_longest_running_processor_seconds gauge
         workqueue_longest_running_processor_seconds{name="foo",controller="foo"} 2.001
-        # HELP workqueue_queue_duration_seconds Time that keys were ready before a worker took them
+        # HELP workqueue_queue_duration_seconds Time that keys waited for a worker after becoming ready, in seconds
         # TYPE workqueue_queue_duration_seconds histogram
         workqueue_queue_duration_seconds_sum{name="foo",controller="foo"} 0.1
         workqueue_queue_duration_seconds_count{name="foo",controller="foo"} 2
-        # HELP workqueue_work_duration_seconds Time that workers had keys
+        # HELP workqueue_work_duration_seconds Time that workers took to process keys, in seconds
         # TYPE workqueue_work_duration_seconds histogram
         workqueue_work_duration_seconds_sum{name="foo",controller="foo"} 2.0
         workqueue_work_duration_seconds_count{name="foo",controller="foo"} 1

@@ -54,24 +54,24 @@ impl<T: Clone + Eq + Hash> Work<T> {
 
     /// Reports success, or that a retry is useless. Resets the failures.
     pub fn done(mut self) {
-        self.tell(Verdict::Done);
+        self.finish(Verdict::Done);
     }
 
     /// Reports success, and requeues the key after a delay, or earlier if it is added. Resets the failures, and keeps
     /// the priority.
     pub fn requeue_after(mut self, delay: Duration) {
-        self.tell(Verdict::After(delay));
+        self.finish(Verdict::After(delay));
     }
 
     /// Reports a failure. The key is retried after its backoff, which grows with each failure, with the same priority.
     pub fn retry(mut self) {
-        self.tell(Verdict::Retry);
+        self.finish(Verdict::Retry);
     }
 
     /// Reports a failure, and retries the key after this delay instead of the backoff, or earlier if it is added. The
     /// delay is stretched at random by up to the [jitter](super::RateLimit::jitter).
     pub fn retry_after(mut self, delay: Duration) {
-        self.tell(Verdict::RetryAfter(delay));
+        self.finish(Verdict::RetryAfter(delay));
     }
 
     /// Reports a failure like [`retry`](Self::retry), or [`retry_after`](Self::retry_after) with a delay. Events that the
@@ -84,7 +84,7 @@ impl<T: Clone + Eq + Hash> Work<T> {
         });
     }
 
-    fn tell(&mut self, verdict: Verdict) {
+    fn finish(&mut self, verdict: Verdict) {
         if !std::mem::replace(&mut self.told, true) {
             self.shared.change(|state, now| state.finish(now, self.slot, verdict));
         }
@@ -93,7 +93,7 @@ impl<T: Clone + Eq + Hash> Work<T> {
 
 impl<T: Clone + Eq + Hash> Drop for Work<T> {
     fn drop(&mut self) {
-        self.tell(Verdict::Retry);
+        self.finish(Verdict::Retry);
     }
 }
 

@@ -9,7 +9,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// Time without a failure that resets the delays.
 const HEALTHY: Duration = Duration::from_secs(120);
 
-/// Delays that double with each failure, from 0.8 s to 30 s, each stretched at random by up to the same amount again.
+/// Delays that double with each failure, from 0.8 s to 30 s, each stretched at random by up to 100 %.
 ///
 /// A success does not reset them: only two minutes without a failure do. A source that fails right after each success
 /// is as bad as one that always fails.

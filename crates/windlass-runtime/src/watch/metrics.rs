@@ -27,7 +27,7 @@ use crate::metrics::Metrics;
 /// | `reflector_short_watches_total` | watches that ended at once without an event |
 /// | `reflector_failures_total` | failed lists and watches, by `reason` |
 /// | `reflector_unreadable_objects_total` | objects skipped because they failed to deserialize |
-/// | `reflector_last_resource_version` | revision up to which everything is known |
+/// | `reflector_last_resource_version` | latest resource version that was observed |
 ///
 /// The label `name` is the resource, such as `pods` or `deployments.apps`.
 #[derive(Clone, Debug)]
@@ -99,7 +99,7 @@ impl WatchMetrics {
             registry.register("reflector_failures", "Failed lists and watches", all.failures);
             let help = "Objects skipped because they failed to deserialize";
             registry.register("reflector_unreadable_objects", help, all.unreadable);
-            let help = "Revision up to which everything is known";
+            let help = "Latest resource version that was observed";
             registry.register("reflector_last_resource_version", help, all.last_revision);
         });
         families

@@ -312,7 +312,7 @@ impl<P: ObjectStorer> Reflector<P> {
                 }
                 let revision = number(&revision);
                 self.counts.revision(revision);
-                self.tell(Change::Bookmark(revision)).await?;
+                self.deliver(Change::Bookmark(revision)).await?;
                 return Ok(true);
             }
             Event::Unreadable { object, deleted } => {
@@ -320,9 +320,9 @@ impl<P: ObjectStorer> Reflector<P> {
                 match (deleted, object.named()) {
                     (true, named) => {
                         let UnreadableObject { key, revision, .. } = named.ok_or(Failure::UnreadableDeleted)?;
-                        self.tell(Change::Gone { key, revision }).await?;
+                        self.deliver(Change::Gone { key, revision }).await?;
                     }
-                    (false, Some(named)) => self.tell(Change::Unreadable(named)).await?,
+                    (false, Some(named)) => self.deliver(Change::Unreadable(named)).await?,
                     (false, None) => {}
                 }
                 return Ok(self.machine.seen(&object.revision));
@@ -334,7 +334,7 @@ impl<P: ObjectStorer> Reflector<P> {
             self.machine.seen(object.metadata().resource_version.as_deref().unwrap_or_default());
             self.counts.revision(revision(object.metadata()));
         }
-        self.tell(change).await?;
+        self.deliver(change).await?;
         Ok(true)
     }
 
@@ -348,10 +348,10 @@ impl<P: ObjectStorer> Reflector<P> {
         self.counts.listed(began.elapsed(), objects.len());
         self.counts.revision(revision);
         tracing::debug!(objects = objects.len(), revision, took = ?began.elapsed(), "state fetched");
-        self.tell(Change::Replace { objects, unreadable, revision }).await
+        self.deliver(Change::Replace { objects, unreadable, revision }).await
     }
 
-    async fn tell(&self, change: Change<dyn AnyObject, P::Stored>) -> Result<(), End> {
+    async fn deliver(&self, change: Change<dyn AnyObject, P::Stored>) -> Result<(), End> {
         self.changes.send(change).await.map_err(|_| End::Closed)
     }
 

@@ -5,7 +5,7 @@ use kube::core::Selector;
 
 use super::Operation;
 
-/// What the API server does when the webhook cannot be called.
+/// Behavior of the API server when the webhook cannot be called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailurePolicy {
     /// Rejects the request.
@@ -59,7 +59,7 @@ pub struct MatchCondition {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CallOptions {
-    /// What the API server does when the webhook cannot be called.
+    /// Behavior of the API server when the webhook cannot be called.
     pub failure_policy: FailurePolicy,
     /// Side effects of the webhook.
     pub side_effects: SideEffects,

@@ -185,7 +185,7 @@ impl<H: Object> Conversion<H> {
     /// Converts an object to another apiVersion, as the webhook does.
     ///
     /// # Errors
-    /// If the kind does not have one of the versions, or the object cannot be converted.
+    /// Returns an error if the kind does not have one of the versions, or the object cannot be converted.
     pub fn convert(&self, object: &Value, to: &str) -> Result<Value, String> {
         let from = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         if from == to {

@@ -59,8 +59,8 @@ pub struct Request<K> {
     pub object: Option<K>,
     /// The old object; `None` on create.
     ///
-    /// For defaulting, also `None` if the stored object cannot be deserialized: it can then be repaired. Such an update
-    /// is denied without a call of the validating handlers, as they could not tell what it changes.
+    /// For defaulting, also `None` if the stored object cannot be deserialized, so that it can be repaired. Such an update
+    /// is denied without calling the validating handlers, as they could not determine what it changes.
     pub old_object: Option<K>,
     /// Whether nothing will be persisted. Handlers must have no side effects then.
     pub dry_run: bool,
@@ -88,7 +88,8 @@ impl<K> Request<K> {
     ///
     /// # Errors
     ///
-    /// If the webhooks are served without an operator, and without [`Webhooks::context`](super::Webhooks::context).
+    /// Returns an error if the webhooks are served without an operator, and without
+    /// [`Webhooks::context`](super::Webhooks::context).
     pub fn context(&self) -> Result<&Context, Denied> {
         let missing = "the webhook has no context (hint: serve it with an operator, or call Webhooks::context)";
         self.context.0.as_ref().ok_or_else(|| Denied::internal(missing))

@@ -124,7 +124,7 @@ fn record<K: Object>(informer: &Informer<K>) -> (Told, Subscription) {
 }
 
 async fn is_told(told: &Told, what: &[&str]) {
-    eventually(&format!("{what:?} is told"), async || {
+    eventually(&format!("{what:?} is delivered"), async || {
         let mut told = told.lock().clone();
         told.sort();
         let mut what = what.to_vec();

@@ -187,7 +187,7 @@ async fn a_silent_peer_is_disconnected() {
     let mut config = tls.config.clone();
     config.cluster_url = format!("https://{}", listener.local_addr().unwrap()).parse().unwrap();
     config.tls_server_name = tls.config.cluster_url.host().map(str::to_owned);
-    // Forwards bytes until it is told to fall silent, and then keeps the connection open.
+    // Forwards bytes until it must fall silent, and then keeps the connection open.
     let (silence, mut silent) = tokio::sync::watch::channel(false);
     let mut proxy = JoinSet::new();
     proxy.spawn(async move {

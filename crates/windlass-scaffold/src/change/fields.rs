@@ -30,7 +30,7 @@ impl Project {
             Origin::Builtin => Some(("a built-in kind", "its fields cannot be changed")),
             Origin::Imported => Some(("imported", "edit its types directly, or import a newer CRD")),
             Origin::Foreign if !edits.add_status.is_empty() => {
-                Some(("defined by another project", "leave out --status-field"))
+                Some(("defined by another project", "omit --status-field"))
             }
             Origin::Own | Origin::Served | Origin::Foreign => None,
         };
@@ -63,7 +63,7 @@ fn edit(whose: &str, fields: &mut Vec<Field>, add: Vec<Field>, remove: &[String]
     let mut given: Vec<String> = Vec::new();
     for field in add {
         if given.contains(&field.name) {
-            let hint = "give each field once".to_owned();
+            let hint = "specify each field once".to_owned();
             return Err(ScaffoldError::Exists { what: format!("the field {}", field.name), hint });
         }
         given.push(field.name.clone());

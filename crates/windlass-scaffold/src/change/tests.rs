@@ -238,7 +238,7 @@ fn an_api_server_serves_kinds_that_are_not_custom_resources() {
     let shelf = ApiOptions::new("shop", "v1", "Shelf");
     refused(project.create_extension(shelf.clone()), "shop.example.com/v1 has custom resources: Book", "--version");
     project.create_extension(ApiOptions { version: "v2".to_owned(), ..shelf }).unwrap();
-    refused(project.create_webhook(webhook("Alarm", true, false)), "not seen by webhooks", "src/extension.rs");
+    refused(project.create_webhook(webhook("Alarm", true, false)), "do not receive requests", "src/extension.rs");
     let version = VersionOptions::new("v2", "Alarm");
     refused(project.create_version(version), "Alarm is not a custom resource", "windlass create extension");
     // Controllers may reconcile it.

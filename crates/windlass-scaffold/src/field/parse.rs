@@ -6,7 +6,7 @@ use super::{Field, FieldType, Number};
 use crate::{ScaffoldError, names};
 
 const TYPES: &str = "types are string, int, int32, int64, bool, number, duration, quantity, time, enum(a|b), object, \
-                     map[string]TYPE (map is one of strings) and []TYPE for a list; a ? makes the field optional";
+                     map[string]TYPE (map alone means map[string]string) and []TYPE for a list; a ? makes the field optional";
 /// How objects are written.
 const OBJECTS: &str =
     "declare an object and then its fields by their path: --field pod:object --field pod.image:string";
@@ -94,7 +94,7 @@ fn optional(text: &str) -> (&str, bool) {
     }
 }
 
-/// What to write instead of a type that cannot be parsed.
+/// Returns a suggestion for a type that cannot be parsed.
 fn type_hint(text: &str) -> String {
     let end = text.find(['?', '=', ',']).unwrap_or(text.len());
     let name = text[..end].trim().to_ascii_lowercase();

@@ -4,7 +4,7 @@ use windlass_schema::go_regex;
 
 use super::{Field, FieldType, Number};
 
-/// What is wrong, and what to do.
+/// The problem, and a hint.
 type Complaint = (String, String);
 
 /// Syntax of other regular expression engines that Go does not support.

@@ -122,7 +122,7 @@ fn version_name(package: &Package<'_>) -> String {
     format!("{}.v{}", package.name(), package.version)
 }
 
-/// What the bundle that exists says about this version.
+/// History of this version in the existing bundle.
 struct History {
     created_at: String,
     replaces: Option<String>,

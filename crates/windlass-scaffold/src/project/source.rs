@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ScaffoldError;
 
-/// Where a project gets Windlass from.
+/// Source of Windlass for a project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SourceFields", into = "SourceFields")]
 pub enum Source {

@@ -13,7 +13,7 @@ const LOW: u64 = 256 << 20;
 /// With less free space than this, the next writes may fail.
 const CRITICAL: u64 = 32 << 20;
 
-/// What has been announced about the space so far.
+/// State of the warnings about space.
 #[derive(Debug, Default)]
 pub(super) struct Space {
     quota_reached: bool,

@@ -1,4 +1,4 @@
-//! A file that the operating system writes to the disk when it wants to.
+//! A file without `fsync`: the operating system decides when to write it to disk.
 
 use std::{io, ops::Bound};
 

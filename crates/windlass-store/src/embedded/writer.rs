@@ -312,7 +312,7 @@ impl Writer {
         if let Some(failure) = self.health.failure() {
             return Err(Error::Storage { cause: failure.cause.clone() });
         }
-        // A write to a file that nobody will find again must not be acknowledged.
+        // A write to a file that cannot be found again must not be acknowledged.
         self.shared.check_place();
         self.shared.writable()?;
         self.space.look(&self.shared);

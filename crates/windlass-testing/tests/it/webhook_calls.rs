@@ -92,7 +92,7 @@ async fn each_endpoint_has_its_own_failure_policy() {
     let rules = webhook("validated").validate_path("/validate-validated").validate(deny);
     let running = plane.run(Operator::new("failing").webhook(defaults).webhook(rules));
     running.webhooks_served().await;
-    // Nobody answers any more.
+    // There is no server any more.
     running.stop().await.unwrap();
     let api: Api<ConfigMap> = plane.api();
     api.create(&PostParams::default(), &config("defaulted", None)).await.unwrap();

@@ -18,12 +18,12 @@ pub fn controller() -> Controller<Pod2> {
 
 async fn reconcile(pod: Arc<Pod2>, ctx: Context) -> Result<Action> {
     if let Some(containers) = ctx.reported::<Containers>() {
-        tell(&pod, containers.0.clone(), &ctx).await?;
+        write_status(&pod, containers.0.clone(), &ctx).await?;
     }
     Ok(Action::done())
 }
 
-async fn tell(pod: &Arc<Pod2>, containers: Vec<ContainerStatus>, ctx: &Context) -> Result<()> {
+async fn write_status(pod: &Arc<Pod2>, containers: Vec<ContainerStatus>, ctx: &Context) -> Result<()> {
     let mut status = Pod2Status {
         phase: phase(&containers),
         restarts: containers.iter().map(|container| container.restart_count).sum(),

@@ -50,7 +50,7 @@ fn schema(from: &Value) -> Value {
     let name = reference.as_ref().and_then(Value::as_str).and_then(|text| text.strip_prefix(DEFINITIONS));
     if let Some(name) = name {
         let reference = json!({"$ref": format!("#/components/schemas/{name}")});
-        // In version 3, nothing may be beside a reference.
+        // In version 3, a reference has no siblings.
         if into.is_empty() {
             return reference;
         }

@@ -60,7 +60,7 @@ async fn in_a_blocking_mode_a_request_waits_for_room_and_until_its_event_is_writ
         let first = queue.submit(TEN, OnFull::Wait);
         let second = tokio::spawn(queue.submit(TEN, OnFull::Wait).written());
         let _ = queue.submit(TEN, OnFull::Drop);
-        assert_eq!(lost(&counters), "1", "an event for which nobody can wait is dropped");
+        assert_eq!(lost(&counters), "1", "an event that cannot wait is dropped");
         for waiting in [tokio::spawn(first.written()), second] {
             let Some(Item::Event(event)) = receiver.recv().await else { panic!("no event") };
             assert!(!waiting.is_finished());

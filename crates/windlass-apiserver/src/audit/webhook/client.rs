@@ -37,7 +37,7 @@ impl Client {
     /// Posts events.
     ///
     /// # Errors
-    /// If they were not accepted.
+    /// Returns an error if they were not accepted.
     pub(super) async fn post(&self, body: Bytes) -> Result<(), String> {
         let mut request = Request::post(self.uri.clone())
             .header(header::CONTENT_TYPE, "application/json")

@@ -15,7 +15,7 @@ use crate::{
 };
 
 const GROUP: &str = "authentication.k8s.io";
-/// The number of groups or extra attributes from which a constrained mode first asks for all at once.
+/// Number of groups or extra attributes for which a constrained mode first checks access to all names with one request.
 const MANY: usize = 4;
 /// The extra attribute with the node of a service account's pod.
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";

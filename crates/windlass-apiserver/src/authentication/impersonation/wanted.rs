@@ -15,7 +15,7 @@ const EXTRA: &str = "impersonate-extra-";
 /// Returns the user that a request asks to act as, exactly as its headers say; `None` if it does not.
 ///
 /// # Errors
-/// If there are attributes of a user without its name.
+/// Returns an error if there are attributes of a user without its name.
 pub(crate) fn wanted(headers: &HeaderMap) -> Result<Option<User>> {
     if !headers.keys().any(|name| name.as_str().starts_with(PREFIX)) {
         return Ok(None);

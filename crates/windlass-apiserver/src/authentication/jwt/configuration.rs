@@ -158,7 +158,7 @@ pub struct UserValidationRule {
     pub message: String,
 }
 
-/// Why a configuration cannot be used, in the words of kube-apiserver.
+/// Why a configuration cannot be used, worded as in kube-apiserver.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ConfigurationError {
     /// The file is not an AuthenticationConfiguration.
@@ -188,7 +188,7 @@ impl AuthenticationConfiguration {
     /// Parses a file in YAML or JSON, without validating its values.
     ///
     /// # Errors
-    /// If it is not a configuration of a known version, or has unknown fields.
+    /// Returns an error if it is not a configuration of a known version, or has unknown fields.
     pub fn parse(bytes: &[u8]) -> Result<Self, ConfigurationError> {
         Self::decode(bytes).map_err(ConfigurationError::Decode)
     }
@@ -237,7 +237,7 @@ impl AuthenticationConfiguration {
     /// Validates the values and compiles the expressions.
     ///
     /// # Errors
-    /// If a value is invalid, or an issuer is one of `reserved`.
+    /// Returns an error if a value is invalid, or an issuer is one of `reserved`.
     pub(super) fn compile(&self, reserved: &[&str]) -> Result<Vec<Compiled>, ConfigurationError> {
         let mut errors = ErrorList::new();
         let compiled = validation::validate(self, reserved, &mut errors);
@@ -257,7 +257,7 @@ impl AuthenticationConfiguration {
     /// Returns an error if the configuration cannot be used by a server whose own tokens have these issuers.
     ///
     /// # Errors
-    /// If a value is invalid, or an issuer is one of `reserved`.
+    /// Returns an error if a value is invalid, or an issuer is one of `reserved`.
     pub fn validate(&self, reserved: &[&str]) -> Result<(), ConfigurationError> {
         self.compile(reserved).map(|_| ())
     }

@@ -20,19 +20,19 @@ use crate::{
 
 use super::{configuration::Issuer, token::Claims};
 
-/// The time limit of a request to the issuer.
+/// Timeout of a request to the issuer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The largest accepted document, in bytes.
+/// Maximum size of a document, in bytes.
 const MAX_SIZE: usize = 1 << 20;
-/// The largest number of keys of an issuer.
+/// Maximum number of keys per issuer.
 const MAX_KEYS: usize = 256;
-/// The time until a failed request is repeated: the first and the longest.
+/// Initial and maximum delay before a failed request is retried.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
-/// How long keys are not fetched again at least.
+/// Minimum time between two fetches of the keys.
 const FRESH: Duration = Duration::from_secs(1);
-/// How much earlier than the issuer says keys are fetched again.
+/// How long before the expiry that the issuer announces the keys are fetched again.
 const EARLIER: Duration = Duration::from_secs(30);
-/// The longest time that an issuer's statement about the age of its keys is relied upon.
+/// Maximum time for which keys are used without fetching them again, whatever the issuer announces.
 const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// The keys of an issuer, kept up to date by a task that ends when this is dropped.
@@ -48,7 +48,7 @@ impl Drop for IssuerKeys {
     }
 }
 
-/// What is known about an issuer.
+/// Current state of an issuer.
 #[derive(Clone, Default)]
 struct State {
     /// `None` until the discovery document has been read.
@@ -61,7 +61,7 @@ struct State {
     error: Option<Arc<str>>,
 }
 
-/// Where the documents of an issuer are.
+/// Location of an issuer's documents.
 struct Source {
     issuer: String,
     discovery_url: String,
@@ -72,7 +72,7 @@ impl IssuerKeys {
     /// Starts the task that loads the keys.
     ///
     /// # Errors
-    /// If a certificate cannot be used.
+    /// Returns an error if a certificate cannot be used.
     pub(super) fn start(issuer: &Issuer) -> Result<Self, String> {
         let tls = Tls { authorities: issuer.certificate_authority.as_bytes().to_vec(), ..Tls::default() };
         let discovery_url = match issuer.discovery_url.as_str() {

@@ -13,7 +13,7 @@ use windlass_schema::{
 use super::file::{Authorizer, Webhook};
 
 const TYPES: [&str; 6] = ["ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", "Webhook"];
-/// The longest time limit of a webhook, in nanoseconds.
+/// Maximum timeout of a webhook, in nanoseconds.
 const LONGEST: i64 = 30_000_000_000;
 const MAX_CONDITIONS: usize = 64;
 

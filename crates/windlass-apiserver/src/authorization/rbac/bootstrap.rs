@@ -173,7 +173,7 @@ async fn reconcile_one(server: &Arc<Inner>, default: Default<'_>) -> Result<(), 
     }
 }
 
-/// What a stored object needs to have everything that the default has.
+/// The change after which a stored object contains the whole default.
 #[derive(Debug, PartialEq)]
 enum Repair {
     None,

@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 const BUDGET: usize = 1 << 20;
 /// The largest piece.
 const PIECE_MAX: usize = 32 << 10;
-/// The smallest charge for a piece, for the memory that it needs besides its bytes.
+/// Minimum charge for a piece, for the memory that it needs in addition to its bytes.
 const PIECE_COST: usize = 256;
 /// The number of pieces of a stream that wait for their reader.
 const WAITING: usize = 64;

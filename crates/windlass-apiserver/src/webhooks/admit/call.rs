@@ -32,7 +32,7 @@ impl From<ApiError> for Failure {
 /// Calls a webhook.
 ///
 /// # Errors
-/// If the call fails or the webhook denies the request.
+/// Returns an error if the call fails or the webhook denies the request.
 pub(super) async fn call_webhook(
     call: &Call<'_>,
     hook: &Hook,

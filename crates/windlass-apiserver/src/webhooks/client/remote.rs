@@ -70,7 +70,7 @@ pub(crate) struct Fetch {
 }
 
 impl Fetch {
-    /// Returns the error for a status that is not a success, in the words of client-go.
+    /// Returns the error for a status that is not a success, worded as in client-go.
     pub(crate) fn failure(&self) -> Option<String> {
         let code = self.status.as_u16();
         (!(200..=206).contains(&code)).then(|| words::of_status(code, &self.headers, &self.body))
@@ -81,7 +81,7 @@ impl Remote {
     /// Creates a client; connects when it is used.
     ///
     /// # Errors
-    /// If a certificate cannot be used.
+    /// Returns an error if a certificate cannot be used.
     pub(crate) fn new(tls: &Tls) -> Result<Self, String> {
         Ok(Self { connections: connections(tls)? })
     }
@@ -89,7 +89,7 @@ impl Remote {
     /// Sends a request and returns the answer, which may be of any status.
     ///
     /// # Errors
-    /// If there is no answer within the time and size limits.
+    /// Returns an error if there is no answer within the time and size limits.
     pub(crate) async fn send(
         &self,
         request: Request<Full<Bytes>>,
@@ -115,7 +115,7 @@ impl Remote {
     /// Gets a document over TLS, and follows redirections.
     ///
     /// # Errors
-    /// If there is no answer within the time limit, which is for each request, and the size limit.
+    /// Returns an error if there is no answer within the time limit, which is for each request, and the size limit.
     pub(crate) async fn get(&self, url: &str, timeout: Duration, max_size: usize) -> Result<Fetch, String> {
         let mut url = url.to_owned();
         for _ in 0..=MAX_REDIRECTIONS {
@@ -156,7 +156,7 @@ pub(crate) enum HttpVersions {
 /// Returns connections to a service, which are opened when they are used.
 ///
 /// # Errors
-/// If a certificate cannot be used.
+/// Returns an error if a certificate cannot be used.
 pub(crate) fn service_connections(
     service: Service,
     resolver: Arc<dyn ServiceResolver>,
@@ -175,7 +175,7 @@ pub(crate) fn service_connections(
 /// Returns connections with these settings, which are opened when they are used.
 ///
 /// # Errors
-/// If a certificate cannot be used.
+/// Returns an error if a certificate cannot be used.
 pub(super) fn connections(tls: &Tls) -> Result<Connections, String> {
     let builder = HttpsConnectorBuilder::new().with_tls_config(config(tls)?).https_or_http();
     let dial = Dial { service: None, resolver: Arc::new(NoServices) };
@@ -193,7 +193,7 @@ pub(super) fn connections(tls: &Tls) -> Result<Connections, String> {
 /// Parses certificates in PEM; without text, there are none.
 ///
 /// # Errors
-/// If there is text without certificates, or one is damaged.
+/// Returns an error if there is text without certificates, or one is damaged.
 pub(crate) fn authorities(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let mut found = Vec::new();
     for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(pem).flatten() {

@@ -1,4 +1,4 @@
-//! The errors of a call in the words of client-go.
+//! The errors of a call worded as in client-go.
 
 use std::{error::Error, io};
 

@@ -34,7 +34,7 @@ async fn metric(client: &Client, name: &str) -> u64 {
     line.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// Creates a pipe that nobody reads.
+/// Creates a pipe that no process reads.
 fn stuck_pipe(path: &Path) -> File {
     mknodat(CWD, path, FileType::Fifo, FileMode::RUSR | FileMode::WUSR, 0).unwrap();
     OpenOptions::new().read(true).write(true).open(path).unwrap()

@@ -102,7 +102,7 @@ pub fn resource_claims(pod: &Value) -> impl Iterator<Item = &str> {
     stated.chain([text(pod, "/status/extendedResourceClaimStatus/resourceClaimName")]).filter(|name| !name.is_empty())
 }
 
-/// Returns what kind of API object a pod refers to, in the words of `NodeRestriction`; `None` if it refers to none.
+/// Returns what kind of API object a pod refers to, worded as in `NodeRestriction`; `None` if it refers to none.
 ///
 /// # Errors
 /// Returns an error for a volume without a known source.

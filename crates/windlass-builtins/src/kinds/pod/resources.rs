@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::object::{is_set, items, map, set, text};
 use crate::resource_list::{ResourceList, add, is_huge_page, is_pod_level, list, may_be_overcommitted, raise};
 
-/// Returns whether an init container is a sidecar, which keeps running beside the other containers.
+/// Returns whether an init container is a sidecar, which keeps running alongside the other containers.
 pub(crate) fn is_sidecar(container: &Value) -> bool {
     text(container, "/restartPolicy") == "Always"
 }

@@ -81,7 +81,7 @@ fn modulus(path: &Path, bits: usize, errors: &mut ErrorList) {
     errors.invalid(path, format!("{bits}-bit modulus"), "RSA keys must have modulus size 3072 or 4096");
 }
 
-/// What matters about a public key.
+/// Classification of a public key.
 enum Kind {
     Accepted,
     /// An elliptic curve that is not accepted.

@@ -24,7 +24,7 @@ pub enum Denied {
 /// Records an eviction in the budget and returns it.
 ///
 /// # Errors
-/// If the budget does not allow the eviction.
+/// Returns an error if the budget does not allow the eviction.
 pub fn check_and_decrement(budget: &Value, pod: &str, now: Timestamp) -> Result<Value, Denied> {
     let number = |field: &str| integer(budget, &format!("/status/{field}")).unwrap_or_default();
     if number("observedGeneration") < integer(budget, "/metadata/generation").unwrap_or_default() {

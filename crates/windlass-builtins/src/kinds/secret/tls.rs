@@ -5,7 +5,7 @@
 
 use crate::pem::blocks;
 
-/// Returns why a certificate and its key are invalid, in the words of Go's TLS library.
+/// Returns why a certificate and its key are invalid, worded as in Go's TLS library.
 pub(super) fn pem_problem(certificate: &[u8], key: &[u8]) -> Option<String> {
     let found = blocks(certificate);
     if !found.iter().any(|kind| kind == "CERTIFICATE") {

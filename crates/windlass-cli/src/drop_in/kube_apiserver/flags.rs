@@ -32,14 +32,14 @@ pub(super) enum Kind {
     Pairs,
 }
 
-/// What a flag means here.
+/// How Windlass treats a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// As in kube-apiserver.
     Used,
-    /// It tunes what does not exist here, or asks for what is always so.
+    /// Ignored: it tunes something that Windlass lacks, or requests its only behavior.
     Quiet,
-    /// It lacks the effect that the user expects.
+    /// Not supported.
     Ignored,
 }
 

@@ -44,7 +44,7 @@ pub(super) async fn run(
     command.env_remove("KUBERNETES_SERVICE_HOST").envs(variables.iter().copied());
     let mut child = command.spawn().map_err(|error| ErrorWithHint {
         message: format!("cannot run {program}: {error}"),
-        hint: "give a program with its arguments after --".into(),
+        hint: "specify a program with its arguments after --".into(),
     })?;
     let group = Group(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
     let (ended, signal) = tokio::select! {

@@ -36,7 +36,7 @@ pub(super) enum Upstream<'a> {
     Cluster(&'a ClusterArgs),
     /// A plane of its own.
     Plane,
-    /// A plane of its own with these roles, where recorded requests are those of this account.
+    /// A plane of its own with these roles, where requests are sent by this account.
     Restricted { account: &'a AccountName, roles: &'a [Value] },
 }
 

@@ -1,4 +1,4 @@
-//! The proof that learned roles suffice: they are applied to a new plane, which reviews all recorded requests, and the
+//! Verifies learned roles: they are applied to a new plane, which reviews all recorded requests, and the
 //! command runs again as an account with these roles.
 //!
 //! A command does not send the same requests every time. Requests that are forbidden in the second run are learned as
@@ -31,7 +31,7 @@ const ATTEMPTS: usize = 3;
 
 const NOT_VERIFIED: &str = "interrupted: the roles are not verified";
 
-/// What to prove.
+/// Input of the verification.
 pub(super) struct Proof<'a> {
     pub(super) args: &'a LearnArgs,
     pub(super) owner: &'a Owner,
@@ -46,7 +46,7 @@ pub(super) struct Proof<'a> {
 }
 
 impl Proof<'_> {
-    /// Proves that roles for `needs` suffice; adds permissions that only a later run shows.
+    /// Verifies that roles for `needs` are sufficient; adds permissions that only a later run needs.
     pub(super) async fn run(&self, needs: &mut Needs, signals: &mut Signals) -> anyhow::Result<()> {
         let mut forbidden = BTreeSet::new();
         for attempt in 1..=ATTEMPTS {
@@ -57,20 +57,20 @@ impl Proof<'_> {
                     return Ok(());
                 }
                 Attempt::Passed => {
-                    eprintln!("verified: the command passes under these roles");
+                    eprintln!("verified: the command succeeds with these roles");
                     return Ok(());
                 }
                 Attempt::Failed(status) => return Err(self.failed(status)),
                 Attempt::Forbidden(forbidden) => forbidden,
             };
-            eprintln!("forbidden under these roles, and now learned (run {attempt} of {ATTEMPTS}):");
+            eprintln!("forbidden by these roles, and now added (run {attempt} of {ATTEMPTS}):");
             forbidden.iter().for_each(|Recorded { method, uri, .. }| eprintln!("  {method} {uri}"));
             needs.learn(Needs::of(&forbidden, &self.owner.namespace));
         }
         let requests: Vec<String> =
             forbidden.iter().map(|Recorded { method, uri, .. }| format!("{method} {uri}")).collect();
         let message = format!(
-            "the command does not pass under the learned roles: after {ATTEMPTS} runs, these requests are still forbidden:\n  {}",
+            "the command fails with the learned roles: after {ATTEMPTS} runs, these requests are still forbidden:\n  {}",
             requests.join("\n  ")
         );
         let hint = "the command sends other requests every time, or something else forbids them: record a command that can \
@@ -96,7 +96,7 @@ impl Proof<'_> {
         let (session, denied) = reviewed?;
         if !denied.is_empty() {
             let message = format!("the learned roles do not allow what was recorded:\n  {}", denied.join("\n  "));
-            let hint = "this is an error of windlass: report it with the recorded requests";
+            let hint = "this is a bug in windlass: report it with the recorded requests";
             return Err(ErrorWithHint { message, hint: hint.into() }.into());
         }
         let Some((program, arguments)) = args.command.split_first().filter(|_| self.runs_again) else {

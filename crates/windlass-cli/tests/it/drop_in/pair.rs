@@ -126,7 +126,7 @@ pub(super) struct Etcd {
 }
 
 impl Etcd {
-    /// Starts it on a port, or on a free one, with its data beside the certificates.
+    /// Starts it on a port, or on a free one, with its data next to the certificates.
     pub(super) fn start(assets: &TempDir, files: &Path, port: u16) -> Self {
         let mut command = entry(assets, "etcd");
         command.arg(format!("--data-dir={}", files.join("etcd").display())).args([

@@ -225,7 +225,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Creates new pods beside old ones, which are deleted once the new ones are available.
+    /// Creates new pods next to old ones, which are deleted once the new ones are available.
     fn surge_over(&self, by_node: &ByNode<'_>, most: usize, desired: usize, plan: &mut Plan) {
         let (mut surging, mut available) = (0, 0);
         let (mut candidates, mut misplaced) = (Vec::new(), Vec::new());

@@ -14,7 +14,7 @@ use super::{
 /// Number of dependents that are changed at the same time.
 const AT_ONCE: usize = 16;
 
-/// What remains to be done.
+/// Outcome of an attempt.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Done,

@@ -1,9 +1,9 @@
 //! The graph of owners and dependents as reported by watches: pure; the consequences of a change are [`Effect`]s.
 //!
 //! An owner that no watch has seen yet is in the graph as a *virtual* node, because a dependent refers to it. The
-//! server is then asked whether it exists; if not, its dependents are processed. A dependent's reference (kind, name,
-//! and its own namespace as the location) may be wrong; only a watch knows the truth, and only correct references
-//! count.
+//! garbage collector then reads it from the server; if it does not exist, its dependents are processed. A dependent's
+//! reference (kind, name, and its own namespace as the location) may be wrong; only a watch knows the truth, and only
+//! correct references count.
 
 mod alternatives;
 #[cfg(test)]

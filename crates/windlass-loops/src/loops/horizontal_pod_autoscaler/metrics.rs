@@ -1,6 +1,6 @@
 //! Clients of the metrics APIs.
 //!
-//! These APIs are not part of the server: without a service behind them there are errors, with the messages of the real
+//! These APIs are not part of the server: without a service behind them, requests fail with the messages of the real
 //! autoscaler.
 
 use std::time::Duration;

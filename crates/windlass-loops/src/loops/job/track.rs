@@ -20,7 +20,7 @@ use crate::pods::phase;
 /// Maximum number of UIDs in the status, to keep it small.
 const MOST: usize = 500;
 
-/// What to do with terminated pods.
+/// Changes for terminated pods.
 #[derive(Debug, Default)]
 pub(super) struct Tracking {
     /// Pods that lose their finalizer once the status is written.

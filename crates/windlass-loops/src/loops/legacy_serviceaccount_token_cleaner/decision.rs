@@ -33,7 +33,7 @@ impl Period {
     }
 }
 
-/// What to do with an unused token.
+/// Action for an unused token.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     Keep,

@@ -124,7 +124,7 @@ mod tests {
         }
     }
 
-    fn told(status: &NamespaceStatus) -> Vec<String> {
+    fn described(status: &NamespaceStatus) -> Vec<String> {
         let one = |condition: &NamespaceCondition| {
             let NamespaceCondition { type_, status, reason, message, last_transition_time } = condition;
             let at = last_transition_time.as_ref().unwrap().0.as_second();
@@ -144,7 +144,7 @@ mod tests {
         };
         assert!(update(&mut status, &contents, at(1)));
         assert_eq!(
-            told(&status)[2..],
+            described(&status)[2..],
             [
                 "1 NamespaceDeletionContentFailure=False ContentDeleted: All content successfully deleted, may be \
                  waiting on finalization",
@@ -157,7 +157,7 @@ mod tests {
         assert!(!update(&mut status, &contents, at(2)));
         contents.remaining.pop();
         assert!(update(&mut status, &contents, at(3)));
-        assert!(told(&status)[3].starts_with("1 NamespaceContentRemaining=True"), "no transition");
+        assert!(described(&status)[3].starts_with("1 NamespaceContentRemaining=True"), "no transition");
         let failed = Contents {
             discovery_failure: Some("no answer".into()),
             failures: vec!["b".into(), "a".into()],
@@ -165,7 +165,7 @@ mod tests {
         };
         assert!(update(&mut status, &failed, at(4)));
         assert_eq!(
-            told(&status),
+            described(&status),
             [
                 "4 NamespaceDeletionDiscoveryFailure=True DiscoveryFailed: no answer",
                 "1 NamespaceDeletionGroupVersionParsingFailure=False ParsedGroupVersions: All legacy kube types \

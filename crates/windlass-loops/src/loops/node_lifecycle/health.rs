@@ -15,9 +15,9 @@ use k8s_openapi::{
 };
 use tokio::time::Instant;
 
-/// How long a kubelet may not report.
+/// Time without reports of its kubelet after which the status of a node is unknown.
 pub(super) const GRACE: Duration = Duration::from_secs(50);
-/// How long a new kubelet may take for its first report.
+/// Time that a new kubelet has for its first report.
 const STARTUP_GRACE: Duration = Duration::from_secs(60);
 
 /// Conditions that become unknown when a node stops reporting.

@@ -120,7 +120,7 @@ pub(super) async fn unbind(volume: &PersistentVolume, ctx: &Context) -> Result<(
     Ok(())
 }
 
-pub(super) fn tell_of_mode(volume: &Arc<PersistentVolume>, claim: &Arc<PersistentVolumeClaim>, ctx: &Context) {
+pub(super) fn report_mode_mismatch(volume: &Arc<PersistentVolume>, claim: &Arc<PersistentVolumeClaim>, ctx: &Context) {
     let note = format!(
         "Cannot bind PersistentVolume to requested PersistentVolumeClaim {:?} due to incompatible volumeMode.",
         claim.name_any()

@@ -49,7 +49,7 @@ async fn take(ctx: &Context, set: &StatefulSet, step: Step) -> Result<()> {
         Step::Delete(pod) => {
             // Without a propagation policy, as in kube-controller-manager: the default of the resource applies.
             let answer = ctx.delete_with(&pod, &DeleteParams::default()).await;
-            tell(ctx, set, "Delete", &pod, answer.as_ref().err());
+            record_event(ctx, set, "Delete", &pod, answer.as_ref().err());
             Ok(answer?)
         }
     }
@@ -61,12 +61,12 @@ async fn create(ctx: &Context, set: &StatefulSet, pod: Pod) -> Result<()> {
     match ctx.create(pod.clone()).await {
         Ok(created) => {
             own_claims(ctx, set, &created).await?;
-            tell(ctx, set, "Create", &pod, None);
+            record_event(ctx, set, "Create", &pod, None);
             Ok(())
         }
         Err(error) => {
             if !error.is_already_exists() && !error.is_namespace_terminating() {
-                tell(ctx, set, "Create", &pod, Some(&error));
+                record_event(ctx, set, "Create", &pod, Some(&error));
             }
             Err(error.into())
         }
@@ -131,13 +131,19 @@ async fn repair(ctx: &Context, set: &StatefulSet, pod: &Arc<Pod>) -> Result<()> 
     }
     own_claims(ctx, set, pod).await?;
     let answer = ctx.update(whole).await;
-    tell(ctx, set, "Update", pod, answer.as_ref().err());
+    record_event(ctx, set, "Update", pod, answer.as_ref().err());
     answer?;
     Ok(())
 }
 
 /// Records an event about a step.
-fn tell(ctx: &Context, set: &StatefulSet, verb: &str, pod: &Pod, error: Option<&windlass::context::ContextError>) {
+fn record_event(
+    ctx: &Context,
+    set: &StatefulSet,
+    verb: &str,
+    pod: &Pod,
+    error: Option<&windlass::context::ContextError>,
+) {
     let about = format!("{verb} Pod {} in StatefulSet {}", name(&pod.metadata.name), name(&set.metadata.name));
     match error {
         None => ctx.event(set).normal(&format!("Successful{verb}"), &format!("{about} successful")),

@@ -1,4 +1,4 @@
-//! Validation errors, in the words of kube-apiserver.
+//! Validation errors, worded as in kube-apiserver.
 
 use std::fmt;
 

@@ -65,7 +65,7 @@ impl Fed {
     fn record(&self) -> (Seen, Subscription) {
         let seen = Seen::default();
         let into = seen.clone();
-        let subscription = self.informer.subscribe(move |event| into.lock().push(tell(&event)));
+        let subscription = self.informer.subscribe(move |event| into.lock().push(describe(&event)));
         (seen, subscription)
     }
 
@@ -75,7 +75,7 @@ impl Fed {
     }
 }
 
-fn tell(event: &Event<ConfigMap>) -> String {
+fn describe(event: &Event<ConfigMap>) -> String {
     let name = event.object().metadata.name.clone().unwrap();
     match event {
         _ if event.is_resync() => format!("={name}"),
@@ -140,12 +140,12 @@ async fn a_handler_may_use_its_informer_in_every_way() {
     let seen = Seen::default();
     let (into, inner) = (seen.clone(), Mutex::new(None));
     let subscription = fed.informer.subscribe(move |event| {
-        into.lock().push(format!("{} of {}", tell(&event), informer.len()));
+        into.lock().push(format!("{} of {}", describe(&event), informer.len()));
         if let Event::Added { initial: true, .. } = event {
             let written = Arc::new(object("c", 9000));
             informer.any.change(|store, emit| store.wrote(written, ScopeMatch::Within, false, emit));
             let into = into.clone();
-            let subscription = informer.subscribe(move |event| into.lock().push(format!("inner {}", tell(&event))));
+            let subscription = informer.subscribe(move |event| into.lock().push(format!("inner {}", describe(&event))));
             *inner.lock() = Some(subscription);
         } else {
             *inner.lock() = None;

@@ -117,7 +117,7 @@ impl Daemons {
         None
     }
 
-    /// Asks the daemon of an object to stop, unless the object still is `uid`. Returns whether there is none, and
+    /// Stops the daemon of an object, unless the object is still `uid`. Returns whether there is no daemon, and
     /// otherwise the time it has at most; its end queues the key.
     pub(crate) fn stop(&self, key: &ObjectKey, except: Option<&str>) -> Result<(), Duration> {
         let mut entries = self.shared.entries.lock();

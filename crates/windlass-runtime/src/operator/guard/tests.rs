@@ -159,7 +159,7 @@ async fn an_api_server_that_does_not_decide_permits_nothing_and_delays_nobody_fo
     let tokens: Vec<String> = (0..=MAX_REVIEWS).map(|number| format!("Bearer {number}-token")).collect();
     let verdicts = futures_util::future::join_all(tokens.iter().map(|token| check(&guard, Some(token)))).await;
     assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Undecided), "{verdicts:?}");
-    assert_eq!(began.elapsed(), LIMIT, "those that wait for others are rejected with them");
+    assert_eq!(began.elapsed(), LIMIT, "requests that wait for others are rejected with them");
     assert_eq!(reviewer.count("tokenreviews"), 2 + MAX_REVIEWS);
 
     reviewer.hangs.store(false, Ordering::Relaxed);

@@ -51,7 +51,7 @@ fn empty_like(value: &Value) -> Value {
     }
 }
 
-/// Merges lists whose elements can be told apart; returns `None` for others.
+/// Merges lists whose elements can be distinguished; returns `None` for others.
 fn rebase_list(planned: &[Value], live: &[Value], result: &[Value]) -> Option<Value> {
     let all = || planned.iter().chain(live).chain(result);
     let identity: Box<dyn Fn(&Value) -> Value> = if all().all(|item| !item.is_object() && !item.is_array()) {

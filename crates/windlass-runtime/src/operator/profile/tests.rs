@@ -7,7 +7,7 @@ use flate2::read::GzDecoder;
 
 use super::*;
 
-/// A function that needs the processor until it is told to stop.
+/// A function that uses the processor until it is stopped.
 #[inline(never)]
 fn busy_in_a_test(stop: &AtomicBool) -> u64 {
     let mut state = 1_u64;

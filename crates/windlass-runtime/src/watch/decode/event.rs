@@ -93,7 +93,7 @@ impl<K: ?Sized> Decoder<K> {
     ///
     /// # Errors
     ///
-    /// If it is not an event. An event with an unreadable object is not an error.
+    /// Returns an error if it is not an event. An event with an unreadable object is not an error.
     pub(crate) fn event(&self, line: &[u8]) -> Result<Event<K>, DecodeError> {
         let no_event = |error: serde_json::Error| DecodeError::Event((&error).into());
         let Line { r#type, object } = serde_json::from_slice(line).map_err(no_event)?;

@@ -86,7 +86,7 @@ impl<'a, K: ?Sized> ListBody<'a, K> {
     ///
     /// # Errors
     ///
-    /// If it is not a list.
+    /// Returns an error if it is not a list.
     pub(crate) fn parse(
         &mut self,
         budget: usize,
@@ -110,7 +110,7 @@ impl<'a, K: ?Sized> ListBody<'a, K> {
     ///
     /// # Errors
     ///
-    /// If the list is incomplete.
+    /// Returns an error if the list is incomplete.
     pub(crate) fn finish(self) -> Result<ListMeta, DecodeError> {
         match self {
             Self { place: Place::End, items: true, meta, .. } => Ok(meta),

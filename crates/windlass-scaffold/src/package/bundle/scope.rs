@@ -8,7 +8,7 @@ use crate::package::{WATCHED, namespace};
 /// Path where OLM mounts certificates.
 const CERTIFICATES: &str = "/tmp/k8s-webhook-server/serving-certs";
 
-/// Where OLM can install the operator, and what it may do there.
+/// Install modes of the operator in OLM, and its permissions in them.
 pub(super) struct Scope<'p, 'a> {
     package: &'p Package<'a>,
     /// Whether it can be restricted to namespaces.
@@ -106,7 +106,7 @@ impl<'p, 'a> Scope<'p, 'a> {
     }
 }
 
-/// Removes certificate mounts: OLM adds its own, and the operator is told their path.
+/// Removes certificate mounts: OLM adds its own, whose path is passed to the operator.
 fn mount_nothing(spec: &mut Value) {
     remove(spec, "/template/spec", "volumes");
     remove(spec, "/template/spec/containers/0", "volumeMounts");

@@ -37,7 +37,7 @@ pub struct CronTabSpec {
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 100))]
     pub replicas: i32,
-    /// What to do when a run is due while another is still active.
+    /// Treatment of a run that is due while another is still active.
     #[serde(default)]
     pub concurrency_policy: CronTabConcurrencyPolicy,
     /// Deadline in seconds for starting a run that is late. Unlimited if not set.
@@ -65,7 +65,7 @@ fn three() -> i32 {
     3
 }
 
-/// What to do when a run is due while another is still active.
+/// Treatment of a run that is due while another is still active.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum CronTabConcurrencyPolicy {
     /// Run both concurrently.

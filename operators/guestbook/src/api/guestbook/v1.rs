@@ -27,12 +27,12 @@ pub struct GuestbookSpec {
     /// Name of the ConfigMap with the settings, which become environment variables of the pods.
     #[schemars(length(min = 1, max = 63))]
     pub config_map_name: String,
-    /// What guests leave in the guestbook.
+    /// Type of the entries in the guestbook.
     #[serde(default, rename = "type")]
     pub kind: EntryKind,
 }
 
-/// What guests leave in a guestbook.
+/// Type of the entries in a guestbook.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum EntryKind {
     /// A phone number.

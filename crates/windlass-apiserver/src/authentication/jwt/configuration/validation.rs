@@ -15,7 +15,7 @@ use super::{
 };
 use crate::webhooks::authorities;
 
-/// The largest number of issuers.
+/// Maximum number of issuers.
 const MAX_ISSUERS: usize = 64;
 /// The characters of a path in keys of `extra`.
 const PATH: &str = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+";

@@ -24,12 +24,12 @@ const NEW_STREAMS: usize = 16;
 const STREAMS_MAX: usize = 2048;
 /// The status of a rejected stream.
 const REFUSED_STREAM: u32 = 3;
-/// The largest piece of data in one frame.
+/// Maximum size of the data in a frame.
 const PIECE: usize = 32 << 10;
 
 /// The headers that the server reads; others are not kept.
 const NAMES: [&str; 3] = ["streamtype", "port", "requestid"];
-/// The longest value of a header that is kept.
+/// Maximum length of a header value that is kept.
 const VALUE_MAX: usize = 256;
 
 /// A stream that the client has opened.

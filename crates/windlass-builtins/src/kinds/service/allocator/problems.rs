@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use super::{NODE_PORTS_TEXT, ServiceAllocator, pool::Pool};
 
-/// A problem of a stored service, in the words of kube-apiserver's repair controllers.
+/// A problem of a stored service, worded as in kube-apiserver's repair controllers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     /// The service: `namespace/name`.

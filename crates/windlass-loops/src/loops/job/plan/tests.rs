@@ -41,7 +41,7 @@ fn view(spec: Value, status: Value, pods: &[Arc<Pod>]) -> View {
     View::new(&job, pods.to_vec(), Failures::default(), now())
 }
 
-fn told(step: &Step) -> String {
+fn describe(step: &Step) -> String {
     match step {
         Step::Nothing => "nothing".to_owned(),
         Step::Wait(wait) => format!("wait {}", wait.as_secs()),
@@ -60,7 +60,7 @@ fn told(step: &Step) -> String {
 
 #[track_caller]
 fn check(spec: Value, status: Value, pods: &[Arc<Pod>], expected: &str) {
-    assert_eq!(told(&plan(&view(spec.clone(), status, pods))), expected, "{spec}");
+    assert_eq!(describe(&plan(&view(spec.clone(), status, pods))), expected, "{spec}");
 }
 
 #[test]
