@@ -25,6 +25,7 @@ mod cell;
 mod dispatch;
 mod index;
 mod informer;
+mod lossless;
 mod managed_fields;
 mod metrics;
 mod packed;

@@ -39,7 +39,7 @@
 //! - **A cluster that is removed is left cleanly**: running reconciles finish within the grace period, then its watches,
 //!   workers and caches end, and its lease is released. A cluster whose kubeconfig changes is left and joined again.
 //! - **Metrics** of a cluster have the label `cluster`, and `/debug/state` shows its state. Webhooks, probes and servers
-//!   belong to the home cluster.
+//!   belong to the home cluster: webhooks of the operator that is built for another cluster are not served.
 //! - **Permissions** in a cluster are those of its kubeconfig. The roles that it needs are the
 //!   [manifests](Operator::manifests) of the operator that is built for it.
 
@@ -90,6 +90,8 @@ pub struct ClusterSet {
 #[derive(Default)]
 struct Wanted {
     members: BTreeMap<Arc<str>, Member>,
+    /// Clusters of other sources whose names are taken, the oldest first.
+    shadowed: Vec<(Arc<str>, Member)>,
     /// Number of changes, which distinguishes two members of the same name.
     changes: u64,
 }
@@ -195,9 +197,17 @@ impl ClusterSet {
         self.put(name, None, Access::Kubeconfig { text: kubeconfig.into(), is_local: true });
     }
 
-    /// Removes a cluster. Returns whether there was one. It is left in the background; see [`state`](Self::state).
+    /// Removes a cluster. Returns whether there was one. It is left in the background; see [`state`](Self::state). If another
+    /// source has a cluster of this name, that one is joined instead.
     pub fn remove(&self, name: &str) -> bool {
-        self.wanted.send_if_modified(|wanted| wanted.members.remove(name).is_some())
+        let mut was_shadowed = false;
+        let left = self.wanted.send_if_modified(|wanted| {
+            let before = wanted.shadowed.len();
+            wanted.shadowed.retain(|(shadowed, member)| &**shadowed != name || member.provider.is_some());
+            was_shadowed = wanted.shadowed.len() < before;
+            !was_shadowed && wanted.leave(name)
+        });
+        was_shadowed || left
     }
 
     /// Returns the names of all clusters, except those that are being left.
@@ -214,7 +224,7 @@ impl ClusterSet {
         self.wanted.send_if_modified(|wanted| {
             if let Some(present) = wanted.members.get(name) {
                 if present.provider != provider {
-                    tracing::warn!(cluster = name, "two sources have a cluster of this name; keeping the first");
+                    wanted.shadow(name, provider, access);
                     return false;
                 }
                 if present.access.is_same(&access) {
@@ -231,9 +241,19 @@ impl ClusterSet {
     /// Sets all clusters of a provider.
     fn provide(&self, provider: usize, members: BTreeMap<String, Arc<str>>, is_local: bool) {
         self.wanted.send_if_modified(|wanted| {
-            let before = wanted.members.len();
-            wanted.members.retain(|name, member| member.provider != Some(provider) || members.contains_key(&**name));
-            before != wanted.members.len()
+            let is_gone =
+                |name: &str, member: &Member| member.provider == Some(provider) && !members.contains_key(name);
+            wanted.shadowed.retain(|(name, member)| !is_gone(name, member));
+            let gone: Vec<Arc<str>> = wanted
+                .members
+                .iter()
+                .filter(|(name, member)| is_gone(name, member))
+                .map(|(name, _)| name.clone())
+                .collect();
+            for name in &gone {
+                wanted.leave(name);
+            }
+            !gone.is_empty()
         });
         for (name, text) in members {
             self.put(&name, Some(provider), Access::Kubeconfig { text, is_local });
@@ -257,6 +277,35 @@ impl ClusterSet {
             ClusterState::Leaving => json!({ "name": &**name, "state": "leaving" }),
         };
         states.iter().map(show).collect()
+    }
+}
+
+impl Wanted {
+    /// Keeps a cluster whose name another source has taken.
+    fn shadow(&mut self, name: &str, provider: Option<usize>, access: Access) {
+        let member = Member { access, provider, version: 0 };
+        let known = |(shadowed, member): &&mut (Arc<str>, Member)| &**shadowed == name && member.provider == provider;
+        match self.shadowed.iter_mut().find(known) {
+            Some((_, known)) => *known = member,
+            None => {
+                tracing::warn!(
+                    cluster = name,
+                    "two sources have a cluster of this name; using the first until it is removed"
+                );
+                self.shadowed.push((name.into(), member));
+            }
+        }
+    }
+
+    /// Removes a cluster, for which the next one of this name takes over. Returns whether there was one.
+    fn leave(&mut self, name: &str) -> bool {
+        let Some(_) = self.members.remove(name) else { return false };
+        if let Some(place) = self.shadowed.iter().position(|(shadowed, _)| &**shadowed == name) {
+            let (name, member) = self.shadowed.remove(place);
+            self.changes += 1;
+            self.members.insert(name, Member { version: self.changes, ..member });
+        }
+        true
     }
 }
 

@@ -93,7 +93,7 @@ pub use run::ControllerError;
 pub(crate) use run::ControllerView;
 pub use source::{Every, Source, Trigger};
 pub use watch::Watch;
-pub use watch_set::WatchSet;
+pub use watch_set::{NotSynced, WatchSet};
 pub(crate) use worker::Attempt;
 
 /// What to do after a successful reconcile.

@@ -19,7 +19,8 @@
 //! - **Safe with other writers**: an object is written with its resource version, so a change by someone else is never
 //!   overwritten. That change has been stored in the storage version.
 //! - **In pages**, a few objects at a time, and **resumable**: after each page, the position is saved in an annotation of the
-//!   CRD. A migration that was interrupted continues from there. An expired position starts again, which is harmless.
+//!   CRD. A migration that was interrupted continues there. If the position has expired, it continues where the API server
+//!   says, or starts again, which is harmless.
 //! - **All or nothing**: if an object cannot be written, for example because it violates the schema, the list of stored
 //!   versions is left alone, and the error names the objects.
 //!
@@ -49,6 +50,8 @@ const CONCURRENCY: usize = 8;
 const SHOWN: usize = 10;
 /// Number of times that an object is written if the API server is overloaded.
 const TRIES: u32 = 5;
+/// Number of times in a row that a position may expire.
+const EXPIRIES: u32 = 3;
 
 /// Progress of a migration, after each page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -148,20 +151,30 @@ pub async fn migrate(
     }
     let resource = target.resource()?;
     let mut position = target.position();
-    let mut progress = MigrationProgress { definition: definition.to_owned(), ..MigrationProgress::default() };
-    let mut failures = Vec::new();
+    let mut progress = MigrationProgress::of(definition);
+    let (mut failures, mut expiries) = (Vec::new(), 0);
     loop {
         let page = match list(client, &resource, position.as_deref()).await {
-            // The position has expired, or is not one of this server. Objects that were rewritten are rewritten
-            // again, without effect.
-            Err(kube::Error::Api(status)) if matches!(status.code, 400 | 410) && position.is_some() => {
-                position = None;
+            // The position has expired, or is not one of this server.
+            Err(kube::Error::Api(status))
+                if matches!(status.code, 400 | 410) && position.is_some() && expiries < EXPIRIES =>
+            {
+                expiries += 1;
+                // Objects after this position, as they are now. Those that were created since are stored in the storage
+                // version.
+                let later = status.metadata.as_ref().and_then(|meta| meta.continue_.clone());
+                position = later.filter(|token| status.code == 410 && !token.is_empty());
+                if position.is_none() {
+                    // Objects that were rewritten are rewritten again, without effect.
+                    (progress, failures) = (MigrationProgress::of(definition), Vec::new());
+                }
                 continue;
             }
             page => {
                 page.map_err(|error| MigrationError::List { name: definition.to_owned(), source: Box::new(error) })?
             }
         };
+        expiries = 0;
         let objects = futures_util::stream::iter(page.items)
             .map(|object| rewrite(client, &resource, object))
             .buffer_unordered(CONCURRENCY);
@@ -239,7 +252,7 @@ async fn rewrite(client: &Client, resource: &ApiResource, mut object: DynamicObj
             _ => 0,
         };
         match code {
-            404 | 409 => return Rewrite::Skipped,
+            404 | 409 if is_outdated(&error, resource, &name) => return Rewrite::Skipped,
             // Overloaded, or no answer.
             0 | 429 | 500.. if tries < TRIES => {
                 tokio::time::sleep(delay).await;
@@ -252,6 +265,25 @@ async fn rewrite(client: &Client, resource: &ApiResource, mut object: DynamicObj
         }
     }
     unreachable!("the last try returns")
+}
+
+/// Returns whether an object was not written because it is not any more as it was read.
+fn is_outdated(error: &kube::Error, resource: &ApiResource, name: &str) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    // A conflict may also be about another object, such as a quota, or be the verdict of a webhook.
+    let about = status.details.as_ref();
+    let is_about_it = about.is_some_and(|details| details.kind == resource.plural && details.name == name);
+    match status.code {
+        404 => true,
+        409 => status.reason == "Conflict" && is_about_it,
+        _ => false,
+    }
+}
+
+impl MigrationProgress {
+    fn of(definition: &str) -> Self {
+        Self { definition: definition.to_owned(), ..Self::default() }
+    }
 }
 
 impl fmt::Display for MigrationProgress {

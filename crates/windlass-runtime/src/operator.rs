@@ -230,6 +230,14 @@ impl Operator {
         self
     }
 
+    /// Leaves out the webhooks, which only the operator of the home cluster serves.
+    pub(crate) fn without_webhooks(mut self) -> Self {
+        if !std::mem::take(&mut self.webhooks).is_empty() {
+            tracing::warn!("the operator of this cluster has webhooks; only those of the home cluster are served");
+        }
+        self
+    }
+
     /// Works in other clusters, too, which come and go; see [`clusters`](crate::clusters). An operator without controllers
     /// and tasks of its own that need a leader elects none in its home cluster: each cluster has its own election.
     #[must_use]

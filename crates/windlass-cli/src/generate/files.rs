@@ -109,14 +109,7 @@ pub(super) fn products(
     let mut there = Files::new();
     for product in products {
         if product == Product::Bundle && !lost.is_empty() {
-            let lost = lost.join(", ");
-            let message = format!("the bundle is not generated: OLM has no place for {lost}");
-            let hint = "use an object selector, or decide in the handler, and remove them from the webhook";
-            // Others need no bundle.
-            match parts.len() {
-                1 => return Err(ErrorWithHint { message, hint: hint.into() }.into()),
-                _ => eprintln!("{message}\nhint: {hint}"),
-            }
+            leave_out_bundle(&opened.root, &lost, parts.len() == 1)?;
             continue;
         }
         made.extend(product.files(&package));
@@ -125,6 +118,23 @@ pub(super) fn products(
         }
     }
     Ok(review(&made, &there))
+}
+
+/// Reports that no bundle is generated. This is an error if the bundle is wanted, or if an earlier one would remain.
+fn leave_out_bundle(root: &Path, lost: &[String], is_wanted: bool) -> Result<(), ErrorWithHint> {
+    let lost = lost.join(", ");
+    let mut message = format!("the bundle is not generated: OLM has no place for {lost}");
+    let mut hint = "use an object selector, or decide in the handler, and remove them from the webhook".to_owned();
+    let remains = ["bundle", "bundle.Dockerfile"].iter().any(|place| root.join(place).exists());
+    if remains {
+        message.push_str("; the bundle of an earlier version of the operator is still there");
+        hint.push_str("; or delete bundle/ and bundle.Dockerfile if nobody needs the bundle");
+    }
+    if is_wanted || remains {
+        return Err(ErrorWithHint { message, hint: hint.into() });
+    }
+    eprintln!("{message}\nhint: {hint}");
+    Ok(())
 }
 
 /// An overlay with the default manifests and its own.
@@ -171,4 +181,27 @@ fn collect(root: &Path, place: &Path, files: &mut Files) -> anyhow::Result<()> {
         Err(error) => return Err(error).with_context(failed),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_earlier_bundle_does_not_remain_unnoticed() {
+        let root = tempfile::tempdir().unwrap();
+        let lost = ["matchConditions of vpod.example.com".to_owned()];
+        leave_out_bundle(root.path(), &lost, false).unwrap();
+        let error = leave_out_bundle(root.path(), &lost, true).unwrap_err();
+        assert_eq!(
+            error.message,
+            "the bundle is not generated: OLM has no place for matchConditions of vpod.example.com"
+        );
+        for place in ["bundle", "bundle.Dockerfile"] {
+            fs::create_dir(root.path().join(place)).unwrap();
+            let error = leave_out_bundle(root.path(), &lost, false).unwrap_err();
+            assert!(error.message.ends_with("is still there") && error.hint.contains("delete bundle/"), "{error}");
+            fs::remove_dir(root.path().join(place)).unwrap();
+        }
+    }
 }

@@ -12,7 +12,7 @@ use std::{
 use futures_util::FutureExt;
 use hashbrown::HashSet;
 use kube::core::{ApiResource, Selector, SelectorExt};
-use parking_lot::{RwLock, RwLockReadGuard};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use tokio::{
     sync::{mpsc, watch},
     time::{Instant, sleep_until},
@@ -30,12 +30,14 @@ use super::{
     table::parts,
 };
 use crate::{
-    any_object::{AnyObject, unshared},
+    any_object::AnyObject,
     key::ObjectKey,
     object::{Object, resource_of},
     scope::Scope,
-    watch::{Change, Decoder, Form, ObjectStorer, Parse, UnreadableObject},
+    watch::{Change, Decoder, Form, Parse, UnreadableObject},
 };
+
+mod storing;
 
 /// Maximum number of changes that are applied under one lock: many, as they are quick, but few enough that readers need
 /// not wait.
@@ -60,6 +62,8 @@ pub(crate) struct AnyInformer {
     pub(super) namespaces: OnceLock<usize>,
     pub(super) owners: OnceLock<usize>,
     metrics: Option<InformerMetrics>,
+    /// The last response that rejected a list or a watch.
+    rejection: Mutex<Option<String>>,
 }
 
 /// Resource, scope and type that an informer watches.
@@ -95,6 +99,8 @@ pub(super) struct Progress {
     /// How often the unreadable objects have changed.
     pub(super) unreadable_changes: u64,
     pub(super) ended: bool,
+    /// Whether the API server rejects the initial list.
+    pub(super) rejected: bool,
 }
 
 impl AnyInformer {
@@ -116,6 +122,7 @@ impl AnyInformer {
             namespaces: OnceLock::new(),
             owners: OnceLock::new(),
             metrics,
+            rejection: Mutex::default(),
         }
     }
 
@@ -291,9 +298,12 @@ impl AnyInformer {
         self.wait(|progress| progress.synced || progress.absent).await;
     }
 
-    /// Like [`known`](Self::known), or when the informer has ended.
-    pub(crate) async fn known_or_ended(&self) {
-        self.wait(|progress| progress.synced || progress.absent || progress.ended).await;
+    /// Like [`known`](Self::known), or when the informer has ended, or when the API server rejects the initial list. Returns
+    /// its response in that case.
+    pub(crate) async fn settled(&self) -> Option<String> {
+        self.wait(|progress| progress.synced || progress.absent || progress.ended || progress.rejected).await;
+        let is_rejected = self.progress.borrow().rejected;
+        self.rejection.lock().clone().filter(|_| is_rejected)
     }
 
     /// Resolves when the resource is served, after it was not.
@@ -305,6 +315,11 @@ impl AnyInformer {
     /// Returns what is wrong with the newest state of an object, if it failed to deserialize.
     pub(crate) fn unreadable(&self, key: &ObjectKey) -> Option<UnreadableObject> {
         self.store().unreadable().get(key).cloned()
+    }
+
+    /// Returns all objects that failed to deserialize.
+    pub(crate) fn all_unreadable(&self) -> Vec<UnreadableObject> {
+        self.store().unreadable().values().cloned().collect()
     }
 
     /// Resolves when the unreadable objects have changed more often than `changes`, and returns them.
@@ -397,9 +412,10 @@ impl AnyInformer {
             match &mut change {
                 Change::Apply(object) | Change::Delete(object) => self.prepare(object),
                 // The first ones of a list, which turned out to be long.
-                Change::Replace { objects, .. } if self.packer.packs(objects.len()) => {
+                Change::Replace { objects, .. } if self.packer.packs_texts(objects.len()) => {
                     objects.iter().for_each(|object| object.pack(&self.packer));
                 }
+                Change::Replace { objects, .. } => objects.iter().for_each(|object| object.forget_text()),
                 _ => {}
             }
             change
@@ -411,41 +427,6 @@ impl AnyInformer {
                 store.apply(change, emit);
             }
         });
-    }
-
-    /// Prepares an object of a list for storage; `before` is the number of objects before it in the list.
-    pub(super) fn keep(
-        &self,
-        mut object: Arc<dyn AnyObject>,
-        before: usize,
-        text: Option<&[u8]>,
-    ) -> Arc<Cell<dyn AnyObject>> {
-        self.prepare(&mut object);
-        // A transform makes another object than that of the text.
-        match text.filter(|_| self.settings.transform.is_none()) {
-            Some(text) if self.packer.packs_texts(before) => Cell::of_text(object, text, &self.packer),
-            _ if self.packer.packs(before) => Cell::packed(object, &self.packer),
-            _ => Cell::new(object),
-        }
-    }
-
-    /// Applies the transform of the settings.
-    pub(super) fn prepare(&self, object: &mut Arc<dyn AnyObject>) {
-        let managed = object.metadata().managed_fields.is_some() && !self.settings.keep_managed_fields;
-        if !managed && self.settings.transform.is_none() {
-            return;
-        }
-        // A newly parsed object is not shared, so it is not copied.
-        let object = unshared(object);
-        if managed {
-            object.metadata_mut().managed_fields = None;
-        }
-        if let Some(transform) = &self.settings.transform {
-            let contained = std::panic::catch_unwind(AssertUnwindSafe(|| transform(object)));
-            if contained.is_err() {
-                tracing::error!(kind = %self.target.resource.kind, "transform panicked; keeping its partial result");
-            }
-        }
     }
 
     /// Changes the store, and notifies all subscribers.
@@ -472,22 +453,10 @@ impl AnyInformer {
         self.progress.send_if_modified(|present| {
             let before = *present;
             (present.revision, present.synced, present.absent, present.unreadable_changes) = progress;
+            present.rejected &= !present.synced && !present.absent;
             before != *present
         });
         drop(store);
         self.dispatch.deliver();
-    }
-}
-
-/// Objects of a list are packed while it arrives, so that it is never completely in memory in unpacked form.
-impl ObjectStorer for Arc<AnyInformer> {
-    type Stored = Arc<Cell<dyn AnyObject>>;
-
-    fn keep(&self, object: Arc<dyn AnyObject>, before: usize, text: Option<&[u8]>) -> Arc<Cell<dyn AnyObject>> {
-        AnyInformer::keep(self, object, before, text)
-    }
-
-    fn key(kept: &Arc<Cell<dyn AnyObject>>) -> ObjectKey {
-        kept.key()
     }
 }

@@ -18,10 +18,11 @@ use super::{
 use crate::{any_object::AnyObject, key::ObjectKey};
 
 /// One state of an object, in one of two forms: parsed, or as text that is parsed when it is read and then stays
-/// parsed. A cell never changes its state: another state is another cell. So it can be read at any time, under the
+/// parsed. For a while, or if the type loses fields when it is serialized, it has both. A cell never changes its state: another state is another cell. So it can be read at any time, under the
 /// store's lock or later, and is shared by the store, its indices and queued events.
 ///
-/// Its lock is held for no longer than it takes to parse one object, and no other lock is taken in the meantime.
+/// Its lock is held for no longer than it takes to parse one object a few times, and no other lock is taken in the
+/// meantime.
 pub(crate) struct Cell<K: ?Sized> {
     held: Mutex<Held<K>>,
     /// Whether it was read since the last sweep, or is new.
@@ -31,6 +32,29 @@ pub(crate) struct Cell<K: ?Sized> {
 enum Held<K: ?Sized> {
     Parsed(Arc<K>),
     Packed(Packed<K>),
+    Both(Box<Both<K>>),
+}
+
+/// A parsed object with the text that it was received as: its type may not serialize everything.
+struct Both<K: ?Sized> {
+    object: Arc<K>,
+    packed: Packed<K>,
+    /// Whether a sweep has found it in use.
+    in_use: bool,
+}
+
+impl<K: ?Sized> Held<K> {
+    fn both(object: Arc<K>, packed: Packed<K>) -> Self {
+        Self::Both(Box::new(Both { object, packed, in_use: false }))
+    }
+
+    fn object(&self) -> Option<&Arc<K>> {
+        match self {
+            Self::Parsed(object) => Some(object),
+            Self::Both(both) => Some(&both.object),
+            Self::Packed(_) => None,
+        }
+    }
 }
 
 /// A cell that is read several times in a row: it is parsed once for all reads, and does not stay parsed.
@@ -98,24 +122,45 @@ impl<K: AnyObject + ?Sized> Cell<K> {
         Arc::new(Self { held: Mutex::new(held), read: AtomicBool::new(true) })
     }
 
+    /// Creates a cell with an object and the text that it was parsed from, until it is known whether it is packed.
+    pub(super) fn with_text(object: Arc<K>, text: &[u8], packer: &Packer<K>) -> Arc<Self> {
+        let held = match packer.pack_text(&*object, text).filter(Packed::is_received) {
+            Some(packed) => Held::both(object, packed),
+            None => Held::Parsed(object),
+        };
+        Arc::new(Self { held: Mutex::new(held), read: AtomicBool::new(true) })
+    }
+
+    /// Drops the text of an object that is not packed.
+    pub(super) fn forget_text(&self) {
+        let mut held = self.held.lock();
+        if let Held::Both(both) = &*held {
+            *held = Held::Parsed(both.object.clone());
+        }
+    }
+
     /// Returns the object, which stays parsed from now on.
     pub(super) fn read(&self) -> Arc<K> {
         let mut held = self.held.lock();
         self.note_read();
-        match &*held {
-            Held::Parsed(object) => object.clone(),
-            Held::Packed(packed) => {
-                let object = packed.parse();
-                *held = Held::Parsed(Arc::clone(&object));
-                object
+        if let Held::Packed(packed) = &*held {
+            let object = packed.parse();
+            let former = std::mem::replace(&mut *held, Held::Parsed(object.clone()));
+            if let Held::Packed(packed) = former
+                && packed.is_received()
+            {
+                *held = Held::both(object.clone(), packed);
             }
+            return object;
         }
+        let object = held.object().cloned();
+        object.expect("a cell that is not packed has an object")
     }
 
     /// If the object is parsed, returns it if it matches.
     pub(super) fn read_parsed(&self, matches: impl FnOnce(&K) -> bool) -> Option<Option<Arc<K>>> {
         let held = self.held.lock();
-        let Held::Parsed(object) = &*held else { return None };
+        let object = held.object()?;
         self.note_read();
         Some(matches(object).then(|| object.clone()))
     }
@@ -131,6 +176,7 @@ impl<K: AnyObject + ?Sized> Cell<K> {
     pub(super) fn peek(&self) -> Arc<K> {
         match &*self.held.lock() {
             Held::Parsed(object) => object.clone(),
+            Held::Both(both) => both.object.clone(),
             Held::Packed(packed) => packed.parse(),
         }
     }
@@ -139,6 +185,7 @@ impl<K: AnyObject + ?Sized> Cell<K> {
     pub(super) fn brief<T>(&self, look: impl FnOnce(Brief<'_>) -> T) -> T {
         match &*self.held.lock() {
             Held::Parsed(object) => look(Brief::of(object.metadata())),
+            Held::Both(both) => look(both.packed.brief()),
             Held::Packed(packed) => look(packed.brief()),
         }
     }
@@ -163,19 +210,45 @@ impl<K: AnyObject + ?Sized> Cell<K> {
     pub(super) fn pack(&self, packer: &Packer<K>) {
         let mut held = self.held.lock();
         // It cannot be shared while the lock is held.
-        if let Held::Parsed(object) = &*held
-            && Arc::strong_count(object) == 1
-            && let Some(packed) = packer.pack(&**object)
-        {
+        if held.object().is_none_or(|object| Arc::strong_count(object) > 1) {
+            return;
+        }
+        if let Held::Parsed(object) = &*held {
+            if let Some(packed) = packer.pack(&**object) {
+                *held = Held::Packed(packed);
+            }
+            return;
+        }
+        if let Held::Both(both) = &mut *held {
+            let packed = both.packed.take();
             *held = Held::Packed(packed);
         }
     }
 
     /// Packs the object if it was not read since the last sweep.
     pub(super) fn sweep(&self, packer: &Packer<K>) {
-        if !self.read.swap(false, Ordering::Relaxed) {
-            self.pack(packer);
+        match self.read.swap(false, Ordering::Relaxed) {
+            true => self.settle(packer),
+            false => self.pack(packer),
         }
+    }
+
+    /// Drops the text of an object that is in use, if the object can be packed without it.
+    fn settle(&self, packer: &Packer<K>) {
+        let mut held = self.held.lock();
+        let Held::Both(both) = &mut *held else { return };
+        // Most objects are read once, soon after they have arrived.
+        if !std::mem::replace(&mut both.in_use, true) {
+            return;
+        }
+        if packer.check(&*both.object, both.packed.json()) {
+            *held = Held::Parsed(both.object.clone());
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_text(&self) -> bool {
+        !matches!(*self.held.lock(), Held::Parsed(_))
     }
 
     #[cfg(test)]

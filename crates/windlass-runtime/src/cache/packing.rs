@@ -11,11 +11,11 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{any_informer::AnyInformer, packed::Packed};
+use super::{any_informer::AnyInformer, lossless::is_lossless, packed::Packed};
 use crate::{any_object::AnyObject, watch::Decoder};
 
 /// Number of slots that are swept at once. Only the watch waits for it, for less than a millisecond.
-const STEP: usize = 16;
+const STEP: usize = 8;
 /// Pause between two steps.
 const PAUSE: Duration = Duration::from_millis(5);
 /// Number of first received texts that are compared with what the type would serialize, and the interval of later ones.
@@ -31,8 +31,8 @@ const COMPARED_LATER: usize = 256;
 /// [`list`](super::Informer::list) or [`select`](super::Informer::select), parses every object.
 ///
 /// Objects of a list are kept as the text that they were parsed from. Others are serialized, and the text is verified:
-/// if the type does not restore an object from what it serializes, this is logged, and no more objects are serialized.
-/// So an object is never changed by packing.
+/// if the type does not restore an object from what it serializes, or if it does not serialize a field that it has read from
+/// any received object, this is logged, and no more objects are serialized. So an object is never changed by packing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packing {
     /// Number of objects up to which nothing is packed; 1,000 by default.
@@ -55,7 +55,7 @@ pub(super) struct Packer<K: ?Sized> {
     texts: AtomicUsize,
     /// Received texts are much longer than serialized ones, because the type has only some of the fields.
     wordy: AtomicBool,
-    /// The type does not restore all fields that it serializes.
+    /// The type does not serialize all fields that it reads, or does not restore what it serializes.
     unfit: AtomicBool,
 }
 
@@ -83,18 +83,51 @@ impl<K: AnyObject + ?Sized> Packer<K> {
 
     /// Packs the text that an object was parsed from: parsing it again restores the object.
     pub(super) fn pack_text(&self, object: &K, text: &[u8]) -> Option<Packed<K>> {
-        if self.wordy.load(Ordering::Relaxed) && !self.unfit.load(Ordering::Relaxed) {
-            return self.pack(object);
+        if self.wordy.load(Ordering::Relaxed)
+            && self.check(object, text)
+            && let Some(packed) = self.pack(object)
+        {
+            return Some(packed);
         }
         let packed = Packed::of_text(object, text, &self.decoder)?;
         let before = self.texts.fetch_add(1, Ordering::Relaxed);
         if (before < COMPARED_FIRST || before.is_multiple_of(COMPARED_LATER))
             && let Some(serialized) = Packed::new(object, &self.decoder)
-            && packed.len() > serialized.len() + serialized.len() / 2
         {
-            self.wordy.store(true, Ordering::Relaxed);
+            self.check_serialized(text, serialized.json());
+            if packed.len() > serialized.len() + serialized.len() / 2 {
+                self.wordy.store(true, Ordering::Relaxed);
+            }
         }
         Some(packed)
+    }
+
+    /// Returns whether the type serializes everything that it has read from a received text. Objects of a type that does
+    /// not are never serialized again.
+    pub(super) fn check(&self, object: &K, text: &[u8]) -> bool {
+        if self.unfit.load(Ordering::Relaxed) {
+            return false;
+        }
+        let mut serialized = Vec::with_capacity(text.len());
+        object.write_json(&mut serialized).is_ok() && self.check_serialized(text, &serialized)
+    }
+
+    fn check_serialized(&self, text: &[u8], serialized: &[u8]) -> bool {
+        let is_lossless = is_lossless(text, serialized, &self.decoder);
+        if !is_lossless {
+            self.mark_unfit();
+        }
+        is_lossless
+    }
+
+    fn mark_unfit(&self) {
+        if !self.unfit.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                r#type = self.decoder.type_name(),
+                "a type loses fields when it is serialized and deserialized; keeping the received text of its objects or not \
+                 packing them, which takes more memory"
+            );
+        }
     }
 
     /// Packs what the type serializes, if that restores the object.
@@ -104,20 +137,27 @@ impl<K: AnyObject + ?Sized> Packer<K> {
         }
         let packed = Packed::new(object, &self.decoder)?;
         if !is_whole(&packed, object) {
-            self.unfit.store(true, Ordering::Relaxed);
-            tracing::warn!(
-                r#type = self.decoder.type_name(),
-                "a type loses fields when it is serialized and deserialized; not packing its objects, which takes more memory"
-            );
+            self.mark_unfit();
             return None;
         }
         Some(packed)
     }
 }
 
-/// Returns whether the packed object is complete.
+/// Returns whether the packed object is complete: it serializes to the same text again, and looks the same. The second
+/// finds fields that are not serialized, the first those that change places.
 fn is_whole<K: AnyObject + ?Sized>(packed: &Packed<K>, object: &K) -> bool {
-    packed.try_parse().is_some_and(|back| ByteHistogram::of(&*back) == ByteHistogram::of(object))
+    let Some(back) = packed.try_parse() else { return false };
+    let mut again = Vec::with_capacity(packed.len());
+    back.write_json(&mut again).is_ok()
+        && is_same_json(&again, packed.json())
+        && ByteHistogram::of(&*back) == ByteHistogram::of(object)
+}
+
+/// Returns whether two texts are equal, except for the order of fields: hash maps have none.
+fn is_same_json(a: &[u8], b: &[u8]) -> bool {
+    let value = |text| serde_json::from_slice::<serde_json::Value>(text).ok();
+    a == b || a.len() == b.len() && value(a).is_some_and(|a| value(b) == Some(a))
 }
 
 /// Number of occurrences of each byte in the debug output of an object. Objects need not implement `PartialEq`, and
@@ -154,7 +194,7 @@ impl Sweep {
     pub(super) fn due(&mut self, shared: &AnyInformer) -> Option<Instant> {
         if self.due.is_none()
             && let Some(packing) = &shared.settings.packing
-            && shared.packer.packs(shared.store().len())
+            && shared.packer.packs_texts(shared.store().len())
         {
             self.due = Some(Instant::now() + packing.idle.max(Duration::from_secs(1)));
         }

@@ -67,7 +67,7 @@ impl Life {
     async fn attempt(&self) -> Result<(), String> {
         let client = self.connect().await?;
         let cluster = Cluster { name: self.name.clone(), client: client.clone(), home: self.home.client.clone() };
-        let operator = (self.build)(&cluster);
+        let operator = (self.build)(&cluster).without_webhooks();
         self.home.metrics.attach("cluster", &self.name, operator.metrics());
         self.set.set_state(&self.name, Some(ClusterState::Running));
         tracing::info!(cluster = &*self.name, "working in the cluster");

@@ -119,4 +119,32 @@ mod tests {
         assert_eq!(set.names(), ["b", "c", "code"]);
         assert!(set.remove("c") && !set.remove("c"));
     }
+
+    #[test]
+    fn a_cluster_whose_name_was_taken_takes_over_when_the_other_is_removed() {
+        let set = ClusterSet::default();
+        let members = |text: &str| [("a".to_owned(), Arc::from(text))].into();
+        let used = || match set.wanted.borrow().members.get("a").map(|member| (member.access.clone(), member.version)) {
+            Some((crate::clusters::Access::Kubeconfig { text, .. }, version)) => Some((text.to_string(), version)),
+            _ => None,
+        };
+        let of = |text: &str, version| Some((text.to_owned(), version));
+        set.provide(0, members("first"), true);
+        set.provide(1, members("second"), true);
+        set.add_kubeconfig("a", "code");
+        assert_eq!(used(), of("first", 1));
+        // The shadowed one changes.
+        set.provide(1, members("second again"), true);
+        set.provide(0, BTreeMap::new(), true);
+        assert_eq!(used(), of("second again", 2));
+        set.provide(0, members("first"), true);
+        // Code removes its own cluster, not that of a provider.
+        assert!(set.remove("a"));
+        assert_eq!(used(), of("second again", 2));
+        set.provide(1, BTreeMap::new(), true);
+        assert_eq!(used(), of("first", 3));
+        set.provide(0, BTreeMap::new(), true);
+        assert_eq!((used(), set.names()), (None, Vec::new()));
+        assert!(!set.remove("a"));
+    }
 }

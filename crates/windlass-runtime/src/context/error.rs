@@ -110,6 +110,16 @@ pub enum ContextError {
         /// The missing field.
         what: &'static str,
     },
+    /// The context is a [dry run](super::Context::dry_run), and the operation cannot be one.
+    #[error("failed to {verb} {kind} {key}: a dry run cannot do this")]
+    DryRun {
+        /// The operation.
+        verb: Verb,
+        /// Kind of the object.
+        kind: String,
+        /// The object.
+        key: ObjectKey,
+    },
     /// An object could not be serialized, or a response could not be deserialized.
     #[error("failed to serialize or deserialize {kind} {key}")]
     Shape {
@@ -383,6 +393,10 @@ impl Target {
 
     pub(crate) fn shape(self, source: serde_json::Error) -> ContextError {
         ContextError::Shape { kind: self.kind, key: self.key, source }
+    }
+
+    pub(crate) fn no_dry_run(self) -> ContextError {
+        ContextError::DryRun { verb: self.verb, kind: self.kind, key: self.key }
     }
 
     pub(crate) fn lacks(self, what: &'static str) -> ContextError {

@@ -12,7 +12,8 @@ use crate::{
 /// Records events about an object. Recording never waits and never fails.
 #[must_use = "nothing is recorded before `normal` or `warning`"]
 pub struct EventBuilder<'a> {
-    recorder: &'a Recorder,
+    /// `None` if the event is dropped.
+    recorder: Option<&'a Recorder>,
     about: ObjectReference,
     action: &'a str,
 }
@@ -28,7 +29,8 @@ impl Context {
         let object = about.object();
         let about =
             ObjectReference { resource_version: object.meta().resource_version.clone(), ..object.object_ref(dynamic) };
-        EventBuilder { recorder: &self.handles.events, about, action: "Reconcile" }
+        let recorder = (!self.is_dry_run()).then_some(&self.handles.events);
+        EventBuilder { recorder, about, action: "Reconcile" }
     }
 }
 
@@ -41,11 +43,17 @@ impl<'a> EventBuilder<'a> {
 
     /// Records a normal event. `reason` is one word for machines, `note` a sentence for people.
     pub fn normal(self, reason: &str, note: &str) {
-        self.recorder.record(&self.about, EventType::Normal, reason, self.action, note);
+        self.record(EventType::Normal, reason, note);
     }
 
     /// Records a warning.
     pub fn warning(self, reason: &str, note: &str) {
-        self.recorder.record(&self.about, EventType::Warning, reason, self.action, note);
+        self.record(EventType::Warning, reason, note);
+    }
+
+    fn record(self, event_type: EventType, reason: &str, note: &str) {
+        if let Some(recorder) = self.recorder {
+            recorder.record(&self.about, event_type, reason, self.action, note);
+        }
     }
 }

@@ -107,10 +107,14 @@ impl Exec<'_> {
         self
     }
 
-    /// Runs the command and returns its output. The command may have run even if this is an error.
+    /// Runs the command and returns its output. The command may have run even if this is an error, except in a
+    /// [dry run](Context::dry_run), which runs no commands.
     pub async fn run(self) -> Result<ExecOutput, ContextError> {
         let kind = self.context.kind::<Pod>();
         let target = kind.any().target(Verb::Exec, &self.pod);
+        if self.context.is_dry_run() {
+            return Err(target.no_dry_run());
+        }
         self.context.may_write(&target)?;
         let handles = &self.context.handles;
         let key_lost = async {

@@ -103,7 +103,8 @@ impl Desired {
     }
 
     /// Declares that an object is applied only when others are ready, and deleted before they are. While one of them is
-    /// not ready, the object is left as it is.
+    /// not ready, the object is left as it is, and so is everything that it may depend on: objects that are no longer
+    /// desired and have a lower order.
     ///
     /// # Panics
     ///

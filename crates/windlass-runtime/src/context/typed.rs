@@ -162,11 +162,11 @@ impl Context {
     ///
     /// The set consists of the objects that the parent controls, of the kinds that the controller watches, with the
     /// label [`SET_LABEL`](super::SET_LABEL) of this name; nothing else is touched. Objects are applied concurrently, and
-    /// all are attempted even if some fail; nothing is deleted before all are applied. Each apply is an
+    /// all are attempted even if some fail; nothing is deleted if one has failed. Each apply is an
     /// [`apply_owned`](Context::apply_owned): nothing is sent for objects that are in place.
     ///
     /// The result has the applied objects and their readiness. An object that comes [`after`](Desired::after) others is
-    /// applied when these are ready, and deleted before they are. As the controller watches them, the next step is taken
+    /// applied when these are ready, and deleted before they are; while it waits, it keeps what it may depend on. As the controller watches them, the next step is taken
     /// when something changes.
     ///
     /// ```no_run

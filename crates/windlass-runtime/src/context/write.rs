@@ -135,7 +135,10 @@ impl AnyKind<'_> {
         let deletion = async move {
             let answer = context.send(&target, request).await;
             if params.dry_run {
-                return answer.map(drop);
+                return match answer {
+                    Err(error) if !error.is_not_found() => Err(error),
+                    _ => Ok(()),
+                };
             }
             let kind = AnyKind::new(&context, kind_info);
             kind.register_deletion(target, &key, uid.as_deref().unwrap_or_default(), answer)

@@ -13,7 +13,8 @@ pub(super) struct WriteOptions {
 
 impl Context {
     /// Returns a context whose writes are dry runs: the API server admits and validates them, and returns what would be
-    /// stored, but stores nothing. Later reads do not see them.
+    /// stored, but stores nothing. Later reads do not see them. [Commands](Self::exec) are rejected, and
+    /// [events](Self::event) are dropped.
     ///
     /// ```no_run
     /// # use std::sync::Arc;

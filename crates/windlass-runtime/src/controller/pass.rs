@@ -1,27 +1,28 @@
 //! One pass over all objects of a controller, for plans.
 
-use std::{panic::AssertUnwindSafe, time::Duration};
+use std::{collections::BTreeSet, panic::AssertUnwindSafe, time::Duration};
 
 use futures_util::{FutureExt, future::join_all};
 use kube::Client;
 
 use crate::{
-    context::SharedHandles,
+    context::{ContextError, SharedHandles},
     controller::{
         AnyController, Attempt,
         handler::Handler,
         run::{LAST_WRITES, Prepared},
-        source::PendingSubscription,
+        source::{Opened, PendingSubscription},
         worker::Handle as _,
     },
     key::ObjectKey,
+    watch::UnreadableObject,
 };
 
 /// Outcome of a pass.
 #[derive(Debug, Default)]
 pub(crate) struct PassReport {
     pub(crate) reconciled: usize,
-    /// Objects whose reconcile failed; without one if the pass could not begin.
+    /// Objects that could not be read or whose reconcile failed; without one if the pass could not begin.
     pub(crate) failures: Vec<(Option<ObjectKey>, String)>,
     /// Number of objects that were skipped because they are being deleted.
     pub(crate) terminating: usize,
@@ -41,7 +42,7 @@ impl AnyController {
         self.prepare(handles);
         let mut report = PassReport::default();
         let Some(prepared) = self.prepared.take() else { return report };
-        let Prepared { source_context, kind_info, primary, first, others, daemons, .. } = prepared;
+        let Prepared { source_context, kind_info, primary, first, others, sets, daemons, .. } = prepared;
         report.has_daemon = daemons.is_some();
         // Kinds that are not served are reported as such, and fail the reconciles that need them.
         let known = first.iter().chain(&others).map(PendingSubscription::known);
@@ -55,9 +56,12 @@ impl AnyController {
             return report;
         }
         let context = source_context.context.clone();
+        report.failures.extend(unreadable(first.iter().chain(&others)));
         let mut keys: Vec<_> = primary.iter().flat_map(|informer| informer.keys()).collect();
         keys.sort();
         keys.dedup();
+        // What is cached of these is a former state.
+        keys.retain(|key| !primary.iter().any(|informer| informer.unreadable(key).is_some()));
         let handler = Handler {
             primary,
             kind_info,
@@ -69,6 +73,8 @@ impl AnyController {
             daemons: None,
             context: context.clone(),
         };
+        // Unlike other sources, which would only add keys: reconciles read what they have added to a set.
+        let _sets: Vec<Opened> = sets.into_iter().map(|open| open()).collect();
         for key in keys {
             if handler.is_terminating(&key) {
                 report.terminating += 1;
@@ -89,4 +95,19 @@ impl AnyController {
         context.writes().end(LAST_WRITES).await;
         report
     }
+}
+
+/// Returns the objects of the controller's kinds that fail to deserialize, with the errors that reads of them return.
+fn unreadable<'a>(
+    subscriptions: impl Iterator<Item = &'a PendingSubscription>,
+) -> BTreeSet<(Option<ObjectKey>, String)> {
+    let of = |subscription: &PendingSubscription| {
+        let kind = subscription.resource().kind.clone();
+        let describe = move |UnreadableObject { key, problem, .. }| {
+            let error = ContextError::Unreadable { kind: kind.clone(), key: key.clone(), problem };
+            (Some(key), error.to_string())
+        };
+        subscription.informer().all_unreadable().into_iter().map(describe)
+    };
+    subscriptions.flat_map(of).collect()
 }

@@ -17,7 +17,7 @@ use crate::{
         handler::Handler,
         metrics::Counters,
         owners::OwnerKind,
-        source::{Connection, PendingSubscription, Resync, SourceContext, Streams},
+        source::{Connection, Opened, Opening, PendingSubscription, Resync, SourceContext, Streams},
         watch::{AnyWatch, prioritized},
         worker::{Handle, Workers},
     },
@@ -77,6 +77,8 @@ pub(crate) struct Prepared {
     pub(super) first: Vec<PendingSubscription>,
     pub(super) others: Vec<PendingSubscription>,
     tasks: Vec<BoxFuture<'static, ()>>,
+    /// Sets of watches, which begin when workers run.
+    pub(super) sets: Vec<Opening>,
     pub(super) daemons: Option<Arc<Daemons>>,
 }
 
@@ -192,11 +194,12 @@ impl AnyController {
             let SourceContext { queue, context, .. } = &source_context;
             Arc::new(Daemons::new(self.name.clone(), daemon, queue.clone(), context))
         });
-        let (others, tasks) = (Vec::new(), Vec::new());
-        let mut prepared = Prepared { source_context, kind_info, primary, first, others, tasks, daemons };
+        let (others, tasks, sets) = (Vec::new(), Vec::new(), Vec::new());
+        let mut prepared = Prepared { source_context, kind_info, primary, first, others, tasks, sets, daemons };
         for source in sources {
             match source.connect(&prepared.source_context) {
                 Connection::Task(task) => prepared.tasks.push(task),
+                Connection::Set(opening) => prepared.sets.push(opening),
                 Connection::Watch(subscriptions) => prepared.others.extend(subscriptions),
             }
         }
@@ -233,7 +236,7 @@ impl AnyController {
             source_tasks.spawn(task.in_current_span());
         }
         let shard = prepared.source_context.context.handles().shard.clone();
-        source_tasks.spawn(follow_shard(shard, prepared.source_context.resync.clone()).in_current_span());
+        source_tasks.spawn(follow_shard(shard.clone(), prepared.source_context.resync.clone()).in_current_span());
         for other in &prepared.others {
             source_tasks
                 .spawn(follow_served(other.informer(), prepared.source_context.resync.clone()).in_current_span());
@@ -243,7 +246,7 @@ impl AnyController {
         }
         if let Some(daemons) = &prepared.daemons {
             let leadership = self.needs_leader.then(|| handles.leadership.clone());
-            source_tasks.spawn(daemons.clone().follow(leadership, shutdown.clone()).in_current_span());
+            source_tasks.spawn(daemons.clone().follow(leadership, shard, shutdown.clone()).in_current_span());
         }
         let controller = self.name.clone();
         tokio::select! {
@@ -258,7 +261,7 @@ impl AnyController {
         handles: SharedHandles,
         shutdown: Shutdown,
     ) -> Result<(), ControllerError> {
-        let Prepared { source_context, kind_info, primary, first, others, daemons, .. } = prepared;
+        let Prepared { source_context, kind_info, primary, first, others, sets, daemons, .. } = prepared;
         let synced = synced(&first, &others, self.absent_grace);
         if unless_draining(&shutdown, synced).await.is_none() {
             source_context.queue.close();
@@ -290,12 +293,13 @@ impl AnyController {
         // Not earlier: keys would pile up that no worker takes, among them those of deleted objects.
         let subscriptions: Vec<_> = first.into_iter().chain(others).map(PendingSubscription::subscribe).collect();
         source_context.resync.open();
+        let sets: Vec<Opened> = sets.into_iter().map(|open| open()).collect();
         let ended = work(Arc::new(workers), self.concurrency, gate).await;
         if let Some(daemons) = &daemons {
             daemons.end().await;
         }
         source_context.context.writes().end(LAST_WRITES).await;
-        drop(subscriptions);
+        drop((subscriptions, sets));
         ended
     }
 }

@@ -14,7 +14,6 @@ use futures_util::{Stream, StreamExt, future::BoxFuture};
 use kube::core::ApiResource;
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     any_object::{AnyChange, ChangeHandler},
@@ -336,7 +335,14 @@ pub(crate) enum Connection {
     Task(BoxFuture<'static, ()>),
     /// Informers to subscribe to while workers run.
     Watch(Vec<PendingSubscription>),
+    /// A set of sources that is opened before workers run, in a plan as well.
+    Set(Opening),
 }
+
+/// Opens a set of sources. Must be called within a tokio runtime.
+pub(crate) type Opening = Box<dyn FnOnce() -> Opened + Send>;
+/// An open set of sources; dropping it ends them.
+pub(crate) type Opened = Box<dyn Send>;
 
 /// A subscription to an informer that begins when workers run. Before that, nothing would take the keys.
 pub(crate) struct PendingSubscription {
@@ -383,7 +389,6 @@ impl PendingSubscription {
 pub(crate) struct Resync {
     queue_all: Box<dyn Fn() + Send + Sync>,
     state: Mutex<ResyncState>,
-    opened: CancellationToken,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -395,11 +400,7 @@ enum ResyncState {
 
 impl Resync {
     pub(crate) fn new(queue_all: impl Fn() + Send + Sync + 'static) -> Self {
-        Self {
-            queue_all: Box::new(queue_all),
-            state: Mutex::new(ResyncState::Closed),
-            opened: CancellationToken::new(),
-        }
+        Self { queue_all: Box::new(queue_all), state: Mutex::new(ResyncState::Closed) }
     }
 
     /// Requests a resync.
@@ -416,15 +417,9 @@ impl Resync {
     /// Workers run from now on.
     pub(crate) fn open(&self) {
         let early = std::mem::replace(&mut *self.state.lock(), ResyncState::Open) == ResyncState::Requested;
-        self.opened.cancel();
         if early {
             (self.queue_all)();
         }
-    }
-
-    /// Resolves when workers run.
-    pub(crate) async fn opened(&self) {
-        self.opened.cancelled().await;
     }
 }
 

@@ -7,15 +7,16 @@ use std::{
 };
 
 use futures_util::future::join_all;
+use kube::core::ApiResource;
 use parking_lot::Mutex;
-use tokio::task::JoinSet;
+use tokio::{sync::Notify, task::JoinSet};
 
 use crate::{
     cache::{AnyInformer, Caches, Subscription},
     context::{WatchLease, WatchedKinds},
     controller::{
         run::follow_served,
-        source::{AnySource, Connection, PendingSubscription, Source, SourceContext},
+        source::{AnySource, Connection, Opened, PendingSubscription, Source, SourceContext},
     },
     manifests::Permission,
 };
@@ -29,19 +30,27 @@ use crate::{
 /// use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 /// use windlass_runtime::{Result, context::Context, controller::{Action, Controller, Watch, WatchSet}};
 ///
-/// /// Every ConfigMap names a kind of the group `example.com`, whose objects belong to it.
-/// async fn follow(config: Arc<ConfigMap>, watches: WatchSet) -> Result<Action> {
-///     let Some(kind) = config.data.as_ref().and_then(|data| data.get("kind")) else { return Ok(Action::done()) };
-///     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", kind));
-///     watches.add(kind, Watch::<DynamicObject>::with(resource).owned());
-///     watches.retain(|name| name == kind);
-///     watches.synced().await;
+/// /// A ConfigMap may name a kind of the group `example.com`, whose objects belong to it.
+/// fn kind_of(config: &ConfigMap) -> Option<String> {
+///     config.data.as_ref()?.get("kind").cloned()
+/// }
+///
+/// async fn follow(config: Arc<ConfigMap>, ctx: Context, watches: WatchSet) -> Result<Action> {
+///     if let Some(kind) = kind_of(&config) {
+///         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", &kind));
+///         watches.add(kind, Watch::<DynamicObject>::with(resource).owned());
+///     }
+///     // Other ConfigMaps need theirs.
+///     let needed: Vec<String> = ctx.list::<ConfigMap>()?.iter().filter_map(|config| kind_of(config)).collect();
+///     watches.retain(|name| needed.iter().any(|kind| kind == name));
+///     watches.synced().await?;
 ///     Ok(Action::done())
 /// }
 ///
 /// let watches = WatchSet::new().allow("example.com", "*");
 /// let own = watches.clone();
-/// let controller = Controller::<ConfigMap>::new("follow", move |config, _ctx| follow(config, own.clone())).source(&watches);
+/// let controller =
+///     Controller::<ConfigMap>::new("follow", move |config, ctx| follow(config, ctx, own.clone())).source(&watches);
 /// ```
 ///
 /// - An added watch makes its kind readable through the [context](crate::context::Context) of the controller, and its
@@ -59,6 +68,8 @@ use crate::{
 #[derive(Clone, Default)]
 pub struct WatchSet {
     shared: Arc<Mutex<Shared>>,
+    /// Notified when a source has started.
+    started: Arc<Notify>,
     allowed: Vec<Permission>,
 }
 
@@ -84,6 +95,8 @@ struct Running {
 enum Entry {
     /// Sources that were added before the controller started.
     Waiting(Box<dyn AnySource>),
+    /// Being started by another call.
+    Starting,
     Active(ActiveSource),
 }
 
@@ -93,6 +106,7 @@ struct ActiveSource {
     // Fields are dropped in this order: no event may find its kind unreadable.
     _subscriptions: Vec<Subscription>,
     _tasks: JoinSet<()>,
+    _set: Option<Opened>,
     _leases: Vec<WatchLease>,
 }
 
@@ -122,7 +136,7 @@ impl WatchSet {
             }
             match shared.running.as_ref().and_then(Weak::upgrade) {
                 Some(running) => {
-                    shared.entries.insert(name.clone(), Entry::Active(ActiveSource::empty()));
+                    shared.entries.insert(name.clone(), Entry::Starting);
                     (running, source)
                 }
                 None => {
@@ -133,8 +147,7 @@ impl WatchSet {
         };
         let (running, source) = running;
         // Not under the lock: subscribing calls handlers, and these may add sources.
-        let active = running.start(source);
-        self.put(name, active);
+        Starting { set: self, name, placed: false }.run(&running, source);
         true
     }
 
@@ -162,23 +175,57 @@ impl WatchSet {
 
     /// Resolves when every watch that the set has now is synced, or its kind is known not to be served. Resolves at once for
     /// sources that wait for the controller.
-    pub async fn synced(&self) {
-        let informers: Vec<_> = {
-            let shared = self.shared.lock();
-            shared.entries.values().flat_map(Entry::informers).cloned().collect()
+    ///
+    /// If the API server rejects to list some kinds, for example because a role is missing, this is an error that names
+    /// them, as soon as the others are synced. They are listed as soon as the API server permits it.
+    pub async fn synced(&self) -> Result<(), NotSynced> {
+        let informers = loop {
+            let started = self.started.notified();
+            tokio::pin!(started);
+            // Before the look, so that no notification is missed.
+            started.as_mut().enable();
+            if let Some(informers) = self.informers() {
+                break informers;
+            }
+            started.await;
         };
-        join_all(informers.iter().map(|informer| informer.known_or_ended())).await;
+        let problems = join_all(informers.iter().map(|(name, informer)| async move {
+            let problem = informer.settled().await?;
+            let ApiResource { plural, group, .. } = informer.resource();
+            let resource = if group.is_empty() { plural.clone() } else { format!("{plural}.{group}") };
+            Some(format!("{resource} (watch {name:?}): {problem}"))
+        }));
+        let problems: Vec<String> = problems.await.into_iter().flatten().collect();
+        if problems.is_empty() { Ok(()) } else { Err(NotSynced { problems }) }
+    }
+
+    /// Returns the informers of all watches; `None` while one is being started.
+    fn informers(&self) -> Option<Vec<(String, Arc<AnyInformer>)>> {
+        let shared = self.shared.lock();
+        let mut informers = Vec::new();
+        for (name, entry) in &shared.entries {
+            match entry {
+                Entry::Starting => return None,
+                Entry::Waiting(_) => {}
+                Entry::Active(active) => {
+                    informers.extend(active.informers.iter().map(|informer| (name.clone(), informer.clone())));
+                }
+            }
+        }
+        Some(informers)
     }
 
     /// Replaces the placeholder of a source, unless it was removed in the meantime.
-    fn put(&self, name: String, active: ActiveSource) {
+    fn put(&self, name: &str, active: Option<ActiveSource>) {
         let mut shared = self.shared.lock();
-        let unused = match shared.entries.get_mut(&name) {
-            Some(entry) => Some(std::mem::replace(entry, Entry::Active(active))),
-            None => Some(Entry::Active(active)),
+        let unused = match (shared.entries.get_mut(name), active) {
+            (Some(entry), Some(active)) => Some(std::mem::replace(entry, Entry::Active(active))),
+            (Some(Entry::Starting), None) => shared.entries.remove(name),
+            (_, active) => active.map(Entry::Active),
         };
         drop(shared);
         drop(unused);
+        self.started.notify_waiters();
     }
 
     /// Starts the sources that have waited for the controller.
@@ -189,7 +236,7 @@ impl WatchSet {
             let names: Vec<String> = shared.entries.keys().cloned().collect();
             let mut waiting = Vec::new();
             for name in names {
-                match shared.entries.insert(name.clone(), Entry::Active(ActiveSource::empty())) {
+                match shared.entries.insert(name.clone(), Entry::Starting) {
                     Some(Entry::Waiting(source)) => waiting.push((name, source)),
                     Some(active) => drop(shared.entries.insert(name, active)),
                     None => {}
@@ -198,9 +245,41 @@ impl WatchSet {
             waiting
         };
         for (name, source) in waiting {
-            self.put(name, running.start(source));
+            Starting { set: self, name, placed: false }.run(running, source);
         }
     }
+}
+
+/// A source that is being started. Its placeholder does not remain if that panics.
+struct Starting<'a> {
+    set: &'a WatchSet,
+    name: String,
+    placed: bool,
+}
+
+impl Starting<'_> {
+    fn run(mut self, running: &Running, source: Box<dyn AnySource>) {
+        let active = running.start(source);
+        self.placed = true;
+        self.set.put(&self.name, Some(active));
+    }
+}
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        if !self.placed {
+            self.set.put(&self.name, None);
+        }
+    }
+}
+
+/// Error of [`WatchSet::synced`]: the API server rejects to list some kinds.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("failed to list {}", problems.join("; "))]
+#[non_exhaustive]
+pub struct NotSynced {
+    /// The kinds, with the names of their watches and the responses of the API server.
+    pub problems: Vec<String>,
 }
 
 impl Running {
@@ -210,6 +289,7 @@ impl Running {
         let mut active = ActiveSource { _leases: leases, ..ActiveSource::empty() };
         match source.connect(&self.source_context) {
             Connection::Task(task) => drop(active._tasks.spawn(task)),
+            Connection::Set(opening) => active._set = Some(opening()),
             Connection::Watch(subscriptions) => {
                 active.informers = subscriptions.iter().map(PendingSubscription::informer).collect();
                 for informer in &active.informers {
@@ -224,15 +304,12 @@ impl Running {
 
 impl ActiveSource {
     fn empty() -> Self {
-        Self { informers: Vec::new(), _subscriptions: Vec::new(), _tasks: JoinSet::new(), _leases: Vec::new() }
-    }
-}
-
-impl Entry {
-    fn informers(&self) -> &[Arc<AnyInformer>] {
-        match self {
-            Self::Waiting(_) => &[],
-            Self::Active(active) => &active.informers,
+        Self {
+            informers: Vec::new(),
+            _subscriptions: Vec::new(),
+            _tasks: JoinSet::new(),
+            _set: None,
+            _leases: Vec::new(),
         }
     }
 }
@@ -278,25 +355,47 @@ impl AnySource for WatchSet {
         if std::mem::replace(&mut self.shared.lock().connected, true) {
             tracing::warn!("a set of watches is used by several controllers; only the last one gets its events");
         }
-        Connection::Task(Box::pin(async move {
-            let ending = Ending(*self);
-            // Until then, no worker would take the keys.
-            running.source_context.resync.opened().await;
-            ending.0.start(&running);
-            std::future::pending().await
+        Connection::Set(Box::new(move || {
+            self.start(&running);
+            Box::new(Ending { set: *self, _running: running })
         }))
     }
 }
 
 /// Ends the sources with the controller.
-struct Ending(WatchSet);
+struct Ending {
+    set: WatchSet,
+    _running: Arc<Running>,
+}
 
 impl Drop for Ending {
     fn drop(&mut self) {
         let (entries, running) = {
-            let mut shared = self.0.shared.lock();
+            let mut shared = self.set.shared.lock();
             (std::mem::take(&mut shared.entries), shared.running.take())
         };
         drop((entries, running));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_source_that_another_call_starts_is_waited_for() {
+        let set = WatchSet::new();
+        set.shared.lock().entries.insert("a".to_owned(), Entry::Starting);
+        let mut synced = Box::pin(set.synced());
+        assert!((&mut synced).now_or_never().is_none());
+        set.put("a", Some(ActiveSource::empty()));
+        assert_eq!(synced.now_or_never(), Some(Ok(())));
+        assert_eq!(set.names(), ["a"]);
+        // A start that failed leaves nothing behind.
+        set.shared.lock().entries.insert("b".to_owned(), Entry::Starting);
+        drop(Starting { set: &set, name: "b".to_owned(), placed: false });
+        assert_eq!((set.names(), set.synced().now_or_never()), (vec!["a".to_owned()], Some(Ok(()))));
     }
 }

@@ -36,7 +36,7 @@ use state::PlannedState;
 pub struct Plan {
     /// Changes of objects, in the order of their first write.
     pub changes: Vec<PlannedChange>,
-    /// Objects whose reconcile failed, and kinds that could not be read.
+    /// Objects whose reconcile failed, and objects and kinds that could not be read.
     pub problems: Vec<PlanProblem>,
     /// Omissions of the plan, such as objects that are being deleted.
     pub notes: Vec<String>,
@@ -78,7 +78,7 @@ pub enum PlannedAction {
     Call(String),
 }
 
-/// A reconcile that failed.
+/// A reconcile that failed, or an object that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlanProblem {

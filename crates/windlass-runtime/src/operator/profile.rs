@@ -67,4 +67,4 @@ fn duration(query: &str) -> Result<Duration, ProfileError> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -40,6 +40,8 @@ struct Stages {
     webhooks: Stage,
     replicas: Stage,
     everywhere: Stage,
+    /// Other clusters, which need nothing of this one but its servers.
+    clusters: Stage,
     leader: Stage,
 }
 
@@ -220,8 +222,8 @@ impl Process {
                 grace: options.grace,
                 user_agent: handles.field_manager.to_string(),
             };
-            let stop = stages.everywhere.shutdown();
-            stages.everywhere.spawn("clusters", async move {
+            let stop = stages.clusters.shutdown();
+            stages.clusters.spawn("clusters", async move {
                 clusters::run(clusters, home, stop).await;
                 Ok(())
             });
@@ -294,9 +296,11 @@ impl Process {
 
     /// Stops everything in order, within the grace period.
     async fn stop(mut self, grace: Duration, shutdown: &Shutdown) -> Result<(), OperatorError> {
-        let Stages { servers, webhooks, replicas, everywhere, leader } = &mut self.stages;
+        let Stages { servers, webhooks, replicas, everywhere, clusters, leader } = &mut self.stages;
         let finished = async {
-            let mut outcome = leader.drain().await;
+            // Each has the whole grace period.
+            let (led, left) = tokio::join!(leader.drain(), clusters.drain());
+            let mut outcome = led.and(left);
             for stage in [&mut *everywhere, &mut *webhooks, &mut *servers] {
                 outcome = outcome.and(stage.drain().await);
             }
@@ -310,9 +314,9 @@ impl Process {
         };
         let Ok(outcome) = in_time else {
             // The first stage that still runs has held up the others.
-            let stages = [leader, everywhere, webhooks, servers];
-            let mut names =
-                stages.iter().map(|stage| stage.names()).find(|names| !names.is_empty()).unwrap_or_default();
+            let first = [leader.names(), clusters.names()].concat();
+            let stages = [first, everywhere.names(), webhooks.names(), servers.names()];
+            let mut names = stages.into_iter().find(|names| !names.is_empty()).unwrap_or_default();
             names.sort();
             // Dropped work may be half-written, so the lease is left to expire.
             return Err(OperatorError::GraceExceeded { names, grace });
@@ -333,7 +337,14 @@ impl Process {
 impl Stages {
     fn new(shutdown: &Shutdown) -> Self {
         let stage = || Stage::new(shutdown.later());
-        Self { servers: stage(), webhooks: stage(), replicas: stage(), everywhere: stage(), leader: stage() }
+        Self {
+            servers: stage(),
+            webhooks: stage(),
+            replicas: stage(),
+            everywhere: stage(),
+            clusters: stage(),
+            leader: stage(),
+        }
     }
 
     fn serve(
@@ -382,6 +393,7 @@ impl Stages {
         tokio::select! {
             error = self.replicas.failure() => error,
             error = self.leader.failure() => error,
+            error = self.clusters.failure() => error,
             error = self.everywhere.failure() => error,
             error = self.webhooks.failure() => error,
             error = self.servers.failure() => error,

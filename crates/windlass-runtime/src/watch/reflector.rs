@@ -249,16 +249,24 @@ impl<P: ObjectStorer> Reflector<P> {
                     parsed = 0;
                     tokio::task::yield_now().await;
                 }
-                let event = self.decoder.event(&line)?;
+                let (event, text) = self.decoder.event(&line)?;
                 let Some(state) = &mut initial else {
                     if matches!(event, Event::Bookmark { .. }) {
                         self.bookmarks = true;
                         silence = WATCH_SILENCE;
                     }
+                    let object = match &event {
+                        Event::Added(object) | Event::Modified(object) => Some(object.clone()),
+                        _ => None,
+                    };
                     open.moved |= self.apply(event).await?;
+                    // Not earlier: the change should not wait.
+                    if let Some(object) = object {
+                        self.keeper.received(&*object, text);
+                    }
                     continue;
                 };
-                if let Some(revision) = self.collect(state, event)? {
+                if let Some(revision) = self.collect(state, event, text)? {
                     let objects = initial.take().map(|state| state.finish(P::key)).unwrap_or_default();
                     self.machine.streamed(&revision);
                     self.replace(objects, &revision, open.began).await?;
@@ -274,14 +282,19 @@ impl<P: ObjectStorer> Reflector<P> {
     }
 
     /// Handles an event of a streaming list. Returns its revision if it is complete.
-    fn collect(&self, state: &mut Initial<P::Stored>, event: Event<dyn AnyObject>) -> Result<Option<String>, End> {
+    fn collect(
+        &self,
+        state: &mut Initial<P::Stored>,
+        event: Event<dyn AnyObject>,
+        text: &[u8],
+    ) -> Result<Option<String>, End> {
         match event {
             Event::Added(object) => {
-                state.added(self.keeper.keep(object, state.len(), None), P::key);
+                state.added(self.keeper.keep(object, state.len(), Some(text)), P::key);
             }
             Event::Modified(object) => {
                 let key = ObjectKey::of_meta(object.metadata());
-                state.modified(key, self.keeper.keep(object, state.len(), None));
+                state.modified(key, self.keeper.keep(object, state.len(), Some(text)));
             }
             Event::Deleted(object) => state.deleted(ObjectKey::of_meta(object.metadata())),
             Event::Bookmark { revision, initial_events_end: true } => return Ok(Some(revision)),
@@ -369,6 +382,9 @@ impl<P: ObjectStorer> Reflector<P> {
 
     fn report(&self, failure: &Failure, wait: Duration, became_absent: bool) {
         let error = crate::Error::new(failure.to_string());
+        if matches!(failure, Failure::Rejected { .. }) && !wait.is_zero() {
+            self.keeper.rejected(&failure.to_string());
+        }
         match failure {
             Failure::NotServed if became_absent => {
                 tracing::info!("resource is not served; waiting for its CRD");

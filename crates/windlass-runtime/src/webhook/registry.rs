@@ -38,14 +38,25 @@ use crate::{
 /// ```
 #[derive(Default)]
 pub struct Webhooks {
-    admissions: BTreeMap<String, (Endpoint, Arc<dyn Admission>)>,
+    admissions: BTreeMap<String, Route>,
     conversions: Vec<Arc<dyn Convert>>,
     descriptions: Vec<Description>,
-    /// The kinds that handlers read.
-    reads: Vec<AnyWatch>,
+    /// The kinds that the handlers of each admission webhook read.
+    reads: Vec<Vec<AnyWatch>>,
+    /// The contexts of these webhooks, once they are connected.
+    connected: Vec<WebhookContext>,
+    /// The context of all handlers, for webhooks without an operator.
     context: Option<WebhookContext>,
     /// The first path, name or kind that was added twice.
     pub(super) duplicate: Option<String>,
+}
+
+/// An endpoint of an admission webhook.
+struct Route {
+    endpoint: Endpoint,
+    admission: Arc<dyn Admission>,
+    /// Number of the webhook.
+    webhook: usize,
 }
 
 /// The context of handlers, and the informers that it reads.
@@ -75,7 +86,7 @@ impl Webhooks {
     #[must_use]
     #[expect(clippy::should_implement_trait, reason = "webhooks are added to a set, not to each other")]
     pub fn add<K: Object>(mut self, mut webhook: Webhook<K>) -> Self {
-        self.reads.append(&mut webhook.reads);
+        self.reads.push(std::mem::take(&mut webhook.reads));
         let descriptions = webhook.describe();
         self.route(descriptions, Arc::new(webhook));
         self
@@ -84,7 +95,7 @@ impl Webhooks {
     /// Adds a webhook for objects of any kind. If another one has the same name, [`Webhooks::bind`] fails.
     #[must_use]
     pub fn add_raw(mut self, mut webhook: RawWebhook) -> Self {
-        self.reads.append(&mut webhook.reads);
+        self.reads.push(std::mem::take(&mut webhook.reads));
         let descriptions = webhook.describe();
         self.route(descriptions, Arc::new(webhook));
         self
@@ -92,7 +103,8 @@ impl Webhooks {
 
     fn route(&mut self, descriptions: Vec<Description>, webhook: Arc<dyn Admission>) {
         for description in descriptions {
-            let route = (description.endpoint, webhook.clone());
+            let number = self.reads.len().saturating_sub(1);
+            let route = Route { endpoint: description.endpoint, admission: webhook.clone(), webhook: number };
             if self.admissions.insert(description.path.clone(), route).is_some() || description.path == conversion::PATH
             {
                 self.duplicate.get_or_insert(description.path.clone());
@@ -127,20 +139,29 @@ impl Webhooks {
 
     /// Watches the kinds that handlers read, and sets their context.
     pub(crate) fn connect(&mut self, handles: SharedHandles) {
-        let watched_kinds = WatchedKinds::of(Reader::Webhook);
-        let open = |watch: &AnyWatch| watch.open(&handles.caches, &watched_kinds);
-        let informers = self.reads.iter().flat_map(open).collect();
-        self.context = Some(WebhookContext { context: Context::new(handles, watched_kinds), informers });
+        let connect = |reads: &Vec<AnyWatch>| {
+            let watched_kinds = WatchedKinds::of(Reader::Webhook);
+            let informers = reads.iter().flat_map(|watch| watch.open(&handles.caches, &watched_kinds)).collect();
+            WebhookContext { context: Context::new(handles.clone(), watched_kinds), informers }
+        };
+        // Each has its own: it must not wait for the informers of others, nor read them before they are synced.
+        self.connected = self.reads.iter().map(connect).collect();
+    }
+
+    /// Returns the context of an admission webhook when its caches are filled; `None` if it has none.
+    async fn ready(&self, webhook: usize) -> Option<&Context> {
+        let context = self.connected.get(webhook).or(self.context.as_ref())?;
+        Some(context.ready().await)
     }
 
     /// Narrows watches of all namespaces to these.
     pub(crate) fn restrict_to(&mut self, namespaces: &[String]) {
-        self.reads.iter_mut().for_each(|watch| watch.restrict_to(namespaces));
+        self.reads.iter_mut().flatten().for_each(|watch| watch.restrict_to(namespaces));
     }
 
     /// Returns the permissions for the kinds that handlers read.
     pub(crate) fn permissions(&self) -> Vec<Permission> {
-        self.reads.iter().flat_map(|watch| watch.permissions("", &["get", "list", "watch"])).collect()
+        self.reads.iter().flatten().flat_map(|watch| watch.permissions("", &["get", "list", "watch"])).collect()
     }
 
     /// Returns the descriptions for webhook configurations and CRDs.
@@ -173,11 +194,8 @@ impl Webhooks {
         metrics: &WebhookMetrics,
     ) -> Result<Vec<u8>, ReviewError> {
         match self.admissions.get(path) {
-            Some((endpoint, admission)) => {
-                let context = match &self.context {
-                    Some(context) => Some(context.ready().await),
-                    None => None,
-                };
+            Some(Route { endpoint, admission, webhook }) => {
+                let context = self.ready(*webhook).await;
                 admit(*endpoint, admission.as_ref(), context, &body, metrics).await
             }
             None => self.convert(body, share, metrics).await,
@@ -275,5 +293,34 @@ async fn admit(
 impl std::fmt::Debug for Webhooks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.paths()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
+    use kube::Client;
+
+    use super::*;
+    use crate::webhook::Request;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_webhook_waits_only_for_the_kinds_that_it_reads() {
+        let server = tower::service_fn(|_: http::Request<kube::client::Body>| {
+            std::future::pending::<Result<http::Response<kube::client::Body>, tower::BoxError>>()
+        });
+        let context = Context::builder(Client::new(server, "default")).build();
+        let allow = |_: &Request<Service>| Ok::<(), std::io::Error>(());
+        let mut webhooks = Webhooks::new()
+            .add(Webhook::<ConfigMap>::new().reads::<Secret>().validate(|_| Ok::<(), std::io::Error>(())))
+            .add(Webhook::<Service>::new().validate(allow));
+        webhooks.connect(context.handles().clone());
+        let number = |path: &str| webhooks.admissions[path].webhook;
+        let [reading, other] = ["/validate--v1-configmap", "/validate--v1-service"].map(number);
+        assert!(webhooks.ready(reading).now_or_never().is_none(), "its cache is empty");
+        let context = webhooks.ready(other).now_or_never().flatten();
+        let error = context.expect("there is nothing to wait for").list::<Secret>().expect_err("it is not declared");
+        assert!(error.to_string().contains("add .reads::<Secret>() to the webhook"), "{error}");
     }
 }

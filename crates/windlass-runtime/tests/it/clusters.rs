@@ -17,7 +17,7 @@ use kube::{
     api::{DeleteParams, PostParams},
 };
 use serde_json::json;
-use tokio::task::JoinHandle;
+use tokio::{sync::Notify, task::JoinHandle};
 use windlass_plane::{Plane, PlaneOptions, StoreKind};
 use windlass_runtime::{
     clusters::{Cluster, ClusterState, Clusters},
@@ -26,6 +26,7 @@ use windlass_runtime::{
     operator::{LeaseOptions, Operator, OperatorError, Options, Replicas},
     scope::Scope,
     shutdown::Shutdown,
+    webhook::{Request, Webhook},
 };
 use windlass_testing::TestPlane;
 
@@ -164,6 +165,66 @@ async fn an_operator_that_fails_is_started_again() {
     assert_eq!(eventually("it fails", failed).await, "panicked: on purpose");
     seen(&journal, "east a").await;
     assert_eq!((starts.load(Ordering::SeqCst), set.state("east")), (3, Some(ClusterState::Running)));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn webhooks_are_served_at_home_only() {
+    let (home, east, west) = (TestCluster::start().await, TestCluster::start().await, TestCluster::start().await);
+    let journal = Journal::default();
+    let built = journal.clone();
+    let states = Arc::new(Mutex::new(Vec::new()));
+    let kept = states.clone();
+    let clusters = Clusters::new(move |cluster| {
+        let operator = member(&built, cluster)
+            .webhook(Webhook::<ConfigMap>::new().validate(|_: &Request<ConfigMap>| Ok::<(), std::io::Error>(())));
+        kept.lock().unwrap().push(operator.state().clone());
+        operator
+    });
+    let set = clusters.set();
+    let running = Running::start(Operator::new("home").clusters(clusters), &home, Options::default());
+    for (name, cluster) in [("east", &east), ("west", &west)] {
+        set.add(name, cluster.client());
+        create(cluster.client(), cluster.namespace(), "a").await;
+    }
+    for name in ["east", "west"] {
+        seen(&journal, &format!("{name} a")).await;
+        assert_eq!(set.state(name), Some(ClusterState::Running));
+    }
+    let states: Vec<_> = states.lock().unwrap().iter().map(|state| state.show()["webhooks"].clone()).collect();
+    assert_eq!(states, [json!(null), json!(null)], "each was started once, and serves none");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn clusters_are_left_while_the_home_cluster_is_busy() {
+    let (home, east) = (TestCluster::start().await, TestCluster::start().await);
+    let (began, finish) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (tell, wait) = (began.clone(), finish.clone());
+    let busy = Controller::<ConfigMap>::new("busy", move |_: Arc<ConfigMap>, _| {
+        let (tell, wait) = (tell.clone(), wait.clone());
+        async move {
+            tell.notify_one();
+            wait.notified().await;
+            Ok(Action::done())
+        }
+    });
+    let busy = busy.scope(Scope::namespace(home.namespace()).labels("test=clusters"));
+    let journal = Journal::default();
+    let built = journal.clone();
+    let clusters = Clusters::new(move |cluster| member(&built, cluster));
+    let set = clusters.set();
+    let operator = Operator::new("home").controller(busy).clusters(clusters);
+    let running = Running::start(operator, &home, Options::default());
+    create(home.client(), home.namespace(), "a").await;
+    began.notified().await;
+    set.add("east", east.client());
+    create(east.client(), east.namespace(), "a").await;
+    seen(&journal, "east a").await;
+    running.shutdown.drain();
+    eventually("the cluster is left", async || set.state("east").is_none().then_some(())).await;
+    assert!(!running.task.is_finished(), "the reconcile still runs");
+    finish.notify_one();
     running.stop().await;
 }
 

@@ -18,7 +18,7 @@ use kube::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass_runtime::{
     migration::{MigrationError, MigrationOutcome, migrate},
     operator::Operator,
@@ -89,18 +89,35 @@ where
     F: Fn(usize, String) -> R + Send + Sync + 'static,
     R: Future<Output = Option<StatusCode>> + Send + 'static,
 {
+    let status = |code: StatusCode| {
+        json!({"kind": "Status", "status": "Failure", "code": code.as_u16(), "reason": "Invalid",
+            "message": "on purpose"})
+    };
+    let intercept = Arc::new(intercept);
+    intercepting_with(client, Method::PUT, move |count, request| {
+        let name = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+        let intercept = intercept.clone();
+        async move { intercept(count, name).await.map(status) }
+    })
+}
+
+/// Like `intercepting`, for requests with a method, and with the whole Status of the answer.
+fn intercepting_with<F, R>(client: Client, method: Method, intercept: F) -> Client
+where
+    F: Fn(usize, &Request<Body>) -> R + Send + Sync + 'static,
+    R: Future<Output = Option<Value>> + Send + 'static,
+{
     let (count, intercept) = (Arc::new(AtomicUsize::new(0)), Arc::new(intercept));
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<Body>| {
-        let (client, intercept, count) = (client.clone(), intercept.clone(), count.clone());
+        let (client, intercept, count, method) = (client.clone(), intercept.clone(), count.clone(), method.clone());
         async move {
-            if request.method() == Method::PUT {
-                let name = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
-                if let Some(code) = intercept(count.fetch_add(1, Ordering::SeqCst), name).await {
-                    let status = json!({"kind": "Status", "status": "Failure", "code": code.as_u16(), "reason": "Invalid",
-                        "message": "on purpose"});
+            if request.method() == method {
+                let intercepted = intercept(count.fetch_add(1, Ordering::SeqCst), &request);
+                if let Some(status) = intercepted.await {
                     let mut response = Response::new(Body::from(status.to_string().into_bytes()));
-                    *response.status_mut() = code;
+                    *response.status_mut() =
+                        serde_json::from_value::<u16>(status["code"].clone()).unwrap().try_into().unwrap();
                     return Ok(response);
                 }
             }
@@ -160,6 +177,72 @@ async fn changes_and_deletions_by_others_win() {
     assert_eq!((progress.rewritten, progress.skipped, progress.failed), (3, 2, 0));
     assert_eq!(api.get("w0001").await.unwrap().spec.size, 7, "the change was not overwritten");
     assert_eq!(stored(&definitions).await, ["v2"]);
+}
+
+#[tokio::test]
+async fn only_an_outdated_resource_version_means_that_someone_else_has_written() {
+    let cluster = TestCluster::start().await;
+    let definitions = stored_as_v1(&cluster, 4).await;
+    let rejecting = intercepting_with(cluster.client(), Method::PUT, |_, request| {
+        let name = request.uri().path().rsplit('/').next().unwrap_or_default();
+        let status = |reason: &str, details: Value| {
+            Some(json!({"kind": "Status", "status": "Failure", "code": 409, "reason": reason, "message": "on purpose",
+                "details": details}))
+        };
+        let answer = match name {
+            "w0000" => status("AlreadyExists", json!({"kind": "widgets", "name": name})),
+            // The verdict of a webhook.
+            "w0001" => status("Conflict", Value::Null),
+            "w0002" => status("Conflict", json!({"kind": "resourcequotas", "name": "quota"})),
+            _ => None,
+        };
+        async move { answer }
+    });
+    let error = migrate(&rejecting, NAME, |_| ()).await.unwrap_err();
+    let MigrationError::Objects { failed, .. } = &error else { panic!("{error}") };
+    assert_eq!(*failed, 3, "{error}");
+    assert_eq!(stored(&definitions).await, ["v1", "v2"]);
+}
+
+#[tokio::test]
+async fn an_expired_position_continues_where_the_api_server_says_and_counts_nothing_twice() {
+    for says in [true, false] {
+        let cluster = TestCluster::start().await;
+        let definitions = stored_as_v1(&cluster, 250).await;
+        let expired = Arc::new(AtomicUsize::new(0));
+        let counted = expired.clone();
+        let client = intercepting_with(cluster.client(), Method::GET, move |_, request| {
+            let query = request.uri().query().unwrap_or_default();
+            let token = query.split('&').find_map(|pair| pair.strip_prefix("continue=")).unwrap_or_default();
+            let token = token.replace("%3D", "=").replace("%2B", "+").replace("%2F", "/");
+            let is_first = !token.is_empty() && counted.fetch_add(1, Ordering::SeqCst) == 0;
+            let meta = if says { json!({ "continue": token }) } else { json!({}) };
+            let status = json!({"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired",
+                "message": "on purpose", "metadata": meta});
+            async move { is_first.then_some(status) }
+        });
+        let mut pages = Vec::new();
+        let outcome =
+            migrate(&client, NAME, |progress| pages.push(progress.rewritten + progress.skipped)).await.unwrap();
+        let MigrationOutcome::Migrated { progress, .. } = outcome else { panic!("{outcome:?}") };
+        assert_eq!((progress.rewritten, progress.skipped), (250, 0));
+        assert_eq!(pages, if says { vec![200, 250] } else { vec![200, 200, 250] });
+        assert_eq!((expired.load(Ordering::SeqCst), stored(&definitions).await), (2, vec!["v2".to_owned()]));
+    }
+}
+
+#[tokio::test]
+async fn a_position_that_always_expires_is_an_error() {
+    let cluster = TestCluster::start().await;
+    stored_as_v1(&cluster, 210).await;
+    let client = intercepting_with(cluster.client(), Method::GET, |_, request| {
+        let continues = request.uri().query().unwrap_or_default().contains("continue=");
+        let status = json!({"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired",
+            "message": "on purpose", "metadata": {"continue": "later"}});
+        async move { continues.then_some(status) }
+    });
+    let error = migrate(&client, NAME, |_| ()).await.unwrap_err();
+    assert!(matches!(error, MigrationError::List { .. }), "{error}");
 }
 
 #[tokio::test]

@@ -30,16 +30,19 @@ impl Context {
             ..SetOutcome::default()
         };
         let mut total = desired.len();
-        if failures.is_empty() && outcome.applied() == total {
+        if failures.is_empty() {
             let identity = |object: &DesiredObject| {
                 let resource = object.kind_info.resource();
                 (resource.group, resource.kind, object.key(owner))
             };
+            let both = desired.objects.iter().zip(&outcome.children);
+            let waiting = both.filter(|(_, child)| child.object.is_err());
             let pruning = Pruning {
                 context: self,
                 owner,
                 set,
                 wanted: desired.objects.iter().map(identity).collect(),
+                waiting: waiting.map(|(object, _)| identity(object)).collect(),
                 concurrency: desired.concurrency,
             };
             total += pruning.run(&mut outcome, &mut failures).await;
@@ -112,7 +115,16 @@ struct Pruning<'a> {
     owner: &'a Owner,
     set: &'a str,
     wanted: HashSet<Identity>,
+    /// Those of them that are left as they are, because one that they depend on is not ready.
+    waiting: HashSet<Identity>,
     concurrency: usize,
+}
+
+/// What is left of a set.
+struct Left {
+    objects: Vec<Leftover>,
+    /// Objects with a lower level may be needed by one that waits and is left as it is.
+    needed_below: usize,
 }
 
 /// An object that is no longer desired.
@@ -124,15 +136,16 @@ struct Leftover {
 }
 
 impl Pruning<'_> {
-    /// Deletes the objects that others depended on after those. Returns the number of deletions.
+    /// Deletes the objects that others depended on after those, as far as no object that is left as it is can depend on
+    /// them. Returns the number of deletions.
     async fn run(&self, outcome: &mut SetOutcome, failures: &mut Vec<ContextError>) -> usize {
         let mut deleted: HashSet<Identity> = HashSet::new();
         loop {
-            let left = self.left();
+            let Left { objects: left, needed_below } = self.left();
             let last = left.iter().map(|object| object.level).max().unwrap_or(0);
             let due = |object: &&Leftover| {
                 let fresh = object.meta.deletion_timestamp.is_none() && !deleted.contains(&object.identity);
-                object.level == last && fresh
+                object.level == last && fresh && object.level >= needed_below
             };
             let due: Vec<&Leftover> = left.iter().filter(due).collect();
             if due.is_empty() || !failures.is_empty() {
@@ -160,24 +173,32 @@ impl Pruning<'_> {
     }
 
     /// Returns the objects of the set that exist and are not desired, each once.
-    fn left(&self) -> Vec<Leftover> {
+    fn left(&self) -> Left {
         let mut seen = HashSet::new();
-        let mut left = Vec::new();
+        let mut left = Left { objects: Vec::new(), needed_below: 0 };
+        let mut unknown = self.waiting.clone();
         for entry in self.context.watched_kinds.all() {
+            let resource = &entry.resource;
+            unknown.retain(|(group, kind, _)| (group, kind) != (&resource.group, &resource.kind));
             for object in entry.controlled_by(self.owner.uid()) {
                 let meta = object.metadata();
-                let identity = (entry.resource.group.clone(), entry.resource.kind.clone(), ObjectKey::of_meta(meta));
-                if is_of(self.set, meta) && !self.wanted.contains(&identity) && seen.insert(identity.clone()) {
-                    let order =
-                        meta.annotations.as_ref().and_then(|annotations| annotations.get(SET_ORDER)?.parse().ok());
-                    left.push(Leftover {
-                        identity,
-                        kind_info: entry.kind_info.clone(),
-                        meta: meta.clone(),
-                        level: order.unwrap_or(0),
-                    });
+                let identity = (resource.group.clone(), resource.kind.clone(), ObjectKey::of_meta(meta));
+                if !is_of(self.set, meta) || !seen.insert(identity.clone()) {
+                    continue;
+                }
+                let order = meta.annotations.as_ref().and_then(|annotations| annotations.get(SET_ORDER)?.parse().ok());
+                let level = order.unwrap_or(0);
+                if self.waiting.contains(&identity) {
+                    left.needed_below = left.needed_below.max(level);
+                } else if !self.wanted.contains(&identity) {
+                    let kind_info = entry.kind_info.clone();
+                    left.objects.push(Leftover { identity, kind_info, meta: meta.clone(), level });
                 }
             }
+        }
+        if !unknown.is_empty() {
+            // Objects of kinds that are not watched may exist, with any order.
+            left.needed_below = usize::MAX;
         }
         left
     }

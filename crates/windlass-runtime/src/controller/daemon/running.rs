@@ -16,7 +16,7 @@ use crate::{
     context::Context,
     controller::Causes,
     key::ObjectKey,
-    lease::Leadership,
+    lease::{Leadership, Shard},
     queue::{Priority, Queue},
     shutdown::Shutdown,
 };
@@ -133,8 +133,9 @@ impl Daemons {
         Err(self.shared.daemon.grace)
     }
 
-    /// Stops the daemons with the process, and drops them when it may no longer work. Never returns.
-    pub(crate) async fn follow(self: Arc<Self>, leadership: Option<Leadership>, shutdown: Shutdown) {
+    /// Stops the daemons with the process, drops them when it may no longer work, and forgets finished ones of keys that
+    /// another replica has now. Never returns.
+    pub(crate) async fn follow(self: Arc<Self>, leadership: Option<Leadership>, mut shard: Shard, shutdown: Shutdown) {
         let lost = async {
             match &leadership {
                 Some(leadership) => leadership.lost().await,
@@ -146,13 +147,26 @@ impl Daemons {
             self.stop_all();
             shutdown.aborting().await;
         };
+        let forgetting = async {
+            loop {
+                shard.changed().await;
+                self.forget_others(&shard);
+            }
+        };
         tokio::select! {
             () = lost => {}
             () = stopped => {}
+            () = forgetting => {}
         }
         self.stop_all();
         self.shared.abort.cancel();
         std::future::pending().await
+    }
+
+    /// Removes the finished daemons of other replicas' keys, which nothing else would. The replica that has a key now starts
+    /// a daemon of its own.
+    fn forget_others(&self, shard: &Shard) {
+        self.shared.entries.lock().by_key.retain(|key, entry| !entry.finished || shard.owns(key));
     }
 
     fn stop_all(&self) {
@@ -265,7 +279,10 @@ mod tests {
     use kube::Client;
 
     use super::*;
-    use crate::{controller::Daemon, lease::LeadershipState};
+    use crate::{
+        controller::Daemon,
+        lease::{LeadershipState, Ring},
+    };
 
     /// Counts the running daemons.
     struct Running(Arc<AtomicUsize>);
@@ -296,7 +313,7 @@ mod tests {
         let daemons = Arc::new(Daemons::new("test".into(), daemon.into_any(), queue.clone(), &context));
         let (sender, leadership) = Leadership::followed();
         sender.send_replace(LeadershipState::Leads { until: Instant::now() + Duration::from_secs(10) });
-        let following = tokio::spawn(daemons.clone().follow(Some(leadership), Shutdown::new()));
+        let following = tokio::spawn(daemons.clone().follow(Some(leadership), Shard::whole(), Shutdown::new()));
         let (key, object): (_, Arc<dyn AnyObject>) =
             (ObjectKey::namespaced("default", "a"), Arc::new(ConfigMap::default()));
         assert!(daemons.keep(&key, &object, &context).is_none());
@@ -307,6 +324,39 @@ mod tests {
         assert_eq!(count.load(Ordering::SeqCst), 0);
         daemons.keep(&key, &object, &context);
         assert_eq!(daemons.counts(), DaemonCounts { running: 0, finished: 0 });
+        following.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn finished_daemons_of_keys_of_other_replicas_are_forgotten() {
+        let server = tower::service_fn(|_: http::Request<kube::client::Body>| {
+            std::future::pending::<Result<http::Response<kube::client::Body>, tower::BoxError>>()
+        });
+        let (sender, shard) = Shard::followed("me".into());
+        let share = |members: &[&str]| {
+            let ring = Arc::new(Ring::new(members.iter().map(|member| Arc::from(*member))));
+            sender.send_modify(|view| {
+                view.until = Some(Instant::now() + Duration::from_secs(3600));
+                view.held = vec![ring];
+            });
+        };
+        share(&["me"]);
+        let context = Context::builder(Client::new(server, "default")).shard(shard.clone()).build();
+        let daemon = Daemon::<ConfigMap>::new(|_, _| async { Ok(()) });
+        let daemons = Arc::new(Daemons::new("test".into(), daemon.into_any(), Queue::new(), &context));
+        let following = tokio::spawn(daemons.clone().follow(None, shard.clone(), Shutdown::new()));
+        let object: Arc<dyn AnyObject> = Arc::new(ConfigMap::default());
+        let keys: Vec<_> = (0..50).map(|number| ObjectKey::namespaced("default", &format!("o{number}"))).collect();
+        for key in &keys {
+            daemons.keep(key, &object, &context);
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(daemons.counts(), DaemonCounts { running: 0, finished: 50 });
+        share(&["me", "other"]);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let kept = keys.iter().filter(|key| shard.owns(key)).count();
+        assert!(kept > 0 && kept < 50, "{kept}");
+        assert_eq!(daemons.counts(), DaemonCounts { running: 0, finished: kept });
         following.abort();
     }
 

@@ -45,7 +45,7 @@ fn a_leader_is_elected_in_clusters_unless_disabled_or_sharded() {
 }
 
 #[test]
-fn metrics_are_secure_if_asked_to() {
+fn metrics_are_secure_and_profiles_are_served_if_asked_to() {
     for (arguments, secure) in [
         (&[][..], false),
         (&["--metrics-secure"], true),
@@ -53,6 +53,9 @@ fn metrics_are_secure_if_asked_to() {
         (&["--metrics-secure=false"], false),
     ] {
         assert_eq!(parse(arguments).unwrap().metrics_secure, secure, "{arguments:?}");
+    }
+    for (arguments, profiling) in [(&[][..], false), (&["--profiling"], true)] {
+        assert_eq!(parse(arguments).unwrap().profiling, profiling, "{arguments:?}");
     }
     assert_eq!(parse(&["--metrics-cert-dir=/c"]).unwrap().metrics_cert_dir, Some("/c".into()));
 }

@@ -39,6 +39,16 @@ struct Planner {
     state: Arc<PlannedState>,
 }
 
+/// A write that is evaluated here.
+struct WriteHere<'a> {
+    path: &'a ResourcePath,
+    parts: &'a Parts,
+    value: Value,
+    /// Whether the response has only the metadata.
+    metadata: bool,
+    is_trial: bool,
+}
+
 impl Planner {
     /// Answers a watch of a kind that exists only in the plan.
     fn watch(&self, request: &Request<Body>) -> Option<Response<NoEvents>> {
@@ -65,7 +75,7 @@ impl Planner {
             };
         }
         // Reviews store nothing.
-        if matches!(&*path.group, "authentication.k8s.io" | "authorization.k8s.io") || is_dry_run(request.uri()) {
+        if matches!(&*path.group, "authentication.k8s.io" | "authorization.k8s.io") {
             return self.client.send(request).await;
         }
         let (parts, body) = request.into_parts();
@@ -92,6 +102,7 @@ impl Planner {
     async fn write(self, path: ResourcePath, parts: Parts, body: Bytes) -> Answer {
         let controller = parts.extensions.get::<Origin>().and_then(|origin| origin.controller.clone());
         let value: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let is_trial = is_dry_run(&path, &parts, &value);
         let called = path.subresource.clone().filter(|subresource| subresource != "status");
         let name = match (&path.name, &parts.method) {
             (Some(name), _) => Some(name.clone()),
@@ -102,7 +113,7 @@ impl Planner {
             called.or_else(|| (name.is_none() && parts.method == Method::DELETE).then(|| "deletecollection".into()));
         if let Some(call) = call {
             let answer = self.send(&parts, body).await?;
-            if answer.status().is_success() {
+            if answer.status().is_success() && !is_trial {
                 self.state.called(PlannedChange {
                     action: PlannedAction::Call(call),
                     api_version: path.group.clone(),
@@ -123,7 +134,11 @@ impl Planner {
         let is_new_in_plan = before.planned.is_none() && before.live.is_some();
         let is_unknown = self.is_in_planned_namespace(&path) || self.is_of_new_kind(&path);
         if before.is_only_planned() || is_new_in_plan || is_unknown {
-            return Ok(self.write_here(&path, &parts, name.unwrap_or_default(), before, value, metadata));
+            let Some(name) = name.or_else(|| self.generated_name(&value)) else {
+                return Ok(unnamed(&path));
+            };
+            let write = WriteHere { path: &path, parts: &parts, value, metadata, is_trial };
+            return Ok(self.write_here(write, name, before));
         }
         let body = match before.revisions() {
             // The API server knows only the stored state.
@@ -158,22 +173,15 @@ impl Planner {
             }
             _ => Some(result),
         };
-        match self.state.store(&path.object(&name), PlannedObject { planned, ..before }) {
+        match self.keep(&path.object(&name), PlannedObject { planned, ..before }, is_trial) {
             Some(planned) => Ok(shown(&planned, metadata)),
             None => Ok(Response::from_parts(head, Body::from(body))),
         }
     }
 
     /// Evaluates a write to an object that exists only in the plan. There are no defaults, webhooks and quotas here.
-    fn write_here(
-        &self,
-        path: &ResourcePath,
-        parts: &Parts,
-        name: String,
-        before: PlannedObject,
-        value: Value,
-        metadata: bool,
-    ) -> Response<Body> {
+    fn write_here(&self, write: WriteHere<'_>, name: String, before: PlannedObject) -> Response<Body> {
+        let WriteHere { path, parts, value, metadata, is_trial } = write;
         let is_apply = content_type(parts).contains("apply-patch");
         let is_status = path.subresource.is_some();
         let mut object = match (&parts.method, before.planned.clone()) {
@@ -232,12 +240,23 @@ impl Planner {
                 meta.remove("uid");
             }
         }
-        match self.state.store(&path.object(&name), after) {
+        match self.keep(&path.object(&name), after, is_trial) {
             Some(planned) => shown(&planned, metadata),
             None => {
                 respond(StatusCode::OK, json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}).to_string())
             }
         }
+    }
+
+    /// Returns the name of an object with `generateName`.
+    fn generated_name(&self, object: &Value) -> Option<String> {
+        let prefix = object["metadata"]["generateName"].as_str().filter(|prefix| !prefix.is_empty())?;
+        Some(format!("{prefix}planned-{}", self.state.next_number()))
+    }
+
+    /// Stores the state of an object, unless the program asked for a dry run. Returns the state.
+    fn keep(&self, path: &str, object: PlannedObject, is_trial: bool) -> Option<Value> {
+        if is_trial { object.planned } else { self.state.store(path, object) }
     }
 
     /// Returns the state of an object before a write.
@@ -278,9 +297,11 @@ impl Planner {
             options.insert("dryRun".to_owned(), json!(["All"]));
             body = Value::Object(options).to_string().into_bytes();
         }
-        let text = parts.uri.to_string();
-        let sign = if parts.uri.query().is_some() { '&' } else { '?' };
-        let mut request = Request::builder().method(parts.method.clone()).uri(format!("{text}{sign}dryRun=All"));
+        let mut uri = parts.uri.to_string();
+        if !asks_for_dry_run(&parts.uri) {
+            uri.push_str(if parts.uri.query().is_some() { "&dryRun=All" } else { "?dryRun=All" });
+        }
+        let mut request = Request::builder().method(parts.method.clone()).uri(uri);
         if let Some(headers) = request.headers_mut() {
             *headers = parts.headers.clone();
             headers.remove(header::CONTENT_LENGTH);
@@ -291,7 +312,18 @@ impl Planner {
     }
 }
 
-fn is_dry_run(uri: &Uri) -> bool {
+/// Returns whether the program itself has asked for a dry run, whose result later reads do not see.
+fn is_dry_run(path: &ResourcePath, parts: &Parts, body: &Value) -> bool {
+    let in_options = |options: &Value| options["dryRun"].as_array().is_some_and(|all| !all.is_empty());
+    match parts.method {
+        // The API server ignores the query if there is a body.
+        Method::DELETE if body.is_object() => in_options(body),
+        _ if path.subresource.as_deref() == Some("eviction") && in_options(&body["deleteOptions"]) => true,
+        _ => asks_for_dry_run(&parts.uri),
+    }
+}
+
+fn asks_for_dry_run(uri: &Uri) -> bool {
     uri.query().unwrap_or_default().split('&').any(|parameter| parameter == "dryRun=All")
 }
 
@@ -329,6 +361,12 @@ fn not_found(path: &ResourcePath, name: &str) -> Response<Body> {
     // Without details, it would be the kind that is missing.
     status["details"] = json!({"name": name, "group": path.group, "kind": path.resource});
     respond(code, status.to_string())
+}
+
+fn unnamed(path: &ResourcePath) -> Response<Body> {
+    let message =
+        format!("{} \"\" is invalid: metadata.name: Required value: name or generateName is required", path.resource);
+    failed(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", &message)
 }
 
 fn refused(what: &str) -> Response<Body> {

@@ -25,6 +25,8 @@ struct Inner {
     order: Vec<String>,
     calls: Vec<PlannedChange>,
     revisions: u64,
+    /// Number of generated names.
+    names: u64,
 }
 
 /// A written object.
@@ -82,6 +84,13 @@ impl PlannedState {
             }
         }
         planned
+    }
+
+    /// Returns another number for each generated name.
+    pub(super) fn next_number(&self) -> u64 {
+        let mut inner = self.inner.lock();
+        inner.names += 1;
+        inner.names
     }
 
     /// Records the call of a subresource.

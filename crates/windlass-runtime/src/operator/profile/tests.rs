@@ -7,6 +7,9 @@ use flate2::read::GzDecoder;
 
 use super::*;
 
+/// Held by tests that record: there is one profiler per process.
+pub(in crate::operator) static RECORDING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// A function that uses the processor until it is stopped.
 #[inline(never)]
 fn busy_in_a_test(stop: &AtomicBool) -> u64 {
@@ -72,6 +75,7 @@ fn durations_are_bounded() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_profile_shows_what_uses_the_processor_and_is_the_only_one() {
+    let _alone = RECORDING.lock().await;
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
     let busy = tokio::task::spawn_blocking(move || busy_in_a_test(&stopped));

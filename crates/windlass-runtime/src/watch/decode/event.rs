@@ -89,12 +89,12 @@ struct Line<'a> {
 }
 
 impl<K: ?Sized> Decoder<K> {
-    /// Parses the event of a line.
+    /// Parses the event of a line, and returns it with the text of its object.
     ///
     /// # Errors
     ///
     /// Returns an error if it is not an event. An event with an unreadable object is not an error.
-    pub(crate) fn event(&self, line: &[u8]) -> Result<Event<K>, DecodeError> {
+    pub(crate) fn event<'a>(&self, line: &'a [u8]) -> Result<(Event<K>, &'a [u8]), DecodeError> {
         let no_event = |error: serde_json::Error| DecodeError::Event((&error).into());
         let Line { r#type, object } = serde_json::from_slice(line).map_err(no_event)?;
         let text = object.get().as_bytes();
@@ -102,15 +102,16 @@ impl<K: ?Sized> Decoder<K> {
             Type::Added => Event::Added,
             Type::Modified => Event::Modified,
             Type::Deleted => Event::Deleted,
-            Type::Bookmark => return serde_json::from_slice(text).map(bookmark).map_err(no_event),
-            Type::Error => return serde_json::from_slice(text).map(Event::Error).map_err(no_event),
-            Type::Unknown => return Ok(Event::Unknown),
+            Type::Bookmark => return Ok((serde_json::from_slice(text).map(bookmark).map_err(no_event)?, text)),
+            Type::Error => return Ok((serde_json::from_slice(text).map(Event::Error).map_err(no_event)?, text)),
+            Type::Unknown => return Ok((Event::Unknown, text)),
         };
-        self.parse(&mut serde_json::Deserializer::from_slice(text)).map(event).or_else(|error| {
+        let parsed = self.parse(&mut serde_json::Deserializer::from_slice(text)).map(event).or_else(|error| {
             // The object is malformed; find out which one it is.
             let lenient: Lenient = serde_json::from_slice(text).map_err(|_| DecodeError::Event((&error).into()))?;
             Ok(Event::Unreadable { object: Unreadable::new(lenient, &error), deleted: r#type == Type::Deleted })
-        })
+        });
+        parsed.map(|event| (event, text))
     }
 }
 

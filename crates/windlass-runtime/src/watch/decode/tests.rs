@@ -78,7 +78,7 @@ fn a_type_that_panics_with_an_object_does_not_know_it() {
     let (objects, _, skipped) = list::<Picky>(text, 1000).unwrap();
     assert_eq!((objects.len(), skipped.len(), skipped[0].name.as_str()), (2, 1, "odd"));
     let line = br#"{"type":"DELETED","object":{"metadata":{"name":"odd","namespace":"n","resourceVersion":"8"}}}"#;
-    let Ok(Event::Unreadable { object, deleted: true }) = decoder::<Picky>(false).event(line) else {
+    let Ok((Event::Unreadable { object, deleted: true }, _)) = decoder::<Picky>(false).event(line) else {
         panic!("it must not be read")
     };
     assert_eq!(object.key(), Some(ObjectKey::namespaced("n", "odd")));
@@ -142,7 +142,7 @@ fn the_type_of_an_event_may_come_last() {
         r#"{"type":"MODIFIED","object":{"metadata":{"name":"a"}}}"#,
         r#"{"object":{"metadata":{"name":"a"}},"other":1,"type":"MODIFIED"}"#,
     ] {
-        match decoder::<ConfigMap>(false).event(text.as_bytes()).unwrap() {
+        match decoder::<ConfigMap>(false).event(text.as_bytes()).unwrap().0 {
             Event::Modified(object) => assert_eq!(object.metadata.name.as_deref(), Some("a")),
             other => panic!("{other:?}"),
         }
@@ -151,7 +151,7 @@ fn the_type_of_an_event_may_come_last() {
 
 #[test]
 fn events_of_all_types_are_distinguished() {
-    let event = |text: &str| format!("{:?}", decoder::<Pod>(false).event(text.as_bytes()));
+    let event = |text: &str| format!("{:?}", decoder::<Pod>(false).event(text.as_bytes()).map(|(event, _)| event));
     let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":
         {"k8s.io/initial-events-end":"true"}}}}"#;
     assert_eq!(event(bookmark), r#"Ok(Bookmark { revision: "5", initial_events_end: true })"#);
@@ -242,7 +242,7 @@ fn a_stream_cut_at_every_byte_has_the_events_of_its_whole_lines() {
         let found = lines([text.as_bytes()[..cut].to_vec()]);
         assert_eq!(found.len(), ends.iter().filter(|end| **end <= cut).count(), "cut at {cut}");
         for line in found {
-            assert!(matches!(decoder::<ConfigMap>(false).event(&line), Ok(Event::Added(_))));
+            assert!(matches!(decoder::<ConfigMap>(false).event(&line), Ok((Event::Added(_), _))));
         }
     }
 }

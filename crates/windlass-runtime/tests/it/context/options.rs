@@ -1,5 +1,6 @@
 //! Dry runs, validation of fields, deletion of many, and contexts of one namespace.
 
+use k8s_openapi::api::core::v1::Pod;
 use kube::{api::ValidationDirective, core::DynamicObject};
 use serde_json::json;
 use windlass_runtime::{cache::parse_selector, context::Desired};
@@ -36,6 +37,25 @@ async fn a_dry_run_changes_neither_the_server_nor_the_cache() {
     ctx.apply(bench.config("kept", &[("a", "4")])).await.unwrap();
     assert_eq!(bench.writes(), 1);
     assert_eq!(bench.api::<ConfigMap>().get("kept").await.unwrap().data.unwrap()["a"], "4");
+}
+
+#[tokio::test]
+async fn a_dry_run_rejects_commands_and_records_no_events() {
+    let bench = Bench::start().await;
+    let dry = bench.context.dry_run();
+    let parent = bench.parent("parent").await;
+    let pod = Pod { metadata: parent.metadata.clone(), ..Pod::default() };
+    bench.writes();
+    let error = dry.exec(&pod, ["rm", "-r", "/"]).run().await.unwrap_err();
+    let expected = format!("failed to run a command in Pod {}/parent: a dry run cannot do this", bench.namespace());
+    assert_eq!(error.to_string(), expected);
+    dry.event(&parent).normal("Tried", "It would work.");
+    bench.context.recorder().flush().await;
+    assert_eq!(bench.writes(), 0);
+    // Something that is gone already needs no deletion, in a dry run either.
+    let gone = bench.context.create(bench.config("gone", &[])).await.unwrap();
+    bench.context.delete(&gone).await.unwrap();
+    dry.delete(&gone).await.unwrap();
 }
 
 #[tokio::test]

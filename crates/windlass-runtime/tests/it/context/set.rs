@@ -132,12 +132,42 @@ async fn an_object_waits_until_those_before_it_are_ready() {
     assert_eq!(order(&ctx.get::<ConfigMap>(&bench.key("web")).unwrap().unwrap().metadata).as_deref(), Some("1"));
     assert_eq!(order(&ctx.get::<Secret>(&bench.key("last")).unwrap().unwrap().metadata).as_deref(), Some("2"));
 
-    // Something that is not ready any more keeps the others as they are, and nothing is pruned meanwhile.
+    // Something that is not ready any more keeps the others as they are, and what these may depend on.
     report(&bench, "database", false).await;
     bench.writes();
     let fewer = Desired::new().with(bench.gadget("database", 1)).then(bench.config("web", &[("changed", "yes")]));
     let outcome = ctx.apply_set(&parent, "all", &fewer).await.unwrap();
-    assert_eq!((outcome.applied(), outcome.pruned.len(), bench.writes()), (1, 0, 0));
+    let names = |objects: &[(String, ObjectKey)]| -> Vec<String> {
+        objects.iter().map(|(_, key)| key.name().to_owned()).collect()
+    };
+    assert_eq!((outcome.applied(), names(&outcome.pruned), bench.writes()), (1, vec!["last".to_owned()], 1));
+    assert!(names(&outcome.deleting).contains(&"settings".to_owned()), "{:?}", outcome.deleting);
+    assert!(bench.api::<ConfigMap>().get("settings").await.unwrap().metadata.deletion_timestamp.is_none());
+    let web = ctx.get::<ConfigMap>(&bench.key("web")).unwrap().unwrap();
+    assert!(web.data.as_ref().is_none_or(|data| data.is_empty()), "it is left as it is");
+    if let Some(last) = ctx.get::<Secret>(&bench.key("last")).unwrap() {
+        // As the garbage collector does, which not every server of this test runs.
+        ctx.remove_finalizer(&last, "foregroundDeletion").await.unwrap();
+    }
+    report(&bench, "database", true).await;
+    let outcome = ctx.apply_set(&parent, "all", &fewer).await.unwrap();
+    assert_eq!((outcome.applied(), names(&outcome.pruned)), (2, vec!["settings".to_owned()]));
+}
+
+#[tokio::test]
+async fn a_leftover_that_nothing_needs_is_deleted_while_others_wait() {
+    let bench = Bench::with_gadgets().await;
+    let ctx = &bench.context;
+    let parent = bench.parent("parent").await;
+    // The old database holds a resource that the new one needs to become ready.
+    let old = Desired::new().with(bench.gadget("old", 1));
+    ctx.apply_set(&parent, "all", &old).await.unwrap();
+    let new = || Desired::new().with(bench.gadget("new", 1)).then(bench.config("web", &[]));
+    let outcome = ctx.apply_set(&parent, "all", &new()).await.unwrap();
+    assert_eq!((outcome.applied(), outcome.pruned.len(), outcome.is_ready()), (1, 1, false));
+    assert!(bench.api::<Gadget>().get_opt("old").await.unwrap().is_none());
+    report(&bench, "new", true).await;
+    assert!(ctx.apply_set(&parent, "all", &new()).await.unwrap().is_ready());
 }
 
 #[tokio::test]

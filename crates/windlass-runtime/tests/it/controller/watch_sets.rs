@@ -1,6 +1,6 @@
 //! Watches that come and go.
 
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Secret, Service};
 use kube::{
     Api, CustomResource,
     core::{ApiResource, DynamicObject},
@@ -16,7 +16,10 @@ use windlass_runtime::{
 use windlass_testing::TestPlane;
 
 use super::*;
-use crate::cluster::TestCluster;
+use crate::{
+    cluster::{TestCluster, eventually},
+    faults::{Fault, Faults},
+};
 
 fn labelled(name: &str) -> ConfigMap {
     let mut config = config(name);
@@ -163,6 +166,29 @@ async fn a_kind_that_is_not_served_yet_is_watched_as_soon_as_it_is() {
     create(&plane.api::<Gadget>(), Gadget::new("g", GadgetSpec {})).await;
     journal.until("the gadget is seen", |seen| seen.last() == Some(&1)).await;
     watches.remove("gadgets");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_kind_that_the_api_server_rejects_is_an_error_with_its_name_and_the_others_are_synced() {
+    let plane = TestPlane::builder().virtual_time().await;
+    create(&plane.api::<ConfigMap>(), labelled("a")).await;
+    create(&plane.api::<Secret>(), secret("s")).await;
+    let faults = Faults::around(plane.client());
+    faults.inject(|seen| seen.is_list("services"), 1, Fault::status(403));
+    let (journal, watches) = (Journal::new(), WatchSet::new());
+    let context = context(faults.client()).build();
+    let running = Running::with(context, counting(&plane, &journal).source(&watches));
+    journal.has(1).await;
+    let services = Watch::<Service>::new().scope(Scope::namespace(plane.namespace())).map(|_, _| Vec::new());
+    watches.add("mine", services);
+    watches.add("secrets", secrets(&plane));
+    let error = watches.synced().await.unwrap_err();
+    let [problem] = &*error.problems else { panic!("{error}") };
+    assert!(problem.starts_with("services (watch \"mine\"): the server responded with 403 Forbidden"), "{error}");
+    assert!(running.context.caches().status().iter().any(|one| one.resource.plural == "secrets" && one.synced));
+    // It is permitted later.
+    eventually("all are synced", async || watches.synced().await.ok()).await;
     running.stop().await;
 }
 

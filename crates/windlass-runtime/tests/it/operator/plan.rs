@@ -17,7 +17,7 @@ use windlass_runtime::{
     Error, Result,
     clusters::Clusters,
     context::Context,
-    controller::{Action, Controller},
+    controller::{Action, Controller, Watch, WatchSet},
     key::ObjectKey,
     operator::{Operator, Options, Plan, PlannedAction},
     scope::Scope,
@@ -208,6 +208,126 @@ async fn objects_in_a_planned_namespace_are_planned_too() {
     assert_eq!(changes[1], ("ConfigMap", "copy"), "{}", plan.to_text());
     let left: Api<Namespace> = Api::all(cluster.client());
     assert!(left.get_opt(&format!("{}-more", cluster.namespace())).await.unwrap().is_none());
+}
+
+/// A ConfigMap as an older version of an operator knows it.
+#[derive(kube::Resource, Clone, Debug, Serialize, Deserialize)]
+#[resource(inherit = ConfigMap)]
+struct Sizes {
+    metadata: kube::core::ObjectMeta,
+    #[serde(default)]
+    data: std::collections::BTreeMap<String, u32>,
+}
+
+#[tokio::test]
+async fn objects_that_cannot_be_read_are_problems() {
+    let cluster = TestCluster::start().await;
+    cluster.create(config("a", json!({"size": "large"}))).await;
+    cluster.create(config("b", json!({}))).await;
+    let secret = json!({"metadata": {"name": "s"}, "stringData": {"color": "red"}});
+    cluster.create(serde_json::from_value::<Secret>(secret).unwrap()).await;
+    let scope = || Scope::namespace(cluster.namespace());
+    let plan = async |operator: Operator| operator.plan(cluster.client(), options(&cluster)).await.unwrap();
+    let operator = || Operator::new("size-operator");
+    let primary = Controller::<Sizes>::new("sizes", async |_, _| Ok(Action::done())).scope(scope().labels("test=plan"));
+    let plan_of_primary = plan(operator().controller(primary)).await;
+    let text = plan_of_primary.to_text();
+    assert_eq!((plan_of_primary.exit_code(), plan_of_primary.reconciled), (1, 1), "{text}");
+    let [problem] = &*plan_of_primary.problems else { panic!("{text}") };
+    let key = format!("{}/a", cluster.namespace());
+    assert_eq!((&*problem.controller, problem.object.as_ref()), ("sizes", Some(&key)));
+    assert!(problem.message.starts_with(&format!("failed to read ConfigMap {key}: a field is missing")), "{problem:?}");
+
+    // A kind that the controller only watches.
+    let watching = Controller::<Secret>::new("secrets", async |_, _| Ok(Action::done())).scope(scope());
+    let sizes = Watch::<Sizes>::new().scope(scope().labels("test=plan")).map(|_, _| Vec::new());
+    let plan_of_other = plan(operator().controller(watching.source(sizes))).await;
+    assert_eq!((plan_of_other.exit_code(), plan_of_other.problems.len()), (1, 1), "{}", plan_of_other.to_text());
+}
+
+#[tokio::test]
+async fn reconciles_of_a_plan_read_the_kinds_that_they_add_to_a_set() {
+    let cluster = TestCluster::start().await;
+    cluster.create(config("a", json!({}))).await;
+    let secret = json!({"metadata": {"name": "s", "labels": {"test": "plan"}}});
+    cluster.create(serde_json::from_value::<Secret>(secret).unwrap()).await;
+    let (watches, scope) = (WatchSet::new(), Scope::namespace(cluster.namespace()).labels("test=plan"));
+    let (own, within) = (watches.clone(), scope.clone());
+    let count = move |config: Arc<ConfigMap>, ctx: Context| {
+        let (own, within) = (own.clone(), within.clone());
+        async move {
+            own.add("secrets", Watch::<Secret>::new().scope(within).map(|_, _| Vec::new()));
+            own.synced().await?;
+            let count = json!({"data": {"secrets": ctx.list::<Secret>()?.len().to_string()}});
+            ctx.patch(&config, &Patch::Merge(count)).await?;
+            Ok(Action::done())
+        }
+    };
+    let controller = Controller::<ConfigMap>::new("count", count).scope(scope).source(&watches);
+    let operator = Operator::new("count-operator").controller(controller);
+    let plan = operator.plan(cluster.client(), options(&cluster)).await.unwrap();
+    assert_eq!(plan.exit_code(), 2, "{}", plan.to_text());
+    assert!(plan.to_text().contains("+ data.secrets: \"1\""), "{}", plan.to_text());
+    assert_eq!(watches.names(), [""; 0], "it ends with the plan");
+}
+
+#[tokio::test]
+async fn generated_names_in_a_planned_namespace_are_different() {
+    let cluster = TestCluster::start().await;
+    cluster.create(config("a", json!({}))).await;
+    let spread = async |config: Arc<ConfigMap>, ctx: Context| {
+        let namespace = format!("{}-new", config.namespace().unwrap_or_default());
+        ctx.apply(serde_json::from_value::<Namespace>(json!({"metadata": {"name": namespace}}))?).await?;
+        let copy = |meta| serde_json::from_value::<ConfigMap>(json!({"metadata": meta}));
+        for _ in 0..2 {
+            ctx.create(copy(json!({"generateName": "copy-", "namespace": namespace}))?).await?;
+        }
+        let error = ctx.create(copy(json!({"namespace": namespace}))?).await.unwrap_err();
+        assert!(error.status().is_some_and(|status| status.message.contains("name or generateName is required")));
+        Ok(Action::done())
+    };
+    let controller =
+        Controller::<ConfigMap>::new("spread", spread).scope(Scope::namespace(cluster.namespace()).labels("test=plan"));
+    let operator = Operator::new("spread-operator").controller(controller);
+    let plan = operator.plan(cluster.client(), options(&cluster)).await.unwrap();
+    assert!(plan.problems.is_empty(), "{}", plan.to_text());
+    let names: Vec<_> = plan.changes[1..].iter().map(|change| &*change.name).collect();
+    assert_eq!(names, ["copy-planned-1", "copy-planned-2"], "{}", plan.to_text());
+}
+
+#[tokio::test]
+async fn dry_runs_of_the_program_are_no_part_of_the_plan() {
+    let cluster = TestCluster::start().await;
+    cluster.create(config("a", json!({}))).await;
+    let check = async |config: Arc<ConfigMap>, ctx: Context| {
+        // The state that the plan would leave is not stored, so that the API server could not evaluate it.
+        ctx.patch(&config, &Patch::Merge(json!({"data": {"marked": "yes"}}))).await?;
+        let new = json!({"metadata": {"name": "new", "namespace": config.namespace()}});
+        let new = ctx.create(serde_json::from_value::<ConfigMap>(new)?).await?;
+        let config = ctx.get::<ConfigMap>(&ObjectKey::of(&*config))?.ok_or_else(|| Error::new("it is gone"))?;
+        let dry = ctx.dry_run();
+        dry.delete(&config).await?;
+        dry.delete(&new).await?;
+        let namespace = config.namespace().unwrap_or_default();
+        dry.delete_all::<ConfigMap>(&namespace, &Default::default()).await?;
+        let mut changed = ConfigMap::clone(&config);
+        changed.data = Some([("dry".to_owned(), "run".to_owned())].into());
+        assert_eq!(dry.update(changed).await?.data.as_ref().map(|data| &*data["dry"]), Some("run"));
+        dry.apply_owned(&config, serde_json::from_value::<Secret>(json!({"metadata": {"name": "s"}}))?).await?;
+        for known in [&config, &new] {
+            let live = ctx.live().get::<ConfigMap>(&ObjectKey::of(&**known)).await?;
+            assert_eq!(live.expect("it is not deleted").data, known.data);
+        }
+        Ok(Action::done())
+    };
+    let controller = Controller::<ConfigMap>::new("check", check)
+        .owns::<Secret>()
+        .scope(Scope::namespace(cluster.namespace()).labels("test=plan"));
+    let operator = Operator::new("check-operator").controller(controller);
+    let plan = operator.plan(cluster.client(), options(&cluster)).await.unwrap();
+    assert!(plan.problems.is_empty(), "{}", plan.to_text());
+    let changes: Vec<_> = plan.changes.iter().map(|change| (change.action.name(), &*change.name)).collect();
+    assert_eq!(changes, [("update", "a"), ("create", "new")], "{}", plan.to_text());
 }
 
 /// Creates a shelf for each ConfigMap, and notes the shelf's size in the ConfigMap of that name.

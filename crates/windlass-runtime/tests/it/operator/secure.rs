@@ -1,12 +1,15 @@
 //! Metrics over HTTPS, for users whom the API server permits to get them.
 
-use http::{Request, Response, header};
+use http::{Method, Request, Response, header};
 use k8s_openapi::api::{authentication::v1::TokenRequest, core::v1::ServiceAccount, rbac::v1};
 use kube::{Config, client::Body};
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use serde_json::json;
 use tempfile::TempDir;
-use windlass_runtime::webhook::CertificateFiles;
+use windlass_runtime::{
+    operator::{LogFormat, start_logs},
+    webhook::CertificateFiles,
+};
 
 use super::*;
 use crate::webhook::Authority;
@@ -51,11 +54,22 @@ fn https(address: SocketAddr, authority: Option<&str>) -> Client {
 }
 
 async fn send(client: &Client, path: &str, token: Option<&str>) -> Option<(u16, String)> {
-    let mut request = Request::get(path);
+    send_with(client, Method::GET, path, token, "").await
+}
+
+async fn send_with(
+    client: &Client,
+    method: Method,
+    path: &str,
+    token: Option<&str>,
+    body: &str,
+) -> Option<(u16, String)> {
+    let mut request = Request::builder().method(method).uri(path);
     if let Some(token) = token {
         request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
     }
-    let response: Response<Body> = client.send(request.body(Body::empty()).unwrap()).await.ok()?;
+    let body = Body::from(body.as_bytes().to_vec());
+    let response: Response<Body> = client.send(request.body(body).unwrap()).await.ok()?;
     let status = response.status().as_u16();
     let body = response.into_body().collect().await.ok()?.to_bytes();
     Some((status, String::from_utf8(body.to_vec()).unwrap()))
@@ -94,6 +108,42 @@ async fn only_users_whom_roles_permit_get_secure_metrics() {
 
     assert_eq!(get(running.metrics, "/metrics").await, None, "there is no plain HTTP");
     assert_eq!(get(running.probes, "/healthz").await.unwrap().0, 200, "probes stay plain");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_guard_decides_who_changes_the_log_level_and_records_profiles() {
+    // Of the whole process, so no other test may start the logs.
+    start_logs("off", LogFormat::Text).unwrap();
+    let cluster = TestCluster::start().await;
+    let (reader, debugger) = (token(&cluster, "reader").await, token(&cluster, "debugger").await);
+    permit(&cluster, "reader", &["/debug/log-level", "/metrics"], &["get"]).await;
+    permit(&cluster, "debugger", &["/debug/*"], &["get", "put"]).await;
+    let options = Options { metrics_secure: true, profiling: true, ..Options::default() };
+    let running = Running::start(Operator::new("secure-operator"), cluster.client(), options).await;
+    running.ready().await;
+    let client = https(running.metrics, None);
+    let level = async |method, token, body| send_with(&client, method, "/debug/log-level", token, body).await.unwrap();
+    assert_eq!(level(Method::PUT, None, "error").await.0, 401);
+    let (status, text) = level(Method::PUT, Some(&*reader), "error").await;
+    assert!(status == 403 && text.ends_with("cannot put path \"/debug/log-level\"\n"), "{status} {text}");
+    assert_eq!(level(Method::GET, Some(&*reader), "").await, (200, "off\n".to_owned()));
+    assert_eq!(level(Method::PUT, Some(&*debugger), "off,none=error").await.0, 200);
+    assert!(level(Method::GET, Some(&*reader), "").await.1.contains("none=error"));
+    assert_eq!(level(Method::PUT, Some(&*debugger), "none=loud").await.0, 400);
+    assert_eq!(level(Method::PUT, Some(&*debugger), "off").await, (200, "off\n".to_owned()));
+
+    let path = "/debug/pprof/profile?seconds=0";
+    assert_eq!(send(&client, path, None).await.unwrap().0, 401);
+    assert_eq!(send(&client, path, Some(&reader)).await.unwrap().0, 403);
+    let (status, text) = send(&client, path, Some(&debugger)).await.unwrap();
+    assert!(status == 400 && text.contains("expected 1 to 60"), "{status} {text}");
+    running.stop().await.unwrap();
+    let options = Options { metrics_secure: true, ..Options::default() };
+    let running = Running::start(Operator::new("secure-operator"), cluster.client(), options).await;
+    running.ready().await;
+    let answer = send(&https(running.metrics, None), path, Some(&debugger)).await.unwrap();
+    assert_eq!(answer.0, 404, "not without --profiling");
     running.stop().await.unwrap();
 }
 

@@ -228,10 +228,122 @@ fn a_received_text_restores_what_a_type_does_not_serialize() {
     let object: Forgetful = serde_json::from_str(text).expect("the object must parse");
     let packer = packer();
     let cell = Cell::of_text(Arc::new(object), text.as_bytes(), &packer);
+    for _ in 0..3 {
+        assert!(cell.is_packed());
+        assert_eq!(cell.read().spec.secret, "kept");
+        assert!(!cell.is_packed());
+        // While it is in use, however long that is, and when it is not.
+        for _ in 0..3 {
+            cell.read();
+            cell.sweep(&packer);
+        }
+        cell.sweep(&packer);
+    }
+}
+
+/// A type whose debug output hides the field that it does not serialize.
+#[derive(CustomResource, Clone, Deserialize, Serialize, JsonSchema)]
+#[kube(group = "example.com", version = "v1", kind = "Discreet")]
+struct DiscreetSpec {
+    #[serde(default, skip_serializing)]
+    token: Option<String>,
+    #[serde(default)]
+    size: u32,
+}
+
+impl std::fmt::Debug for DiscreetSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DiscreetSpec").field("token", &"(hidden)").field("size", &self.size).finish()
+    }
+}
+
+fn received<K: Object>(spec: &str) -> (String, Arc<K>) {
+    let text = format!(
+        r#"{{"apiVersion": "example.com/v1", "kind": "{}", "spec": {spec}, "status": {{"unknown": [1]}},
+            "metadata": {{"name": "a", "uid": "1", "resourceVersion": "1", "annotations": null, "later": "field"}}}}"#,
+        std::any::type_name::<K>().rsplit("::").next().expect("a type has a name")
+    );
+    let object = serde_json::from_str(&text).expect("the object must parse");
+    (text, Arc::new(object))
+}
+
+#[test]
+fn a_field_that_the_debug_output_hides_is_not_lost() {
+    let (packer, (text, object)) = (packer(), received::<Discreet>(r#"{"token": "kept", "size": 3}"#));
+    let cell = Cell::of_text(object, text.as_bytes(), &packer);
+    for _ in 0..4 {
+        assert_eq!(cell.read().spec.token.as_deref(), Some("kept"));
+        cell.sweep(&packer);
+    }
+    cell.sweep(&packer);
+    assert!(cell.is_packed(), "the text is still there");
+    assert_eq!(cell.peek().spec.token.as_deref(), Some("kept"));
+    // An object that was not received as text stays parsed, as one of its type was seen to lose a field.
+    let (_, object) = received::<Discreet>(r#"{"token": "other"}"#);
+    assert!(packer.pack(&*object).is_none());
+}
+
+#[test]
+fn a_received_object_shows_whether_its_type_loses_fields() {
+    for (spec, is_lossless) in [
+        // Fields that the type does not know are no loss, nor are those that are empty.
+        (r#"{"size": 3, "other": {"deep": [1, 2]}, "list": ["a"]}"#, true),
+        (r#"{"size": 0, "token": null}"#, true),
+        (r#"{"token": ""}"#, true),
+        (r#"{"token": "x"}"#, false),
+        (r#"{"token": "x", "other": 1}"#, false),
+    ] {
+        let (packer, (text, object)) = (packer(), received::<Discreet>(spec));
+        assert_eq!(packer.check(&*object, text.as_bytes()), is_lossless, "{spec}");
+        assert_eq!(packer.pack(&*object).is_some(), is_lossless, "{spec}");
+    }
+}
+
+/// A type that serializes other values than it reads.
+#[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[kube(group = "example.com", version = "v1", kind = "Twisted")]
+struct TwistedSpec {
+    #[serde(default, rename(serialize = "second", deserialize = "first"))]
+    first: String,
+    #[serde(default, rename(serialize = "first", deserialize = "second"))]
+    second: String,
+}
+
+#[test]
+fn values_that_change_places_are_noticed() {
+    let (text, object) = received::<Twisted>(r#"{"first": "ab", "second": "ba"}"#);
+    assert!(packer().pack(&*object).is_none(), "from the object alone");
+    assert!(!packer::<Twisted>().check(&*object, text.as_bytes()), "from the text");
+    let (text, object) = received::<Twisted>(r#"{"first": "ab", "second": "ab"}"#);
+    assert!(packer::<Twisted>().check(&*object, text.as_bytes()));
+}
+
+#[test]
+fn a_type_that_serializes_everything_drops_the_text_of_objects_in_use() {
+    let text = r#"{"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1"}, "metadata": {"name": "a", "uid": "1",
+        "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z", "managedFields": [{"manager": "m"}]}}"#;
+    let object: Arc<Map> = Arc::new(serde_json::from_str(text).expect("the object must parse"));
+    let packer = packer();
+    let cell = Cell::of_text(object, text.as_bytes(), &packer);
+    cell.sweep(&packer);
+    cell.sweep(&packer);
     assert!(cell.is_packed());
-    assert_eq!(cell.read().spec.secret, "kept");
-    // From now on it is parsed, and cannot be packed again.
-    cell.pack(&packer);
-    assert!(!cell.is_packed());
-    assert_eq!(cell.read().spec.secret, "kept");
+    for has_text in [true, true, false] {
+        cell.read();
+        assert_eq!((cell.is_packed(), cell.has_text()), (false, has_text));
+        cell.sweep(&packer);
+    }
+    cell.sweep(&packer);
+    assert!(cell.is_packed());
+    // The first objects of a list have their text until the list is complete.
+    for packs in [true, false] {
+        let cell = Cell::with_text(cell.peek(), text.as_bytes(), &packer);
+        assert!(cell.has_text());
+        if packs {
+            cell.pack(&packer);
+        } else {
+            cell.forget_text();
+        }
+        assert_eq!((cell.is_packed(), cell.has_text()), (packs, packs));
+    }
 }
