@@ -319,6 +319,7 @@ impl Inner {
             query,
             headers: &parts.headers,
             user,
+            verb,
             body,
             accept,
             upgrade: parts.extensions.get().cloned(),

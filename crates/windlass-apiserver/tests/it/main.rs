@@ -12,6 +12,7 @@ mod audit;
 mod authentication;
 mod authorization_modes;
 mod bootstrap;
+mod claim_status;
 mod client;
 mod connections;
 mod conversions;
