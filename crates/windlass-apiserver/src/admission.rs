@@ -8,6 +8,7 @@ mod builtin;
 mod certificate_authority;
 mod certificate_subject;
 mod claim_resize;
+mod claim_status;
 mod configuration;
 mod default_ingress_class;
 mod default_storage_class;
@@ -35,6 +36,7 @@ use futures_util::future::BoxFuture;
 use kube::core::GroupVersionResource;
 use serde_json::Value;
 use windlass_builtins::resource::Resource;
+use windlass_schema::field::ErrorList;
 
 pub(crate) use self::builtin::builtin;
 pub use self::{builtin::DISABLEABLE_PLUGINS, configuration::AdmissionConfiguration, objects::Objects};
@@ -46,6 +48,7 @@ use crate::{
     status::{ApiError, Result},
     storage::ResourceCache,
     user::User,
+    verb::Verb,
     webhooks::Subject,
 };
 
@@ -90,6 +93,8 @@ pub struct Attributes<'a> {
     pub requested_name: &'a str,
     /// The user that sent the request.
     pub user: &'a User,
+    /// The verb of the request.
+    pub verb: Verb,
     /// Whether this is a dry run, which stores nothing.
     pub dry_run: bool,
     /// The object before the write, for updates and deletions.
@@ -111,6 +116,7 @@ impl<'a> Attributes<'a> {
             name,
             requested_name: call.target.name,
             user: call.user,
+            verb: call.verb,
             dry_run: subject.is_dry_run(),
             old,
             objects: Objects { server: call.server },
@@ -203,6 +209,16 @@ pub trait Admission: Send + Sync {
         _write: &'a Attributes<'a>,
         _object: &'a Value,
     ) -> Option<BoxFuture<'a, Result<()>>> {
+        None
+    }
+
+    /// Returns the fields that the user may not set as they are in the object that would be stored; validation reports
+    /// them beside its own errors. Not called for deletions. Returns `None` if the plugin is not concerned.
+    fn forbidden_fields<'a>(
+        &'a self,
+        _write: &'a Attributes<'a>,
+        _object: &'a Value,
+    ) -> Option<BoxFuture<'a, ErrorList>> {
         None
     }
 

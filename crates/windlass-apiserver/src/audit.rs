@@ -7,6 +7,7 @@
 
 mod counters;
 mod event;
+mod id;
 mod log;
 mod objects;
 mod policy;
@@ -17,10 +18,14 @@ mod webhook;
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::request::Parts;
+use http::HeaderValue;
 use tokio::task::AbortHandle;
 
-pub(crate) use self::{counters::Counters, request::RequestAudit};
+pub(crate) use self::{
+    counters::Counters,
+    id::{ID, id},
+    request::RequestAudit,
+};
 use self::{
     counters::Plugin,
     event::Event,
@@ -148,9 +153,9 @@ impl Audit {
     }
 
     /// Begins the audit of a request; `None` if there is no policy.
-    pub(crate) fn begin(&self, parts: &Parts) -> Option<Arc<RequestAudit>> {
+    pub(crate) fn begin(&self, id: &HeaderValue) -> Option<Arc<RequestAudit>> {
         let auditor = self.0.as_ref()?;
-        Some(Arc::new(RequestAudit::new(auditor.clone(), &parts.headers)))
+        Some(Arc::new(RequestAudit::new(auditor.clone(), id.clone())))
     }
 
     /// Waits until queued events are written, for a short time.

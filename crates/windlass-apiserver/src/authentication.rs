@@ -11,18 +11,21 @@ mod bootstrap_token;
 mod certificate;
 mod csv;
 mod extensions;
+mod failures;
 pub(crate) mod impersonation;
 pub mod jwt;
 mod legacy_tokens;
 pub(crate) mod names;
+mod notices;
 mod publication;
 mod remembered;
 mod request_header;
 mod service_accounts;
+mod token_counters;
 mod token_file;
 pub mod webhook_token;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use http::{header, request::Parts};
@@ -32,6 +35,7 @@ use self::{
     anonymous::Anonymous,
     bearer::Bearer,
     certificate::{ClientCertificates, RequestCertificate},
+    failures::Failures,
     impersonation::Modes,
     service_accounts::{Accepted, ServiceAccountTokens},
 };
@@ -40,7 +44,9 @@ pub use self::{
     request_header::RequestHeaderOptions,
     token_file::{TokenFile, TokenFileError},
 };
-pub(crate) use self::{certificate::ClientCertificate, extensions::TokenAuthenticators, publication::Publication};
+pub(crate) use self::{
+    certificate::ClientCertificate, extensions::TokenAuthenticators, notices::Notices, publication::Publication,
+};
 use crate::{
     connections::Peer,
     server::Inner,
@@ -93,6 +99,12 @@ pub struct AuthenticationOptions {
     pub service_account_issuers: Vec<String>,
     /// The audiences of this server; if there are none, the issuers of service account tokens.
     pub api_audiences: Vec<String>,
+    /// The longest validity of new service account tokens; requests for more get this.
+    pub max_token_expiration: Option<Duration>,
+    /// Whether the tokens that kubelets request for pods are valid only as long as requested, and not for a year.
+    pub exact_token_expiration: bool,
+    /// The URL of the public keys in the discovery document; if there is none, it is that of this server.
+    pub jwks_uri: Option<String>,
 }
 
 /// Why clients cannot be authenticated as configured.
@@ -126,13 +138,7 @@ pub(crate) struct Authentication {
     extensions: TokenAuthenticators,
     pub(crate) issuers: Issuers,
     pub(crate) impersonation: Modes,
-}
-
-/// The user that sent a request.
-pub(crate) struct Identified {
-    pub(crate) user: Arc<User>,
-    /// A warning for the client.
-    pub(crate) warning: Option<&'static str>,
+    pub(crate) failures: Failures,
 }
 
 impl Authentication {
@@ -148,9 +154,21 @@ impl Authentication {
             service_accounts: ServiceAccountTokens::new(storage),
             bootstrap_tokens: options.bootstrap_tokens,
             extensions,
-            issuers: Issuers::new(&options.service_account_issuers, &options.api_audiences),
+            issuers: Issuers::new(options),
             impersonation: Modes::default(),
+            failures: Failures::default(),
         })
+    }
+
+    /// Returns the UID of a service account in the cache.
+    pub(crate) fn account_uid(&self, namespace: &str, name: &str) -> Option<String> {
+        let account = self.service_accounts.accounts.get(&format!("{namespace}/{name}"))?;
+        Some(account.header.uid.to_string())
+    }
+
+    /// Appends the metrics.
+    pub(crate) fn render(&self, out: &mut String) {
+        self.service_accounts.counters.render(out);
     }
 
     /// Verifies the client certificate of a new connection.
@@ -165,24 +183,28 @@ impl Authentication {
 
 impl Inner {
     /// Returns the user that sent a request.
-    pub(crate) async fn authenticate(self: &Arc<Self>, parts: &Parts, path: &str) -> Result<Identified> {
+    pub(crate) async fn authenticate(
+        self: &Arc<Self>,
+        parts: &Parts,
+        path: &str,
+        notices: &mut Notices<'_>,
+    ) -> Result<Arc<User>> {
         let mut errors = Vec::new();
         let peer = parts.extensions.get::<Peer>();
         if let Some(certificate) = peer.and_then(|peer| peer.certificate.as_ref()) {
             match self.authentication.certificates.authenticate(certificate, &parts.headers) {
-                Ok(Some(user)) => return Ok(Identified { user, warning: None }),
+                Ok(Some(user)) => return Ok(user),
                 Ok(None) => {}
                 Err(error) => errors.push(error),
             }
         }
-        let mut warning = None;
         let headers = &parts.headers;
         if headers.contains_key(header::AUTHORIZATION) || headers.contains_key(header::SEC_WEBSOCKET_PROTOCOL) {
             // Boxed, so that requests without a token are not larger for it.
-            match Box::pin(self.request_token(parts, &mut warning)).await {
+            match Box::pin(self.request_token(parts, notices)).await {
                 Ok(Some(user)) => {
                     attribute(peer, &user)?;
-                    return Ok(Identified { user, warning });
+                    return Ok(user);
                 }
                 Ok(None) => {}
                 Err(token_errors) => errors.extend(token_errors),
@@ -193,28 +215,28 @@ impl Inner {
         }
         let in_process = parts.extensions.get::<Arc<User>>().filter(|_| peer.is_none());
         let user = in_process.cloned().or_else(|| self.authentication.anonymous.authenticate(path));
-        Ok(Identified { user: user.ok_or_else(ApiError::unauthorized)?, warning })
+        user.ok_or_else(ApiError::unauthorized)
     }
 
     /// Returns the user of a request's token; `None` if it has no token.
     async fn request_token(
         self: &Arc<Self>,
         parts: &Parts,
-        warning: &mut Option<&'static str>,
+        notices: &mut Notices<'_>,
     ) -> std::result::Result<Option<Arc<User>>, Vec<String>> {
         let audiences = self.authentication.issuers.audiences();
         let mut errors = Vec::new();
         match Bearer::of(&parts.headers) {
             Bearer::None => {}
-            Bearer::ExtraSpace => *warning = Some(bearer::EXTRA_SPACE),
-            Bearer::Token(token) => match self.token_user(token, &audiences).await {
+            Bearer::ExtraSpace => notices.warn(bearer::EXTRA_SPACE),
+            Bearer::Token(token) => match self.token_user(token, &audiences, notices).await {
                 Ok((user, _)) => return Ok(Some(user)),
                 Err(why) => errors.extend(why),
             },
         }
         match bearer::subprotocol_token(&parts.headers) {
             Ok(None) => {}
-            Ok(Some(token)) => match self.token_user(&token, &audiences).await {
+            Ok(Some(token)) => match self.token_user(&token, &audiences, notices).await {
                 Ok((user, _)) => return Ok(Some(user)),
                 Err(why) => errors.extend(why),
             },
@@ -229,6 +251,7 @@ impl Inner {
         self: &Arc<Self>,
         token: &str,
         audiences: &[&str],
+        notices: &mut Notices<'_>,
     ) -> std::result::Result<Accepted, Vec<String>> {
         let authentication = &self.authentication;
         let meant_for_server = authentication.issuers.own_of(audiences);
@@ -238,7 +261,7 @@ impl Inner {
             return Ok((user, own()));
         }
         let mut errors = Vec::new();
-        match self.service_account(token, audiences).await {
+        match self.service_account(token, audiences, notices).await {
             Ok(Some(accepted)) => return Ok(accepted),
             Ok(None) => {}
             Err(error) => errors.push(error),
@@ -271,9 +294,10 @@ impl Inner {
         self: &Arc<Self>,
         token: &str,
         audiences: &[&str],
+        notices: &mut Notices<'_>,
     ) -> std::result::Result<Accepted, String> {
         match Bearer::parse(&format!("Bearer {token}")) {
-            Bearer::Token(token) => self.token_user(token, audiences).await.map_err(|errors| {
+            Bearer::Token(token) => self.token_user(token, audiences, notices).await.map_err(|errors| {
                 // The authenticator of the server's own requests knows no token of others.
                 aggregate(std::iter::once(NO_TOKEN.to_owned()).chain(errors))
             }),

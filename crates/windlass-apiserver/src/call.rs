@@ -23,6 +23,7 @@ use crate::{
     status::{ApiError, Result},
     storage::{StoredObject, WholeList},
     user::User,
+    verb::Verb,
     write::convert::PendingConversions,
 };
 
@@ -36,6 +37,8 @@ pub(crate) struct Call<'a> {
     pub(crate) query: Query<'a>,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) user: &'a User,
+    /// The verb of the request; [`Verb::Unknown`] if the server itself is its sender.
+    pub(crate) verb: Verb,
     pub(crate) body: Bytes,
     pub(crate) accept: Representation,
     /// Takes over the connection, if it can be upgraded.
@@ -129,7 +132,7 @@ impl<'a> Call<'a> {
     /// Returns a request by the same user for another object: the one behind a scale or a binding.
     pub(crate) fn redirected(&self, endpoint: &'a Arc<Endpoint>, target: ResourceRequest<'a>) -> Self {
         let internal = Self::internal(self.server, endpoint, target, self.user, self.headers);
-        Self { accept: self.accept.clone(), ..internal }
+        Self { accept: self.accept.clone(), verb: self.verb, ..internal }
     }
 
     /// Returns a request of the server itself.
@@ -148,6 +151,7 @@ impl<'a> Call<'a> {
             query: Query::default(),
             headers,
             user,
+            verb: Verb::Unknown,
             body: Bytes::new(),
             accept: Representation::plain(),
             upgrade: None,

@@ -13,6 +13,7 @@ mod configuration;
 mod defaults;
 mod demand;
 mod histogram;
+mod in_flight;
 mod level;
 mod maintain;
 mod metrics;
@@ -34,20 +35,23 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use http::HeaderMap;
 use parking_lot::Mutex;
-use tokio::{sync::Notify, time::Instant};
+use tokio::{
+    sync::{Notify, OwnedSemaphorePermit},
+    time::Instant,
+};
 
 use self::{
     allocation::LevelDemand,
-    configuration::{Configuration, Level},
+    configuration::{Configuration, Flow, Level},
+    in_flight::InFlight,
     queue_set::{Rejection, Start},
-    seat::Waiting,
+    seat::{Seat, Waiting},
 };
 pub(crate) use self::{
-    configuration::Flow,
     maintain::{bootstrap, is_configuration, run},
     schema::{Digest, Target},
-    seat::Seat,
     width::Width,
 };
 use crate::{
@@ -59,12 +63,37 @@ use crate::{
 /// The interval at which levels borrow seats from each other.
 const REDISTRIBUTION: Duration = Duration::from_secs(10);
 
+/// How a request is limited.
+pub(crate) enum Class {
+    /// By the priority level of its flow.
+    Flow(Arc<Flow>),
+    /// By the number of requests, without API Priority and Fairness.
+    InFlight,
+}
+
+/// The permission to run, until it is dropped.
+pub(crate) enum Admitted {
+    Seat(#[expect(dead_code, reason = "it is held until it is dropped")] Seat),
+    InFlight(#[expect(dead_code, reason = "it is held until it is dropped")] Option<OwnedSemaphorePermit>),
+}
+
+impl Class {
+    /// Adds the headers that tell how a request was classified.
+    pub(crate) fn add_headers(&self, headers: &mut HeaderMap) {
+        if let Self::Flow(flow) = self {
+            flow.add_headers(headers);
+        }
+    }
+}
+
 /// The flow control of a server.
 pub(crate) struct FlowControl {
     schemas: Arc<ResourceCache>,
     levels: Arc<ResourceCache>,
     /// The seats of all levels together.
     total_seats: usize,
+    /// The limits if API Priority and Fairness is off.
+    in_flight: Option<InFlight>,
     start: Instant,
     /// Unpredictable, so that no user can choose a name whose flow has the queues of another user.
     hasher: RandomState,
@@ -82,6 +111,7 @@ impl FlowControl {
             schemas: storage.cache(&format!("/{}/{}/", maintain::GROUP, maintain::SCHEMAS)),
             levels: storage.cache(&format!("/{}/{}/", maintain::GROUP, maintain::LEVELS)),
             total_seats: limits.max_requests_inflight.saturating_add(limits.max_mutating_requests_inflight).max(1),
+            in_flight: (!limits.priority_and_fairness).then(|| InFlight::new(limits)),
             start: Instant::now(),
             hasher: RandomState::new(),
             current: ArcSwap::default(),
@@ -117,23 +147,32 @@ impl FlowControl {
         self.current.store(Arc::new(next));
     }
 
-    /// Returns the flow schema of a request.
-    pub(crate) fn classify(&self, request: &Digest<'_>) -> Arc<Flow> {
-        self.current.load().classify(request).clone()
+    /// Returns how a request is limited.
+    pub(crate) fn classify(&self, request: &Digest<'_>) -> Class {
+        match self.in_flight {
+            None => Class::Flow(self.current.load().classify(request).clone()),
+            Some(_) => Class::InFlight,
+        }
     }
 
     /// Waits until a request may run, at most for `patience`. Rejects it with 429 otherwise.
     pub(crate) async fn enter(
         &self,
-        flow: &Arc<Flow>,
+        class: &Class,
         request: &Digest<'_>,
         width: Width<'_>,
         patience: Duration,
-    ) -> Result<Seat> {
+    ) -> Result<Admitted> {
         let is_watch = width.is_watch();
+        let flow = match (class, &self.in_flight) {
+            (Class::Flow(flow), _) => flow,
+            // Watches are limited only until they have begun, and only by priority levels.
+            (Class::InFlight, Some(in_flight)) if !is_watch => return in_flight.admit(request).map(Admitted::InFlight),
+            (Class::InFlight, _) => return Ok(Admitted::InFlight(None)),
+        };
         let mut seat = self.admit(flow, request, width, patience).await?;
         seat.is_watch = is_watch;
-        Ok(seat)
+        Ok(Admitted::Seat(seat))
     }
 
     async fn admit(

@@ -78,7 +78,7 @@ pub fn option_errors(query: &str) -> Vec<Value> {
         DeleteOptions::from_query(&query).err(),
         ListOptions::parse(&query, false).err(),
         ListOptions::parse(&query, true).err(),
-        handle::timeout(&query).err(),
+        handle::time_limit::timeout(&query).err(),
     ];
     let _ = options::parse_resource_version(query.text("resourceVersion"));
     writes.into_iter().chain(others).flatten().map(|error| error.to_status()).collect()

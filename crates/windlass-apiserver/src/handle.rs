@@ -1,44 +1,50 @@
 //! The path of a request: authentication, authorization, the verb's handler, and the response in the accepted form.
 
+mod context;
 mod scope;
-mod time_limit;
+pub(crate) mod time_limit;
 
 use std::{
+    future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::{Pin, pin},
     sync::Arc,
-    time::Duration,
+    task::Poll,
 };
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, Uri, Version, request::Parts};
 use http_body_util::BodyExt as _;
-use tracing::warn;
-use windlass_builtins::resource::Resource;
+use tracing::{error, warn};
 use windlass_store::Revision;
 
 use self::{
+    context::{Context, Facts, ParsedRequest},
     scope::{check_scope, has_tables},
-    time_limit::{TimeLimit, hold_seat},
+    time_limit::hold_seat,
 };
 use crate::{
-    aggregation::{self, Entry, Forwarded, Listing, RemoteDocuments},
-    audit::RequestAudit,
-    authentication::impersonation::{self, Impersonated},
+    aggregation::{self, Entry, Listing, RemoteDocuments},
+    audit::{self, RequestAudit},
+    authentication::{
+        Notices,
+        impersonation::{self, Impersonated},
+    },
     authorization::{self, Action, Attributes},
     blocking,
     body::Body,
     call::{Answer, Call, Warnings},
     computed,
     connections::Peer,
-    discovery,
-    flow_control::{self, Digest, Flow, Target, Width},
+    deprecation, discovery,
+    flow_control::{self, Digest, Target, Width},
     health,
     metrics::Served,
     negotiate::{self, Offer},
     old_definitions, policies,
     query::{Query, unescape_path},
     represent,
-    request_info::{RequestInfo, ResourceRequest},
+    request_info::RequestInfo,
     server::{BoxError, Inner},
     snapshot,
     status::{ApiError, Result},
@@ -50,9 +56,6 @@ use crate::{
     verbs, webhooks,
     write::convert::PendingConversions,
 };
-
-/// The time limit of requests other than watches.
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Inner {
     /// Answers a request. Failures are answers too.
@@ -68,16 +71,30 @@ impl Inner {
     /// Answers a request. Not generic, so that the path of a request is compiled once, and not for every type of body.
     async fn handle_any(self: &Arc<Self>, parts: Parts, body: Pin<&mut AnyBody<'_>>) -> Response<Body> {
         let mut served = self.metrics.begin();
+        let audit_id = audit::id(&parts.headers);
         let mut facts = Facts::default();
-        let audit = self.audit.begin(&parts);
-        let answer = self.answer(&parts, body, &mut served, &mut facts, audit.as_ref()).await;
-        let mut response = answer.unwrap_or_else(|error| failure(&parts, &error, audit.as_ref()));
-        if let Some(flow) = &facts.flow {
-            flow.add_headers(response.headers_mut());
+        let audit = self.audit.begin(&audit_id);
+        let context = Context { parts: &parts, audit: audit.as_ref(), audit_id: &audit_id };
+        let answer = {
+            // In its place from the beginning: a future around it would move it.
+            let mut answering = pin!(self.answer(context, body, &mut served, &mut facts));
+            poll_fn(|context| {
+                let polled = catch_unwind(AssertUnwindSafe(|| answering.as_mut().poll(context)));
+                polled.unwrap_or_else(|_| Poll::Ready(Err(panicked(&parts, audit.as_ref()))))
+            })
+            .await
+        };
+        let timed_out = answer.as_ref().is_err_and(|error| error.timed_out);
+        let mut response = answer.unwrap_or_else(|error| self.failure(context, &error));
+        // The handler's own headers are not those of the response that replaces its own.
+        if let Some(class) = facts.class.as_ref().filter(|_| !timed_out) {
+            class.add_headers(response.headers_mut());
         }
-        if let Some(warning) = facts.warning {
-            represent::add_warnings(response.headers_mut(), &[warning.to_owned()]);
+        if !timed_out {
+            let warnings = facts.warnings.iter().map(|warning| (*warning).to_owned());
+            represent::add_warnings(response.headers_mut(), &warnings.collect::<Vec<_>>());
         }
+        response.headers_mut().entry(audit::ID).or_insert(audit_id.clone());
         let unknown = facts.user.is_none_or(|user| user.is_unauthenticated());
         if parts.version == Version::HTTP_2
             && unknown
@@ -96,22 +113,30 @@ impl Inner {
     /// Answers a request, and sets the facts about it.
     async fn answer(
         self: &Arc<Self>,
-        parts: &Parts,
+        context: Context<'_>,
         body: Pin<&mut AnyBody<'_>>,
         served: &mut Served<'_>,
         facts: &mut Facts,
-        audit: Option<&Arc<RequestAudit>>,
     ) -> Result<Response<Body>> {
+        let Context { parts, audit, .. } = context;
         let path = unescape_path(parts.uri.path()).ok_or_else(|| ApiError::bad_request("the path is malformed"))?;
         let path = &*path;
-        let identified = self.authenticate(parts, path).await?;
-        facts.warning = identified.warning;
-        let requester = &*facts.user.insert(identified.user);
+        let query = Query::parse(parts.uri.query());
+        let info = RequestInfo::from_path(path);
+        let limit = time_limit::of(&info, &parts.method, &query).inspect_err(|error| {
+            if let Some(audit) = audit {
+                audit.rejected(parts, error);
+            }
+        })?;
+        let mut notices = Notices::new(audit);
+        let user = self.authenticate(parts, path, &mut notices).await;
+        facts.warnings = notices.warnings;
+        let requester = &*facts.user.insert(user?);
         if let Some(audit) = audit {
             Box::pin(audit.authenticated(parts, requester)).await?;
         }
         let wanted = impersonation::wanted(&parts.headers)?;
-        match RequestInfo::from_path(path) {
+        match info {
             RequestInfo::Path(path) => {
                 let method = parts.method.as_str().to_lowercase();
                 let action = Action::Path { verb: &method, path };
@@ -123,21 +148,20 @@ impl Inner {
                     }
                 };
                 let digest = Digest { user, target: Target::Path { verb: &method, path } };
-                let flow = facts.flow.insert(self.flow_control.classify(&digest));
+                let class = facts.class.insert(self.flow_control.classify(&digest));
                 self.authorize(&Attributes { user, action }, &parts.uri, audit).await?;
                 // Health checks must be answered especially when there is too much to do.
                 if health::is_health_path(path) {
-                    return self.path(parts, path, audit).await;
+                    return self.path(context, path).await;
                 }
-                let _seat = self.flow_control.enter(flow, &digest, Width::One, TIMEOUT / 4).await?;
+                let _seat = self.flow_control.enter(class, &digest, Width::One, limit.patience()).await?;
                 if let Some(remote) = self.aggregation.remote_of_path(path) {
-                    let request = Forwarded { parts, body: Bytes::new(), user, long_running: false, audit };
+                    let request = context.forwarded(Bytes::new(), user, false);
                     return Ok(Box::pin(remote.forward(self, request)).await);
                 }
-                self.path(parts, path, audit).await
+                self.path(context, path).await
             }
             RequestInfo::Resource(target) => {
-                let query = Query::parse(parts.uri.query());
                 let verb = target.verb(&parts.method, &query);
                 let action = Action::of(verb, &target, &query);
                 let user = match wanted {
@@ -148,18 +172,15 @@ impl Inner {
                     }
                 };
                 if verb == Verb::Watch || !target.is_long_running() {
-                    facts.flow = Some(self.flow_control.classify(&Digest::of(user, verb, &target)));
+                    facts.class = Some(self.flow_control.classify(&Digest::of(user, verb, &target)));
                 }
                 self.authorize(&Attributes { user, action }, &parts.uri, audit).await?;
-                let limit = TimeLimit::new(timeout(&query)?);
-                let request = ParsedRequest { user, target, query, verb, flow: facts.flow.as_ref(), limit, audit };
-                let work = self.resource(parts, request, body, served);
+                let request = ParsedRequest { user, target, query, verb, class: facts.class.as_ref(), limit };
+                let work = self.resource(context, request, body, served);
                 if verb == Verb::Watch {
                     return work.await;
                 }
-                tokio::time::timeout_at(limit.deadline, work)
-                    .await
-                    .unwrap_or_else(|_| Err(ApiError::timeout("request did not complete within the allotted timeout")))
+                tokio::time::timeout_at(limit.deadline, work).await.unwrap_or_else(|_| Err(ApiError::timed_out()))
             }
         }
     }
@@ -193,12 +214,8 @@ impl Inner {
     }
 
     /// Answers requests for paths that are not a resource's.
-    async fn path(
-        self: &Arc<Self>,
-        parts: &Parts,
-        path: &str,
-        audit: Option<&Arc<RequestAudit>>,
-    ) -> Result<Response<Body>> {
+    async fn path(self: &Arc<Self>, context: Context<'_>, path: &str) -> Result<Response<Body>> {
+        let Context { parts, audit, .. } = context;
         let read = matches!(parts.method, Method::GET | Method::HEAD);
         if health::is_health_path(path) {
             return Ok(health::answer(self, path, &Query::parse(parts.uri.query())).await);
@@ -225,7 +242,7 @@ impl Inner {
             path if path.starts_with("/openapi/") => {
                 if let Some(remote) = self.remote_document(path) {
                     let user = &User::aggregator();
-                    let request = Forwarded { parts, body: Bytes::new(), user, long_running: false, audit };
+                    let request = context.forwarded(Bytes::new(), user, false);
                     return Ok(remote.document(self, request).await);
                 }
                 let remote = match path {
@@ -256,15 +273,16 @@ impl Inner {
 
     async fn resource(
         self: &Arc<Self>,
-        parts: &Parts,
+        context: Context<'_>,
         request: ParsedRequest<'_>,
         body: Pin<&mut AnyBody<'_>>,
         served: &mut Served<'_>,
     ) -> Result<Response<Body>> {
         if let Some(remote) = self.aggregation.remote(request.target.group, request.target.version) {
-            return Box::pin(self.forward(parts, request, body, &remote)).await;
+            return Box::pin(self.forward(context, request, body, &remote)).await;
         }
-        let ParsedRequest { user, target, query, verb, flow, limit, audit } = request;
+        let Context { parts, audit, .. } = context;
+        let ParsedRequest { user, target, query, verb, class, limit } = request;
         let registry = self.registry.load_full();
         if let Some(only) = &self.only_groups
             && parts.extensions.get::<Peer>().is_some()
@@ -304,10 +322,10 @@ impl Inner {
         let limited = parts.extensions.get::<Peer>().is_some();
         let (body, _charge) = self.uploads.read(&parts.method, body, user, limited).await?;
         // After the body, so that a slow client occupies no seat.
-        let seat = match flow {
-            Some(flow) => {
+        let seat = match class {
+            Some(class) => {
                 let width = Width::Resource { verb, cache: &endpoint.cache, query: &query };
-                Some(self.flow_control.enter(flow, &Digest::of(user, verb, &target), width, limit.patience()).await?)
+                Some(self.flow_control.enter(class, &Digest::of(user, verb, &target), width, limit.patience()).await?)
             }
             None => None,
         };
@@ -319,6 +337,7 @@ impl Inner {
             query,
             headers: &parts.headers,
             user,
+            verb,
             body,
             accept,
             upgrade: parts.extensions.get().cloned(),
@@ -327,11 +346,17 @@ impl Inner {
             calls_webhooks: true,
             conversions: PendingConversions::default(),
         };
-        let deprecated = deprecated(resource).or_else(|| custom?.warning.as_deref());
-        if let Some(warning) = deprecated {
+        let deprecation = deprecation::of(resource);
+        let warning = deprecation.map(|deprecation| deprecation.warning).or_else(|| custom?.warning.as_deref());
+        if let Some(warning) = warning {
             call.warnings.add(warning);
             if let Some(audit) = audit {
                 audit.annotate("k8s.io/deprecated", "true");
+                if let Some(release) = deprecation.map(|deprecation| deprecation.removed_release)
+                    && !release.is_empty()
+                {
+                    audit.annotate("k8s.io/removed-release", release);
+                }
             }
         }
         let answer = dispatch(&call, verb).await;
@@ -344,7 +369,7 @@ impl Inner {
         let warnings = call.warnings.take();
         let mut response = match answer.and_then(|answer| represent::answer(&call, answer)) {
             Ok(response) => response,
-            Err(error) => failure(parts, &error, audit),
+            Err(error) => self.failure(context, &error),
         };
         represent::add_warnings(response.headers_mut(), &warnings);
         if verb != Verb::Watch
@@ -359,22 +384,43 @@ impl Inner {
     /// Answers a request for a resource of another server.
     async fn forward(
         self: &Arc<Self>,
-        parts: &Parts,
+        context: Context<'_>,
         request: ParsedRequest<'_>,
         body: Pin<&mut AnyBody<'_>>,
         remote: &Entry,
     ) -> Result<Response<Body>> {
-        let ParsedRequest { user, target, verb, flow, limit, audit, .. } = request;
+        let ParsedRequest { user, target, verb, class, limit, .. } = request;
+        let parts = context.parts;
         let limited = parts.extensions.get::<Peer>().is_some();
         let (body, _charge) = self.uploads.read(&parts.method, body, user, limited).await?;
-        let _seat = match flow {
-            Some(flow) => Some(
-                self.flow_control.enter(flow, &Digest::of(user, verb, &target), Width::One, limit.patience()).await?,
+        let _seat = match class {
+            Some(class) => Some(
+                self.flow_control.enter(class, &Digest::of(user, verb, &target), Width::One, limit.patience()).await?,
             ),
             None => None,
         };
         let long_running = verb == Verb::Watch || target.is_long_running();
-        Ok(remote.forward(self, Forwarded { parts, body, user, long_running, audit }).await)
+        Ok(remote.forward(self, context.forwarded(body, user, long_running)).await)
+    }
+
+    /// Returns the response to a request that failed.
+    fn failure(&self, context: Context<'_>, error: &ApiError) -> Response<Body> {
+        let Context { parts, audit, .. } = context;
+        self.log_failure(error, &parts.method, &parts.uri);
+        if let Some(audit) = audit {
+            audit.failed(error);
+        }
+        represent::error(&parts.headers, &parts.uri, error)
+    }
+
+    fn log_failure(&self, error: &ApiError, method: &Method, uri: &Uri) {
+        if error.code.is_server_error() {
+            warn!(%method, path = uri.path(), code = error.code.as_u16(), cause = error.cause.as_deref(), "{error}");
+        } else if error.code == StatusCode::UNAUTHORIZED
+            && let Some(cause) = &error.cause
+        {
+            self.authentication.failures.log(cause);
+        }
     }
 
     /// Waits until a write of a CustomResourceDefinition, an APIService, a webhook configuration, an admission policy or its
@@ -400,53 +446,6 @@ impl Inner {
         }
         Ok(())
     }
-}
-
-/// Returns the warning that every response of a deprecated API carries.
-fn deprecated(resource: &Resource) -> Option<&str> {
-    match (&*resource.group, &*resource.plural) {
-        ("", "endpoints") => Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
-        ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
-        (group, _) if old_definitions::is_version(group, &resource.version) => Some(old_definitions::DEPRECATED),
-        _ => None,
-    }
-}
-
-/// Returns the time limit of a request: the client's, up to the server's own limit.
-pub(crate) fn timeout(query: &Query<'_>) -> Result<Duration> {
-    let text = query.text("timeout");
-    if text.is_empty() {
-        return Ok(TIMEOUT);
-    }
-    let nanoseconds = windlass_schema::time::parse_duration(text)
-        .map_err(|error| ApiError::bad_request(format!("invalid timeout specified in the request URL - {error}")))?;
-    let asked = u64::try_from(nanoseconds).ok().filter(|nanoseconds| *nanoseconds > 0);
-    Ok(asked.map_or(TIMEOUT, |nanoseconds| Duration::from_nanos(nanoseconds).min(TIMEOUT)))
-}
-
-/// Properties of a request that are determined while it is handled.
-#[derive(Default)]
-struct Facts {
-    /// The user that sent it.
-    user: Option<Arc<User>>,
-    /// The user that it acts as, if that is another one.
-    impersonated: Option<Impersonated>,
-    /// The flow that it belongs to.
-    flow: Option<Arc<Flow>>,
-    /// A warning about its credentials.
-    warning: Option<&'static str>,
-}
-
-/// A request for a resource, before its endpoint is known.
-struct ParsedRequest<'a> {
-    user: &'a User,
-    target: ResourceRequest<'a>,
-    query: Query<'a>,
-    verb: Verb,
-    /// `None` if the request is not limited.
-    flow: Option<&'a Arc<Flow>>,
-    limit: TimeLimit,
-    audit: Option<&'a Arc<RequestAudit>>,
 }
 
 async fn dispatch(call: &Call<'_>, verb: Verb) -> Result<Answer> {
@@ -482,17 +481,11 @@ async fn dispatch_any(call: &Call<'_>, verb: Verb) -> Result<Answer> {
     }
 }
 
-/// Returns the response to a request that failed.
-fn failure(parts: &Parts, error: &ApiError, audit: Option<&Arc<RequestAudit>>) -> Response<Body> {
-    log_failure(error, &parts.method, &parts.uri);
+/// Returns the error of a request whose handler panicked.
+fn panicked(parts: &Parts, audit: Option<&Arc<RequestAudit>>) -> ApiError {
+    error!(method = %parts.method, path = parts.uri.path(), "a request panicked");
     if let Some(audit) = audit {
-        audit.failed(error);
+        audit.panicked();
     }
-    represent::error(&parts.headers, &parts.uri, error)
-}
-
-fn log_failure(error: &ApiError, method: &Method, uri: &Uri) {
-    if error.code.is_server_error() {
-        warn!(%method, path = uri.path(), code = error.code.as_u16(), cause = error.cause.as_deref(), "{error}");
-    }
+    ApiError::panicked()
 }

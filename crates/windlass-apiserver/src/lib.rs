@@ -19,6 +19,7 @@ mod connections;
 mod continue_token;
 mod custom;
 mod definitions;
+mod deprecation;
 mod discovery;
 mod dynamic_admission;
 mod endpoint;

@@ -19,6 +19,9 @@ pub struct Limits {
     pub max_requests_inflight: usize,
     /// See `max_requests_inflight`. The two are added, as in kube-apiserver with API Priority and Fairness.
     pub max_mutating_requests_inflight: usize,
+    /// Whether requests share these seats by priority levels. Otherwise each of the two limits is that of its requests,
+    /// of which more are rejected at once; 0 stands for no limit.
+    pub priority_and_fairness: bool,
 }
 
 impl Default for Limits {
@@ -30,6 +33,7 @@ impl Default for Limits {
             max_body_memory: 256 << 20,
             max_requests_inflight: 400,
             max_mutating_requests_inflight: 200,
+            priority_and_fairness: true,
         }
     }
 }

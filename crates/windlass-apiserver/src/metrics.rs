@@ -120,6 +120,7 @@ impl Metrics {
         server.flow_control.render(&mut out);
         server.policies.metrics.render(&mut out);
         server.audit.render(&mut out);
+        server.authentication.render(&mut out);
         if let Some(jwt) = &server.jwt {
             jwt.render(&mut out);
         }

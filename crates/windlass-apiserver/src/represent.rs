@@ -152,6 +152,14 @@ fn encode(accept: &Representation, code: StatusCode, value: &Value, endpoint: &E
 
 /// Encodes a failure in the accepted form, as far as errors have it.
 pub(crate) fn error(headers: &HeaderMap, uri: &Uri, error: &ApiError) -> Response<Body> {
+    if error.timed_out {
+        let status = format!(
+            r#"{{"metadata":{{}},"status":"Failure","message":"{}","reason":"{}","details":{{}},"code":504}}"#,
+            error.message, error.reason
+        );
+        // The media type is the one that Go derives from the body.
+        return bytes(error.code, "text/plain; charset=utf-8", (status + "\n").into());
+    }
     let mut response =
         if error.plain { text(error.code, error.message.clone()) } else { encode_status(headers, uri, error) };
     if error.no_sniff {

@@ -141,6 +141,11 @@ impl Server {
         })
     }
 
+    /// Returns the UID of a service account; `None` if it does not exist, or was created only a moment ago.
+    pub fn service_account_uid(&self, namespace: &str, name: &str) -> Option<String> {
+        self.inner.authentication.account_uid(namespace, name)
+    }
+
     /// Replaces the client certificate that this server presents to other API servers, as [`ServerBuilder::front_proxy`] sets it.
     /// New connections use it.
     pub fn set_front_proxy(&self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) {

@@ -28,6 +28,8 @@ pub struct ApiError {
     pub continue_token: Option<Box<str>>,
     /// Whether the answer is the plain text of the router instead of a Status.
     pub plain: bool,
+    /// Whether the request has taken too long: the answer is a Status without its kind, which is not negotiated.
+    pub(crate) timed_out: bool,
     /// Whether browsers must not guess the type of the answer.
     pub no_sniff: bool,
     /// A Status from a webhook, which is returned unchanged.
@@ -63,6 +65,7 @@ impl ApiError {
             cause: None,
             continue_token: None,
             plain: false,
+            timed_out: false,
             no_sniff: false,
             foreign: None,
         }
@@ -209,7 +212,18 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "StorageReadError", message)
     }
 
-    /// 504 for a request that took too long.
+    /// 500 for a request whose handler panicked: plain text.
+    pub(crate) fn panicked() -> Self {
+        let message = "This request caused apiserver to panic. Look in the logs for details.\n";
+        Self { plain: true, ..Self::unexpected(message) }
+    }
+
+    /// 504 for a request that was not answered within its time limit.
+    pub(crate) fn timed_out() -> Self {
+        Self { timed_out: true, ..Self::timeout("request did not complete within the allotted timeout") }
+    }
+
+    /// 504 for something that took too long.
     pub fn timeout(message: impl Into<String>) -> Self {
         let message = format!("Timeout: {}", message.into());
         Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message).with_details(Map::new())

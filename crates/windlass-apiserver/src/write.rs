@@ -8,7 +8,7 @@
 //! | [`managed_fields`] | every field belongs to the writer | changed fields belong to the writer |
 //! | [`mutate`] | mutating plugins, policies and webhooks; plugins check the user's permissions for the result | same |
 //! | [`defaults`] | identity, name, status, allocations ([`allocate`]) | restores fields that the request may not change |
-//! | [`validate`] | metadata, kind or schema; warnings | same, also against the live object |
+//! | [`validate`] | metadata, kind or schema; fields that the user may not set; warnings | same, also against the live object |
 //! | [`create_permission`] | of a PUT or an apply that creates | |
 //! | [`validating_admission`] | validating plugins, policies and webhooks | same |
 //! | [`convert`], [`storable`] | to the storage version, which is checked | same |
@@ -135,7 +135,8 @@ async fn create_named(
     options: &WriteOptions,
 ) -> Result<Written> {
     let allocation = defaults::prepare_for_create(call, &mut object, options.dry_run)?;
-    call.run_blocking(|| validate::validate(call, &object, None))?;
+    let forbidden = validate::forbidden_fields(call, subject, &object, None).await;
+    call.run_blocking(|| validate::validate(call, &object, None, forbidden))?;
     validate::warn(call.endpoint, &object, None, &call.warnings);
     policies::check_params_permission(call, &object, None).await?;
     create_permission::check(call).await?;
@@ -204,7 +205,8 @@ async fn update_once(
         preconditions::match_namespace(call, &mut object)?;
     }
     let allocation = defaults::prepare_for_update(call, &mut object, &old, options.dry_run)?;
-    call.run_blocking(|| validate::validate(call, &object, Some(&old)))?;
+    let forbidden = validate::forbidden_fields(call, &subject, &object, Some(&old)).await;
+    call.run_blocking(|| validate::validate(call, &object, Some(&old), forbidden))?;
     validate::warn(call.endpoint, &object, Some(&old), &call.warnings);
     policies::check_params_permission(call, &object, Some(&old)).await?;
     validating_admission::validate(call, &subject, &object, Some(&old)).await?;

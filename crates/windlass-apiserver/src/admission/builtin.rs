@@ -9,6 +9,7 @@ use super::{
     certificate_authority::{CertificateAuthority, PodCertificateSigning},
     certificate_subject::CertificateSubject,
     claim_resize::ClaimResize,
+    claim_status::ClaimStatus,
     default_ingress_class::DefaultIngressClass,
     default_storage_class::DefaultStorageClass,
     default_tolerations::DefaultTolerations,
@@ -74,7 +75,7 @@ pub(crate) fn builtin(
     let ingress_classes = cache("/networking.k8s.io/ingressclasses/");
     let storage = || storage.clone();
     // The order is that of kube-apiserver. Plugins without a name are part of the server there.
-    let plugins: [(&str, Box<dyn Admission>); 23] = [
+    let plugins: [(&str, Box<dyn Admission>); 24] = [
         ("NamespaceLifecycle", Box::new(NamespaceLifecycle { storage: storage(), namespaces: namespaces.clone() })),
         ("LimitRanger", Box::new(LimitRanger { ranges: cache("/core/limitranges/") })),
         ("ServiceAccount", Box::new(ServiceAccounts { accounts: cache("/core/serviceaccounts/") })),
@@ -99,6 +100,7 @@ pub(crate) fn builtin(
         ("NodeDeclaredFeatureValidator", Box::new(NodeFeatures { nodes: nodes.clone() })),
         ("PodResizeValidator", Box::new(PodResize { nodes })),
         ("", Box::new(DeviceAdminAccess { namespaces })),
+        ("", Box::new(ClaimStatus)),
         ("", Box::new(PodCertificateSigning)),
         ("", Box::new(RoleEscalation)),
     ];

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
-use http::{HeaderMap, Request, Response, StatusCode, header, request::Parts};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header, request::Parts};
 use http_body::Body as _;
 use http_body_util::{BodyDataStream, Full};
 use hyper::{
@@ -20,7 +20,7 @@ use tokio::io::{AsyncWriteExt as _, copy};
 
 use super::{Entry, headers, link::Link};
 use crate::{
-    audit::RequestAudit,
+    audit::{self, RequestAudit},
     body::{Body, BodyError, ForwardedChunks},
     represent,
     server::Inner,
@@ -41,6 +41,7 @@ pub(crate) struct Forwarded<'a> {
     /// Whether the response may last for any time.
     pub(crate) long_running: bool,
     pub(crate) audit: Option<&'a Arc<RequestAudit>>,
+    pub(crate) audit_id: &'a HeaderValue,
 }
 
 impl Entry {
@@ -59,15 +60,13 @@ impl Entry {
 
 /// Returns the request as the other server gets it.
 fn prepare(link: &Link, request: &Forwarded<'_>) -> Result<Request<Full<Bytes>>, String> {
-    let Forwarded { parts, body, user, audit, .. } = request;
+    let Forwarded { parts, body, user, audit_id, .. } = request;
     let mut forwarded = Request::new(Full::new(body.clone()));
     *forwarded.method_mut() = parts.method.clone();
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
     *forwarded.uri_mut() = link.url(path).parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
     *forwarded.headers_mut() = headers::forwarded(parts, user, &link.host());
-    if let Some(audit) = audit {
-        audit.add_id(forwarded.headers_mut());
-    }
+    forwarded.headers_mut().insert(audit::ID, (*audit_id).clone());
     Ok(forwarded)
 }
 

@@ -1,14 +1,18 @@
 //! The audit of one request: its event, which grows while the request is handled, and the stages that are emitted.
 
 use std::{
+    collections::BTreeMap,
     net::IpAddr,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::Duration,
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, request::Parts};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, request::Parts};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -31,8 +35,6 @@ use crate::{
     user::User,
 };
 
-/// The header of a client's own audit ID, and of the ID in the response.
-const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const MAX_USER_AGENT: usize = 1024;
 /// The duration above which a request is annotated with it.
 const SLOW: Duration = Duration::from_millis(500);
@@ -45,6 +47,9 @@ pub(crate) struct RequestAudit {
     auditor: Arc<Auditor>,
     id: HeaderValue,
     received: Timestamp,
+    /// Annotations from before the policy is evaluated.
+    early: Mutex<BTreeMap<String, String>>,
+    panicked: AtomicBool,
     /// Set when the policy is evaluated; `None` if it wants no events.
     recorded: OnceLock<Option<Recorded>>,
 }
@@ -56,12 +61,15 @@ struct Recorded {
 }
 
 impl RequestAudit {
-    pub(super) fn new(auditor: Arc<Auditor>, headers: &HeaderMap) -> Self {
-        let given = headers.get(AUDIT_ID).filter(|id| !id.is_empty() && id.to_str().is_ok());
-        let id = given.cloned().unwrap_or_else(|| {
-            HeaderValue::try_from(uuid::Uuid::new_v4().to_string()).expect("a UUID must be a header value")
-        });
-        Self { auditor, id, received: windlass_clock::now(), recorded: OnceLock::new() }
+    pub(super) fn new(auditor: Arc<Auditor>, id: HeaderValue) -> Self {
+        Self {
+            auditor,
+            id,
+            received: windlass_clock::now(),
+            early: Mutex::default(),
+            panicked: AtomicBool::new(false),
+            recorded: OnceLock::new(),
+        }
     }
 
     /// Evaluates the policy for an authenticated request, and emits its first stage. In a blocking mode, waits until
@@ -101,13 +109,12 @@ impl RequestAudit {
         self.annotate("authorization.k8s.io/reason", &decision.reason);
     }
 
-    /// Adds the ID to the headers of a request to another server that answers this one.
-    pub(crate) fn add_id(&self, headers: &mut HeaderMap) {
-        headers.insert(AUDIT_ID, self.id.clone());
-    }
-
     /// Adds an annotation; the first value of a key wins.
     pub(crate) fn annotate(&self, key: &str, value: &str) {
+        if self.recorded.get().is_none() {
+            self.early.lock().entry(key.to_owned()).or_insert_with(|| value.to_owned());
+            return;
+        }
         self.change(|event| {
             event.annotations.entry(key.to_owned()).or_insert_with(|| value.to_owned());
         });
@@ -179,13 +186,20 @@ impl RequestAudit {
         self.change(|event| event.status = Some(EventStatus::of_error(error)));
     }
 
-    /// Ends the handling of a request: adds the ID to the response, and emits its stages, now or when its body ends. In
-    /// a blocking mode, waits until the event of a complete response is written.
+    /// Notes that the handler has panicked, which is the last stage.
+    pub(crate) fn panicked(&self) {
+        self.panicked.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends the handling of a request: emits its stages, now or when its body ends. In a blocking mode, waits until the
+    /// event of a complete response is written.
     pub(crate) async fn respond(self: Arc<Self>, parts: &Parts, response: &mut Response<Body>) {
-        response.headers_mut().entry(AUDIT_ID).or_insert_with(|| self.id.clone());
         let code = response.status();
+        if self.panicked.load(Ordering::Relaxed) {
+            return;
+        }
         if self.recorded.get().is_none() && code == StatusCode::UNAUTHORIZED {
-            self.unauthenticated(parts, response);
+            self.rejected(parts, &ApiError { code, ..ApiError::unauthorized() });
             return;
         }
         let Some(long_running) = self.recorded().map(|recorded| recorded.long_running) else { return };
@@ -212,10 +226,10 @@ impl RequestAudit {
         }
     }
 
-    /// Emits the only event of a request whose authentication failed.
-    fn unauthenticated(&self, parts: &Parts, response: &Response<Body>) {
+    /// Emits the only event of a request that is rejected before its user is known.
+    pub(crate) fn rejected(&self, parts: &Parts, error: &ApiError) {
         self.record(parts, None);
-        self.failed(&ApiError { code: response.status(), ..ApiError::unauthorized() });
+        self.failed(error);
         let _ = self.emit(Stage::ResponseStarted, OnFull::Drop);
     }
 
@@ -258,7 +272,7 @@ impl RequestAudit {
             response_object: None,
             received: self.received,
             stage_time: self.received,
-            annotations: Default::default(),
+            annotations: std::mem::take(&mut *self.early.lock()),
         };
         let recorded = Recorded { recording, long_running, event: Mutex::new(event) };
         // It is set only once, because a request is authenticated once.
@@ -339,7 +353,8 @@ impl Recorded {
 impl Drop for RequestAudit {
     fn drop(&mut self) {
         // Waiting is not possible here: the request was dropped, or its stream has ended.
-        let _ = self.complete(thread::panicking(), OnFull::Drop);
+        let panicked = thread::panicking() || *self.panicked.get_mut();
+        let _ = self.complete(panicked, OnFull::Drop);
     }
 }
 

@@ -1,6 +1,9 @@
-//! Names of users that have a meaning.
+//! Names of users, and of their attributes, that have a meaning.
 
 use windlass_schema::names;
+
+/// The extra attribute with the node of a service account's pod.
+pub(crate) const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 
 /// Returns the namespace and the name of a service account by the name of its user.
 pub(crate) fn service_account(user: &str) -> Option<(&str, &str)> {

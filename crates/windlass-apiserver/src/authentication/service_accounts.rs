@@ -11,7 +11,9 @@ use windlass_schema::go_format::quote;
 
 use super::{
     legacy_tokens,
+    notices::Notices,
     remembered::{Key, Remembered},
+    token_counters::{TokenCounters, Use},
 };
 use crate::{
     meta,
@@ -33,6 +35,7 @@ pub(super) struct ServiceAccountTokens {
     pods: Arc<ResourceCache>,
     nodes: Arc<ResourceCache>,
     verified: Remembered<Arc<Verified>>,
+    pub(super) counters: TokenCounters,
 }
 
 /// A token whose signature is that of this server.
@@ -53,6 +56,7 @@ impl ServiceAccountTokens {
             pods: cache("pods"),
             nodes: cache("nodes"),
             verified: Remembered::default(),
+            counters: TokenCounters::default(),
         }
     }
 }
@@ -63,30 +67,45 @@ impl Inner {
         self: &Arc<Self>,
         token: &str,
         audiences: &[&str],
+        notices: &mut Notices<'_>,
     ) -> Result<Option<Accepted>, String> {
-        let Some(verified) = self.verified(token)? else { return Ok(None) };
-        let of_token: &[String] = match &*verified {
-            Verified::Bound(claims, _) => &claims.aud,
-            Verified::Legacy(_) => &[],
+        let Some((verified, first)) = self.verified(token)? else { return Ok(None) };
+        // As in kube-apiserver, uses are counted that no earlier one is remembered of.
+        let count = |used: Use| {
+            if first {
+                self.authentication.service_accounts.counters.count(used);
+            }
         };
+        let (of_token, subject): (&[String], &str) = match &*verified {
+            Verified::Bound(claims, _) => (&claims.aud, &claims.sub),
+            Verified::Legacy(claims) => (&[], &claims.sub),
+        };
+        if of_token.is_empty() {
+            notices.annotate("authentication.k8s.io/legacy-token", || subject.to_owned());
+            count(Use::Legacy);
+        }
         let audiences = intended(of_token, audiences, &self.authentication.issuers)?;
         let user = match &*verified {
             Verified::Bound(claims, user) => {
                 self.check_bound(claims).await?;
+                if let Some(used) = self.timeliness(claims, notices) {
+                    count(used);
+                }
                 user.clone()
             }
-            Verified::Legacy(claims) => Arc::new(legacy_tokens::user(self, token, claims).await?),
+            Verified::Legacy(claims) => Arc::new(legacy_tokens::user(self, token, claims, notices, &count).await?),
         };
         Ok(Some((user, audiences)))
     }
 
-    /// Returns the claims of a token that this server has signed; `None` if it is a token of another kind.
-    fn verified(&self, token: &str) -> Result<Option<Arc<Verified>>, String> {
+    /// Returns the claims of a token that this server has signed, and whether they are new and not remembered; `None` if
+    /// it is a token of another kind.
+    fn verified(&self, token: &str) -> Result<Option<(Arc<Verified>, bool)>, String> {
         let Some(issued) = Issued::parse(token, &self.authentication.issuers) else { return Ok(None) };
         let key = Key::of(token, &[]);
         let remembered = &self.authentication.service_accounts.verified;
         if let Some(verified) = remembered.get(&key) {
-            return Ok(Some(verified));
+            return Ok(Some((verified, false)));
         }
         if !self.token_key.knows(&issued.key) {
             return Err("invalid signature, no keys found".to_owned());
@@ -100,7 +119,21 @@ impl Inner {
             Verified::Bound(Box::new(claims), user)
         });
         remembered.insert(key, verified.clone());
-        Ok(Some(verified))
+        Ok(Some((verified, true)))
+    }
+
+    /// Annotates the use of a token that should have been replaced; `None` if it need not be replaced at any time.
+    fn timeliness(&self, claims: &Claims, notices: &Notices<'_>) -> Option<Use> {
+        let due = claims.bound.warnafter.filter(|due| *due != 0)?;
+        let now = self.now();
+        if now <= jiff::Timestamp::from_second(due).ok()? {
+            return Some(Use::Valid);
+        }
+        notices.annotate("authentication.k8s.io/stale-token", || {
+            let late = now.as_second().saturating_sub(due);
+            format!("subject: {}, seconds after warning threshold: {late}", claims.sub)
+        });
+        Some(Use::Stale)
     }
 
     /// Checks that a token is valid now, and that its account and the objects that it is bound to exist.

@@ -2,17 +2,45 @@
 
 use std::time::Duration;
 
-use http::{Response, Version, request::Parts};
+use http::{Method, Response, Version, request::Parts};
 use tokio::time::Instant;
 
 use crate::{
     body::{Body, TimedChunks},
     connections::Peer,
-    flow_control::Seat,
+    flow_control::Admitted,
+    query::Query,
+    request_info::RequestInfo,
+    status::{ApiError, Result},
+    verb::Verb,
 };
 
+/// The time limit of requests other than watches.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Returns the time limit of a request. A long-running one has none that its client could set.
+pub(super) fn of(info: &RequestInfo<'_>, method: &Method, query: &Query<'_>) -> Result<TimeLimit> {
+    let long_running = match info {
+        RequestInfo::Path(path) => path.starts_with("/debug/pprof/"),
+        RequestInfo::Resource(target) => target.is_long_running() || target.verb(method, query) == Verb::Watch,
+    };
+    Ok(TimeLimit::new(if long_running { TIMEOUT } else { timeout(query)? }))
+}
+
+/// Returns the time limit of a request: the client's, up to the server's own limit.
+pub(crate) fn timeout(query: &Query<'_>) -> Result<Duration> {
+    let text = query.text("timeout");
+    if text.is_empty() {
+        return Ok(TIMEOUT);
+    }
+    let nanoseconds = windlass_schema::time::parse_duration(text)
+        .map_err(|error| ApiError::bad_request(format!("invalid timeout specified in the request URL - {error}")))?;
+    let asked = u64::try_from(nanoseconds).ok().filter(|nanoseconds| *nanoseconds > 0);
+    Ok(asked.map_or(TIMEOUT, |nanoseconds| Duration::from_nanos(nanoseconds).min(TIMEOUT)))
+}
+
 /// Keeps the seat of a request while its response, a stream, is encoded: that may be long after its handler is done.
-pub(super) fn hold_seat(parts: &Parts, response: &mut Response<Body>, seat: Seat, deadline: Instant) {
+pub(super) fn hold_seat(parts: &Parts, response: &mut Response<Body>, seat: Admitted, deadline: Instant) {
     let Body::Stream(chunks) = std::mem::replace(response.body_mut(), Body::empty()) else { return };
     // Over HTTP/2, the stream is reset when the client reads on.
     let connection = parts.extensions.get::<Peer>().filter(|_| parts.version != Version::HTTP_2);

@@ -357,7 +357,7 @@ impl ServerBuilder {
         let flow_control = Arc::new(FlowControl::new(&storage, &self.limits));
         let publication = Publication::of(&self.authentication, &storage)?;
         let rbac = Rbac::new(&storage);
-        let issuers = Issuers::new(&self.authentication.service_account_issuers, &self.authentication.api_audiences);
+        let issuers = Issuers::new(&self.authentication);
         let jwt = self.jwt.map(|options| JwtAuthenticator::start(options, &issuers.names()));
         let jwt = jwt.transpose()?.map(Arc::new);
         let token_webhook =

@@ -4,6 +4,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::{
+    authentication::Notices,
     call::{Answer, Call},
     meta,
     options::{FieldValidation, WriteKind, WriteOptions},
@@ -36,7 +37,10 @@ pub(crate) async fn token(call: &Call<'_>) -> Result<Answer> {
         Some(audiences) => audiences.iter().filter_map(Value::as_str).collect(),
         None => call.server.authentication.issuers.audiences(),
     };
-    let status = match call.server.review_token(&token, &audiences).await {
+    let mut notices = Notices::new(call.audit);
+    let reviewed = call.server.review_token(&token, &audiences, &mut notices).await;
+    notices.warnings.into_iter().for_each(|warning| call.warnings.add(warning));
+    let status = match reviewed {
         Ok((user, meant)) => json!({"authenticated": true, "user": info(&user), "audiences": meant}),
         Err(why) => json!({"user": {}, "error": why}),
     };

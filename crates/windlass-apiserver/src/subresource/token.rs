@@ -71,11 +71,19 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     bound.namespace = call.target.namespace.to_owned();
     bound.serviceaccount = Reference { name: call.target.name.to_owned(), uid };
     let audiences: Vec<String> = strings(&spec["audiences"]);
+    let seconds = match issuers.max_seconds() {
+        Some(most) if seconds > most => {
+            call.warnings.add(format!("requested expiration of {seconds} seconds shortened to {most} seconds"));
+            spec["expirationSeconds"] = most.into();
+            most
+        }
+        _ => seconds,
+    };
 
     let second = now.as_second();
     let own = issuers.audiences();
     let for_server = audiences.iter().all(|audience| own.contains(&audience.as_str()));
-    let extended = bound.pod.is_some() && seconds == UNRENEWED && for_server;
+    let extended = issuers.extends() && bound.pod.is_some() && seconds == UNRENEWED && for_server;
     if extended {
         bound.warnafter = Some(second + seconds);
     }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::TokenKey;
 use crate::{
+    authentication::AuthenticationOptions,
     body::Body,
     represent,
     server::Inner,
@@ -54,20 +55,44 @@ fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
 pub(crate) struct Issuers {
     names: Vec<String>,
     audiences: Vec<String>,
+    /// The longest validity of new tokens in seconds.
+    max_seconds: Option<i64>,
+    /// Whether tokens that kubelets request for pods are valid for a year.
+    extends: bool,
+    keys_url: Option<String>,
 }
 
 impl Issuers {
     /// Returns the configured issuers and audiences, or the default ones. The issuers are the audiences if there are no
     /// others.
-    pub(crate) fn new(names: &[String], audiences: &[String]) -> Self {
+    pub(crate) fn new(options: &AuthenticationOptions) -> Self {
+        let AuthenticationOptions { service_account_issuers: names, api_audiences: audiences, .. } = options;
         let names = if names.is_empty() { vec![DEFAULT.to_owned()] } else { names.to_vec() };
         let audiences = if audiences.is_empty() { names.clone() } else { audiences.to_vec() };
-        Self { names, audiences }
+        let max_seconds =
+            options.max_token_expiration.map(|validity| i64::try_from(validity.as_secs()).unwrap_or(i64::MAX));
+        Self {
+            names,
+            audiences,
+            max_seconds: max_seconds.filter(|seconds| *seconds > 0),
+            extends: !options.exact_token_expiration,
+            keys_url: options.jwks_uri.clone().filter(|url| !url.is_empty()),
+        }
     }
 
     /// Returns the issuer of new tokens.
     pub(crate) fn signing(&self) -> &str {
         self.names.first().map_or(DEFAULT, String::as_str)
+    }
+
+    /// Returns the longest validity of new tokens in seconds.
+    pub(crate) fn max_seconds(&self) -> Option<i64> {
+        self.max_seconds
+    }
+
+    /// Returns whether tokens that kubelets request for pods are valid for a year.
+    pub(crate) fn extends(&self) -> bool {
+        self.extends
     }
 
     /// Returns whether tokens of an issuer are those of this server.
@@ -99,8 +124,9 @@ impl Issuers {
         let mut algorithms: Vec<&str> = key.public_keys().filter_map(|(_, key)| key.algorithm()).collect();
         algorithms.sort_unstable();
         algorithms.dedup();
+        let keys_url = self.keys_url.clone().unwrap_or_else(|| format!("https://{address}{KEYS_PATH}"));
         Some(json!({
-            "issuer": issuer, "jwks_uri": format!("https://{address}{KEYS_PATH}"),
+            "issuer": issuer, "jwks_uri": keys_url,
             "response_types_supported": ["id_token"], "subject_types_supported": ["public"],
             "id_token_signing_alg_values_supported": algorithms,
         }))

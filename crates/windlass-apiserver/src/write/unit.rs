@@ -76,5 +76,5 @@ pub(super) fn unfinished(panicked: bool) -> ApiError {
         return ApiError::internal("the server is stopping");
     }
     error!("a write panicked");
-    ApiError::unexpected("This request caused apiserver to panic. Look in the logs for details.")
+    ApiError::panicked()
 }

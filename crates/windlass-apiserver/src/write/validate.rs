@@ -1,4 +1,5 @@
-//! Validate: the rules for all objects, those of its kind or schema, and the warnings about it.
+//! Validate: the rules for all objects, those of its kind or schema, the fields that the user may not set, and the
+//! warnings about it.
 
 use serde_json::{Map, Value};
 use windlass_builtins::{facts::NameRule, kinds::endpoints, resource::Subresource, validate as validation};
@@ -9,25 +10,47 @@ use windlass_schema::{
 };
 
 use crate::{
+    admission::Attributes,
     call::{Call, Warnings},
     custom::Custom,
     endpoint::Endpoint,
     meta,
     status::{ApiError, Result},
+    webhooks::Subject,
 };
 
-/// Validates an object, metadata included; `old` is the object that an update replaces.
-pub(super) fn validate(call: &Call<'_>, object: &Value, old: Option<&Value>) -> Result<()> {
+/// Returns the fields that the user may not set as they are in the object.
+pub(super) async fn forbidden_fields(
+    call: &Call<'_>,
+    subject: &Subject<'_>,
+    object: &Value,
+    old: Option<&Value>,
+) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let write = Attributes::of(call, subject, meta::text(object, "name"), old);
+    for plugin in &call.server.admission {
+        if let Some(forbidden) = plugin.forbidden_fields(&write, object) {
+            errors.extend(forbidden.await);
+        }
+    }
+    errors
+}
+
+/// Validates an object, metadata included; `old` is the object that an update replaces, and `forbidden` are the fields
+/// that the user may not set.
+pub(super) fn validate(call: &Call<'_>, object: &Value, old: Option<&Value>, forbidden: ErrorList) -> Result<()> {
     let (endpoint, subresource, warnings) = (call.endpoint, call.subresource, &call.warnings);
     let resource = &*endpoint.resource;
     let name = meta::text(object, "name");
     if let Some(custom) = endpoint.custom() {
-        let errors = custom_resource_errors(endpoint, custom, subresource, object, old, warnings);
+        let mut errors = custom_resource_errors(endpoint, custom, subresource, object, old, warnings);
+        errors.extend(forbidden);
         // The message names the kind that the object claims, even if it is the wrong one.
         let kind = object["kind"].as_str().unwrap_or(&resource.kind);
         return if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(kind, &resource.group, name, &errors)) };
     }
     let mut errors = metadata_errors(endpoint, object, old);
+    errors.extend(forbidden);
     errors.extend(match (subresource, old) {
         (Some(sub), Some(old)) => endpoint.strategy.validate_subresource_update(&sub.name, object, old),
         (_, Some(old)) => endpoint.strategy.validate_update(object, old),

@@ -23,7 +23,7 @@ use windlass_store::memory::MemoryStore;
 use crate::client::{CONFIG_MAPS, Client, names};
 
 const API: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
-const SCHEMA_UID: &str = "x-kubernetes-pf-flowschema-uid";
+pub(crate) const SCHEMA_UID: &str = "x-kubernetes-pf-flowschema-uid";
 const LEVEL_UID: &str = "x-kubernetes-pf-prioritylevel-uid";
 
 fn schemas() -> String {
@@ -301,11 +301,17 @@ impl Admission for Held {
 
 /// A server with one seat per level, where writes of ConfigMaps wait for a permit.
 async fn narrow_server() -> (Server, Arc<Semaphore>) {
+    let limits = Limits { max_requests_inflight: 1, max_mutating_requests_inflight: 0, ..Limits::default() };
+    limited_server(limits).await
+}
+
+/// A server where writes of ConfigMaps wait for a permit.
+pub(crate) async fn limited_server(limits: Limits) -> (Server, Arc<Semaphore>) {
     let permits = Arc::new(Semaphore::new(0));
     let server = Server::builder(Arc::new(MemoryStore::new()))
         .authorizer(Everything)
         .admission(Held(permits.clone()))
-        .limits(Limits { max_requests_inflight: 1, max_mutating_requests_inflight: 0, ..Limits::default() })
+        .limits(limits)
         .build()
         .await
         .unwrap();
@@ -313,7 +319,7 @@ async fn narrow_server() -> (Server, Arc<Semaphore>) {
 }
 
 /// Creates a ConfigMap as a user.
-fn create(server: &Server, user: &str, name: &str) -> impl Future<Output = Response<Body>> + use<> {
+pub(crate) fn create(server: &Server, user: &str, name: &str) -> impl Future<Output = Response<Body>> + use<> {
     let body = json!({"metadata": {"name": name}}).to_string();
     let mut request = Request::builder().method(Method::POST).uri(CONFIG_MAPS);
     request = request.header(header::CONTENT_TYPE, "application/json");
@@ -395,7 +401,7 @@ async fn fill_secrets(server: &Server) {
 }
 
 /// Sends a GET as a user.
-fn read(
+pub(crate) fn read(
     server: &Server,
     user: &str,
     path: &str,

@@ -49,6 +49,42 @@ async fn an_enabled_beta_version_is_another_view_of_the_same_objects() {
 }
 
 #[tokio::test]
+async fn deprecated_beta_versions_warn() {
+    let client = client(&["api/beta=true", "api/alpha=true"]).await;
+    for (path, warning) in [
+        (
+            "admissionregistration.k8s.io/v1alpha1/mutatingadmissionpolicies",
+            Some("MutatingAdmissionPolicy is deprecated in v1.35+, unavailable in v1.38+"),
+        ),
+        ("admissionregistration.k8s.io/v1beta1/mutatingadmissionpolicies", None),
+        (
+            "coordination.k8s.io/v1beta1/leasecandidates",
+            Some("LeaseCandidate is deprecated in v1.36+, unavailable in v1.39+"),
+        ),
+        ("networking.k8s.io/v1beta1/ipaddresses", Some("IPAddress is deprecated in v1.34+, unavailable in v1.37+")),
+        (
+            "resource.k8s.io/v1beta2/resourceslices",
+            Some("ResourceSlice is deprecated in v1.36+, unavailable in v1.39+"),
+        ),
+        ("resource.k8s.io/v1beta2/devicetaintrules", None),
+        ("resource.k8s.io/v1/resourceslices", None),
+        (
+            "storage.k8s.io/v1beta1/volumeattributesclasses",
+            Some(
+                "VolumeAttributesClass is deprecated in v1.34+, unavailable in v1.37+; use storage.k8s.io/v1 \
+                 VolumeAttributesClass",
+            ),
+        ),
+    ] {
+        let answer = client.get(&format!("/apis/{path}")).await;
+        let given = answer.headers.get("warning").map(|value| value.to_str().unwrap().to_owned());
+        let group_version = path.rsplit_once('/').unwrap().0;
+        assert_eq!(given, warning.map(|warning| format!("299 - \"{group_version} {warning}\"")), "{path}");
+        answer.expect(200);
+    }
+}
+
+#[tokio::test]
 async fn discovery_and_openapi_have_the_enabled_version() {
     let client = client(&["networking.k8s.io/v1beta1=true"]).await;
     let group = client.get("/apis/networking.k8s.io").await.expect(200);

@@ -1,16 +1,18 @@
 //! ResourceClaims of dynamic resource allocation.
 
+mod permission;
 mod status;
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 
+pub use self::permission::{admin_access, allocated_node, changed_drivers, changes_binding, granted_admin_access};
 pub(super) use self::status::validate_binding_conditions;
 use super::device_claim;
 use super::internal_types::show;
 use crate::diff::same;
 use crate::field_errors::FieldErrors;
-use crate::object::{boolean, copy, items};
+use crate::object::copy;
 use crate::strategy::{Strategy, WriteContext};
 
 /// Strategy of ResourceClaims.
@@ -55,14 +57,6 @@ impl Strategy for ResourceClaim {
     fn validate_subresource_update(&self, subresource: &str, object: &Value, old: &Value) -> ErrorList {
         if subresource == "status" { status::validate(object, old) } else { ErrorList::new() }
     }
-}
-
-/// Returns the field that requests access to devices that others use, if it is set. `requests` is the place of the
-/// requests, as JSON pointer, and `path` their path in messages.
-pub fn admin_access(object: &Value, requests: &str, path: &Path) -> Option<Path> {
-    let asks = |request: &Value| boolean(request, "/exactly/adminAccess") == Some(true);
-    let index = items(object, requests).iter().position(asks)?;
-    Some(path.index(index).child("adminAccess"))
 }
 
 #[cfg(test)]

@@ -3,11 +3,13 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::{Context as _, bail};
 use clap::{ArgAction, Args};
 use windlass_plane::{AnonymousOptions, AuthenticationOptions, JwtOptions, RequestHeaderOptions, TokenFile};
+use windlass_schema::time::parse_duration;
 
 use crate::failure::ErrorWithHint;
 
@@ -30,6 +32,16 @@ pub(crate) struct AuthenticationArgs {
     /// account tokens]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     api_audiences: Vec<String>,
+    /// Longest validity of service account tokens, between 1h and 2^32 seconds; requests for more get this
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
+    service_account_max_token_expiration: Option<i64>,
+    /// Whether the tokens of pods are valid for a year, and their use after an hour is only recorded
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    service_account_extend_token_expiration: bool,
+    /// URL of the public keys of service account tokens in the discovery document [default: one of this server]
+    #[arg(long, value_name = "URL")]
+    service_account_jwks_uri: Option<String>,
     /// File of further certificate authorities that issue client certificates, in PEM
     #[arg(long, value_name = "FILE")]
     client_ca_file: Option<PathBuf>,
@@ -70,6 +82,8 @@ impl AuthenticationArgs {
             });
         }
         check_issuers(&self.service_account_issuer)?;
+        check_keys_url(self.service_account_jwks_uri.as_deref().unwrap_or_default())?;
+        let max_token_expiration = max_expiration(self.service_account_max_token_expiration.unwrap_or_default())?;
         let token_file = match &self.token_auth_file {
             Some(path) => {
                 Some(TokenFile::parse(&read(path)?).with_context(|| format!("cannot use {}", path.display()))?)
@@ -95,6 +109,9 @@ impl AuthenticationArgs {
             bootstrap_tokens: self.enable_bootstrap_token_auth,
             service_account_issuers: self.service_account_issuer,
             api_audiences: self.api_audiences,
+            max_token_expiration,
+            exact_token_expiration: !self.service_account_extend_token_expiration,
+            jwks_uri: self.service_account_jwks_uri,
         })
     }
 }
@@ -110,6 +127,27 @@ fn check_issuers(issuers: &[String]) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Rejects a URL of keys in the words of kube-apiserver.
+fn check_keys_url(url: &str) -> anyhow::Result<()> {
+    let is_https = url.split_once(':').is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("https"));
+    if !url.is_empty() && !is_https {
+        bail!("service-account-jwks-uri requires https scheme, parsed as: {url}");
+    }
+    Ok(())
+}
+
+/// Returns the longest validity of tokens, in nanoseconds on the command line; rejects it in the words of kube-apiserver.
+fn max_expiration(nanoseconds: i64) -> anyhow::Result<Option<Duration>> {
+    if nanoseconds == 0 {
+        return Ok(None);
+    }
+    let expiration = u64::try_from(nanoseconds).map(Duration::from_nanos).unwrap_or_default();
+    if !(Duration::from_secs(3600)..=Duration::from_secs(1 << 32)).contains(&expiration) {
+        bail!("the service-account-max-token-expiration must be between 1 hour and 2^32 seconds");
+    }
+    Ok(Some(expiration))
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
@@ -159,6 +197,33 @@ mod tests {
         assert_eq!(twice, "service-account-issuer \"a\" is already specified");
         let empty = options(&["--service-account-issuer="], None).unwrap_err();
         assert_eq!(empty, "service-account-issuer should not be an empty string");
+    }
+
+    #[test]
+    fn the_validity_and_the_keys_of_service_account_tokens_are_checked() {
+        let none = options(&[], None).unwrap();
+        assert_eq!((none.max_token_expiration, none.exact_token_expiration, none.jwks_uri), (None, false, None));
+        let expiration = |text: &str| {
+            let flag = format!("--service-account-max-token-expiration={text}");
+            options(&[&flag], None).map(|options| options.max_token_expiration)
+        };
+        let between = "the service-account-max-token-expiration must be between 1 hour and 2^32 seconds";
+        for (text, expected) in [
+            ("0s", Ok(None)),
+            ("1h", Ok(Some(Duration::from_secs(3600)))),
+            ("59m59s", Err(between.to_owned())),
+            ("-1h", Err(between.to_owned())),
+            ("4294967296s", Ok(Some(Duration::from_secs(1 << 32)))),
+            ("4294967297s", Err(between.to_owned())),
+        ] {
+            assert_eq!(expiration(text), expected, "{text}");
+        }
+        assert!(options(&["--service-account-extend-token-expiration=false"], None).unwrap().exact_token_expiration);
+        assert!(options(&["--service-account-jwks-uri=https://keys.example.com"], None).is_ok());
+        assert_eq!(
+            options(&["--service-account-jwks-uri=http://keys.example.com"], None).unwrap_err(),
+            "service-account-jwks-uri requires https scheme, parsed as: http://keys.example.com"
+        );
     }
 
     fn strings(texts: [&str; 2]) -> Vec<String> {

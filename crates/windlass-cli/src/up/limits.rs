@@ -1,6 +1,6 @@
 //! The limits of the API server, and the process's limit on open files.
 
-use clap::Args;
+use clap::{ArgAction, Args};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use windlass_plane::Limits;
 
@@ -27,6 +27,10 @@ pub(crate) struct LimitArgs {
     /// Mutating requests served at a time; added to --max-requests-inflight and shared by priority levels
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_mutating_requests_inflight)]
     max_mutating_requests_inflight: usize,
+    /// Whether priority levels share both limits; otherwise each applies to its requests, and 0 is no limit
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    enable_priority_and_fairness: bool,
 }
 
 impl LimitArgs {
@@ -38,6 +42,7 @@ impl LimitArgs {
             max_body_memory: self.max_body_memory.saturating_mul(1 << 20),
             max_requests_inflight: self.max_requests_inflight,
             max_mutating_requests_inflight: self.max_mutating_requests_inflight,
+            priority_and_fairness: self.enable_priority_and_fairness,
         }
     }
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::sync::OnceCell;
 use tower::BoxError;
 use windlass_apiserver::user::User;
 
@@ -17,10 +17,11 @@ const NAMESPACE: &str = "kube-system";
 /// The service account that a control loop acts as.
 ///
 /// It is created with the loop's first request, as kube-controller-manager does when it starts a controller: a loop that
-/// has nothing to do needs none.
+/// has nothing to do needs none. If it is deleted, the next request creates it again.
 pub(super) struct LoopAccount {
     name: &'static str,
-    user: OnceCell<Arc<User>>,
+    /// The user of the last request, which most requests share.
+    last: Mutex<Arc<User>>,
 }
 
 /// The part of the account that its user has.
@@ -36,21 +37,24 @@ struct Metadata {
 
 impl LoopAccount {
     pub(super) fn new(name: &'static str) -> Self {
-        Self { name, user: OnceCell::new() }
+        Self { name, last: Mutex::new(Arc::new(User::service_account(NAMESPACE, name))) }
     }
 
     /// Returns the user of the account. It has no UID for as long as the account can neither be read nor created, so
     /// that a loop is not held up.
     pub(super) async fn user(&self, identities: &Identities) -> Arc<User> {
-        let user = |uid| Arc::new(User { uid, ..User::service_account(NAMESPACE, self.name) });
-        let known = self.user.get_or_try_init(|| async { self.find_or_create(identities).await.map(user) }).await;
-        match known {
-            Ok(known) => known.clone(),
-            Err(error) => {
+        let uid = match identities.server.service_account_uid(NAMESPACE, self.name) {
+            Some(uid) => uid,
+            None => self.find_or_create(identities).await.unwrap_or_else(|error| {
                 tracing::debug!(account = self.name, error, "the service account of a control loop does not exist");
-                user(String::new())
-            }
+                String::new()
+            }),
+        };
+        let mut last = self.last.lock();
+        if last.uid != uid {
+            *last = Arc::new(User { uid, ..User::service_account(NAMESPACE, self.name) });
         }
+        last.clone()
     }
 
     /// Returns the UID of the account.

@@ -147,6 +147,32 @@ async fn a_loop_that_acts_has_its_service_account() {
 }
 
 #[tokio::test]
+async fn a_loop_follows_its_service_account_when_it_is_deleted() {
+    let recording = Recording::default();
+    let server = Server::builder(Arc::new(MemoryStore::new())).authorizer(recording.clone()).build().await.unwrap();
+    let controllers = "replicaset-controller".parse().unwrap();
+    let loops = Loops::start(&server, &LoopOptions { controllers, ..Default::default() });
+    let sets: Api<ReplicaSet> = Api::namespaced(server.client(), "default");
+    let Deployment { metadata, spec, .. } = deployment(1);
+    let spec = spec.map(|spec| serde_json::from_value(serde_json::to_value(spec).unwrap()).unwrap());
+    sets.create(&PostParams::default(), &ReplicaSet { metadata, spec, status: None }).await.unwrap();
+    let scaled = async |replicas| sets.get("web").await.unwrap().status.filter(|status| status.replicas == replicas);
+    eventually("the loop has acted", async || scaled(1).await).await;
+    let all: Api<ServiceAccount> = Api::namespaced(server.client(), "kube-system");
+    let name = "replicaset-controller";
+    let first = accounts(&server).await[name].clone();
+    all.delete(name, &DeleteParams::default()).await.unwrap();
+    recording.0.lock().uids.clear();
+    sets.patch("web", &PatchParams::default(), &Patch::Merge(json!({"spec": {"replicas": 2}}))).await.unwrap();
+    eventually("the loop has acted again", async || scaled(2).await).await;
+    loops.stop().await;
+    let second = accounts(&server).await[name].clone();
+    assert_ne!(first, second);
+    let user = format!("system:serviceaccount:kube-system:{name}");
+    assert!(recording.0.lock().uids[&user].contains(&second), "{:?}", recording.0.lock().uids);
+}
+
+#[tokio::test]
 async fn a_server_without_loops_has_no_service_accounts() {
     let server = Server::builder(Arc::new(MemoryStore::new())).build().await.unwrap();
     let _loops = Loops::start(&server, &LoopOptions { controllers: "".parse().unwrap(), ..Default::default() });

@@ -8,7 +8,7 @@ use windlass_schema::{
 };
 
 use crate::{
-    authentication::names,
+    authentication::names::{self, NODE_NAME},
     authorization::{self, Action, Attributes, Authorizer, ResourceAction},
     status::{self, Result},
     user::User,
@@ -17,8 +17,6 @@ use crate::{
 const GROUP: &str = "authentication.k8s.io";
 /// Number of groups or extra attributes for which a constrained mode first checks access to all names with one request.
 const MANY: usize = 4;
-/// The extra attribute with the node of a service account's pod.
-const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 /// The characters of a path, as in the messages of kube-apiserver.
 const PATH: &str = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+";
 
