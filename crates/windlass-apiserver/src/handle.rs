@@ -51,9 +51,6 @@ use crate::{
     write::convert::PendingConversions,
 };
 
-/// The time limit of requests other than watches.
-const TIMEOUT: Duration = Duration::from_secs(60);
-
 impl Inner {
     /// Answers a request. Failures are answers too.
     pub(crate) async fn handle<B>(self: &Arc<Self>, request: Request<B>) -> Response<Body>
@@ -129,7 +126,7 @@ impl Inner {
                 if health::is_health_path(path) {
                     return self.path(parts, path, audit).await;
                 }
-                let _seat = self.flow_control.enter(flow, &digest, Width::One, TIMEOUT / 4).await?;
+                let _seat = self.flow_control.enter(flow, &digest, Width::One, self.limits.request_timeout / 4).await?;
                 if let Some(remote) = self.aggregation.remote_of_path(path) {
                     let request = Forwarded { parts, body: Bytes::new(), user, long_running: false, audit };
                     return Ok(Box::pin(remote.forward(self, request)).await);
@@ -151,7 +148,7 @@ impl Inner {
                     facts.flow = Some(self.flow_control.classify(&Digest::of(user, verb, &target)));
                 }
                 self.authorize(&Attributes { user, action }, &parts.uri, audit).await?;
-                let limit = TimeLimit::new(timeout(&query)?);
+                let limit = TimeLimit::new(timeout(&query, self.limits.request_timeout)?);
                 let request = ParsedRequest { user, target, query, verb, flow: facts.flow.as_ref(), limit, audit };
                 let work = self.resource(parts, request, body, served);
                 if verb == Verb::Watch {
@@ -234,7 +231,7 @@ impl Inner {
                 };
                 blocking::run(|| {
                     let only = self.only_groups.as_deref();
-                    self.openapi.answer(&registry, &remote, only, path, &parts.headers)
+                    self.openapi.answer(&registry, &remote, only, path, &parts.headers, &parts.uri)
                 })
             }
             path if path.starts_with("/api") => {
@@ -413,15 +410,15 @@ fn deprecated(resource: &Resource) -> Option<&str> {
 }
 
 /// Returns the time limit of a request: the client's, up to the server's own limit.
-pub(crate) fn timeout(query: &Query<'_>) -> Result<Duration> {
+pub(crate) fn timeout(query: &Query<'_>, longest: Duration) -> Result<Duration> {
     let text = query.text("timeout");
     if text.is_empty() {
-        return Ok(TIMEOUT);
+        return Ok(longest);
     }
     let nanoseconds = windlass_schema::time::parse_duration(text)
         .map_err(|error| ApiError::bad_request(format!("invalid timeout specified in the request URL - {error}")))?;
     let asked = u64::try_from(nanoseconds).ok().filter(|nanoseconds| *nanoseconds > 0);
-    Ok(asked.map_or(TIMEOUT, |nanoseconds| Duration::from_nanos(nanoseconds).min(TIMEOUT)))
+    Ok(asked.map_or(longest, |nanoseconds| Duration::from_nanos(nanoseconds).min(longest)))
 }
 
 /// What becomes known about a request while it is answered.

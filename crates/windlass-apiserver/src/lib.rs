@@ -22,6 +22,7 @@ mod definitions;
 mod discovery;
 mod dynamic_admission;
 mod endpoint;
+mod entity_tag;
 mod fingerprint;
 mod flow_control;
 #[doc(hidden)]
@@ -68,4 +69,6 @@ pub use limits::Limits;
 pub use runtime_config::{RuntimeConfig, RuntimeConfigError};
 pub use server::{BoxError, BuildError, Server, ServerBuilder};
 pub use verb::Verb;
-pub use windlass_builtins::kinds::service::allocator::{InvalidNetwork, ServiceNetwork};
+pub use windlass_builtins::kinds::service::allocator::{
+    InvalidNetwork, InvalidPortRange, NodePortRange, ServiceNetwork,
+};

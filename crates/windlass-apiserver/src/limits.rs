@@ -1,5 +1,7 @@
 //! The configurable limits of a server.
 
+use std::time::Duration;
+
 /// The limits of a [`Server`](crate::Server); the default values suit a machine with a few gigabytes of memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
@@ -19,6 +21,8 @@ pub struct Limits {
     pub max_requests_inflight: usize,
     /// See `max_requests_inflight`. The two are added, as in kube-apiserver with API Priority and Fairness.
     pub max_mutating_requests_inflight: usize,
+    /// How long a request may take that is no watch and no connection; clients may ask for less.
+    pub request_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -30,6 +34,7 @@ impl Default for Limits {
             max_body_memory: 256 << 20,
             max_requests_inflight: 400,
             max_mutating_requests_inflight: 200,
+            request_timeout: Duration::from_secs(60),
         }
     }
 }
