@@ -38,6 +38,7 @@ impl LimitArgs {
             max_body_memory: self.max_body_memory.saturating_mul(1 << 20),
             max_requests_inflight: self.max_requests_inflight,
             max_mutating_requests_inflight: self.max_mutating_requests_inflight,
+            ..Limits::default()
         }
     }
 }
