@@ -35,6 +35,7 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use kube::core::GroupVersionResource;
 use serde_json::Value;
+pub use windlass_builtins::kinds::pod::admission::TolerationSeconds;
 use windlass_builtins::resource::Resource;
 use windlass_schema::field::ErrorList;
 

@@ -27,6 +27,7 @@ pub mod webhook_token;
 
 use std::{sync::Arc, time::Duration};
 
+use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
 use http::{header, request::Parts};
 use rustls::{pki_types::CertificateDer, server::danger::ClientCertVerifier};
@@ -131,7 +132,7 @@ impl AuthenticationOptions {
 /// The authenticators of a server.
 pub(crate) struct Authentication {
     anonymous: Anonymous,
-    certificates: ClientCertificates,
+    certificates: ArcSwap<ClientCertificates>,
     token_file: TokenFile,
     service_accounts: ServiceAccountTokens,
     bootstrap_tokens: bool,
@@ -149,7 +150,10 @@ impl Authentication {
     ) -> std::result::Result<Self, AuthenticationError> {
         Ok(Self {
             anonymous: Anonymous::new(options.anonymous.clone()),
-            certificates: ClientCertificates::new(options.client_ca.as_deref(), options.request_header.as_ref())?,
+            certificates: ArcSwap::from_pointee(ClientCertificates::new(
+                options.client_ca.as_deref(),
+                options.request_header.as_ref(),
+            )?),
             token_file: options.token_file.clone().unwrap_or_default(),
             service_accounts: ServiceAccountTokens::new(storage),
             bootstrap_tokens: options.bootstrap_tokens,
@@ -166,6 +170,16 @@ impl Authentication {
         Some(account.header.uid.to_string())
     }
 
+    /// Replaces the authorities of client certificates, for new connections.
+    pub(crate) fn set_authorities(
+        &self,
+        client_ca: Option<&str>,
+        request_header: Option<&RequestHeaderOptions>,
+    ) -> std::result::Result<(), AuthenticationError> {
+        self.certificates.store(Arc::new(ClientCertificates::new(client_ca, request_header)?));
+        Ok(())
+    }
+
     /// Appends the metrics.
     pub(crate) fn render(&self, out: &mut String) {
         self.service_accounts.counters.render(out);
@@ -177,7 +191,7 @@ impl Authentication {
         chain: Option<&[CertificateDer<'_>]>,
         now: i64,
     ) -> Option<ClientCertificate> {
-        self.certificates.verify(chain, now)
+        self.certificates.load().verify(chain, now)
     }
 }
 
@@ -192,7 +206,7 @@ impl Inner {
         let mut errors = Vec::new();
         let peer = parts.extensions.get::<Peer>();
         if let Some(certificate) = peer.and_then(|peer| peer.certificate.as_ref()) {
-            match self.authentication.certificates.authenticate(certificate, &parts.headers) {
+            match self.authentication.certificates.load().authenticate(certificate, &parts.headers) {
                 Ok(Some(user)) => return Ok(user),
                 Ok(None) => {}
                 Err(error) => errors.push(error),

@@ -18,6 +18,7 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use windlass_builtins::kinds::priority_class;
 
+pub(crate) use self::kubernetes_service::peer_address;
 use crate::{
     aggregation,
     authentication::Publication,
@@ -79,6 +80,7 @@ pub(crate) async fn run(
         Ok(())
     };
     let service = create_own_service(server, listening, advertised);
+    kubernetes_service::warn_of_other_network(server);
     let network = kubernetes_service::mark_service_cidr_ready(server);
     futures_util::future::try_join4(service, tracking, network, published).await?;
     Ok(())

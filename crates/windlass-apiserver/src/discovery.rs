@@ -1,14 +1,15 @@
 //! Discovery: groups, versions and resources, in the old form and in the aggregated one.
 
-use http::{HeaderMap, Response, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
 use serde_json::{Value, json};
 use windlass_builtins::resource::Subresource;
 use windlass_schema::sorting;
-use windlass_schema::types::Str;
+use windlass_schema::{json as go_json, types::Str};
 
 use crate::{
     aggregation::{ListedGroup, Listing},
     body::Body,
+    entity_tag::EntityTag,
     negotiate,
     registry::Registry,
     represent,
@@ -25,8 +26,7 @@ pub(crate) fn answer(listing: &Listing<'_>, path: &str, headers: &HeaderMap, uri
         ["api"] | ["apis"] => {
             let core = segments[0] == "api";
             if negotiate::wants_aggregated_discovery(headers)? {
-                let value = aggregated(listing, core);
-                return represent::value_as(headers, uri, StatusCode::OK, &value, AGGREGATED);
+                return tagged(&aggregated(listing, core), headers, uri);
             }
             if core { api_versions() } else { group_list(listing) }
         }
@@ -41,6 +41,21 @@ pub(crate) fn answer(listing: &Listing<'_>, path: &str, headers: &HeaderMap, uri
         _ => return Err(ApiError::page_not_found()),
     };
     represent::value(headers, uri, StatusCode::OK, &value)
+}
+
+/// Answers with the aggregated form, unless the client has it already.
+fn tagged(value: &Value, headers: &HeaderMap, uri: &Uri) -> Result<Response<Body>> {
+    let tag = EntityTag::of(&go_json::encode(value));
+    let mut response = match tag.is_known(headers) {
+        true => tag.not_modified(),
+        false => {
+            let mut response = represent::value_as(headers, uri, StatusCode::OK, value, AGGREGATED)?;
+            tag.add_to(response.headers_mut());
+            response
+        }
+    };
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("public"));
+    Ok(response)
 }
 
 /// Returns the answer to `/`: the served paths.

@@ -12,7 +12,9 @@ use serde_json::Value;
 pub use self::streams::{Frames, echo_channels, echo_spdy, echo_tunnel, spdy_frames, spdy_header_blocks, spdy_headers};
 use crate::{
     continue_token::ContinueToken,
-    handle, negotiate,
+    handle,
+    limits::Limits,
+    negotiate,
     options::{self, DeleteOptions, ListOptions, WriteKind, WriteOptions},
     query::{Query, unescape_path},
     request_info::RequestInfo,
@@ -78,7 +80,7 @@ pub fn option_errors(query: &str) -> Vec<Value> {
         DeleteOptions::from_query(&query).err(),
         ListOptions::parse(&query, false).err(),
         ListOptions::parse(&query, true).err(),
-        handle::time_limit::timeout(&query).err(),
+        handle::time_limit::timeout(&query, Limits::default().request_timeout).err(),
     ];
     let _ = options::parse_resource_version(query.text("resourceVersion"));
     writes.into_iter().chain(others).flatten().map(|error| error.to_status()).collect()

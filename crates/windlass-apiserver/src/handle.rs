@@ -123,7 +123,7 @@ impl Inner {
         let path = &*path;
         let query = Query::parse(parts.uri.query());
         let info = RequestInfo::from_path(path);
-        let limit = time_limit::of(&info, &parts.method, &query).inspect_err(|error| {
+        let limit = time_limit::of(&info, &parts.method, &query, self.limits.request_timeout).inspect_err(|error| {
             if let Some(audit) = audit {
                 audit.rejected(parts, error);
             }
@@ -251,7 +251,7 @@ impl Inner {
                 };
                 blocking::run(|| {
                     let only = self.only_groups.as_deref();
-                    self.openapi.answer(&registry, &remote, only, path, &parts.headers)
+                    self.openapi.answer(&registry, &remote, only, path, &parts.headers, &parts.uri)
                 })
             }
             path if path.starts_with("/api") => {

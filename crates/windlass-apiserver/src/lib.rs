@@ -23,6 +23,7 @@ mod deprecation;
 mod discovery;
 mod dynamic_admission;
 mod endpoint;
+mod entity_tag;
 mod fingerprint;
 mod flow_control;
 #[doc(hidden)]
@@ -69,4 +70,6 @@ pub use limits::Limits;
 pub use runtime_config::{RuntimeConfig, RuntimeConfigError};
 pub use server::{BoxError, BuildError, Server, ServerBuilder};
 pub use verb::Verb;
-pub use windlass_builtins::kinds::service::allocator::{InvalidNetwork, ServiceNetwork};
+pub use windlass_builtins::kinds::service::allocator::{
+    InvalidNetwork, InvalidPortRange, NodePortRange, ServiceNetwork,
+};

@@ -1,5 +1,7 @@
 //! The configurable limits of a server.
 
+use std::time::Duration;
+
 /// The limits of a [`Server`](crate::Server); the default values suit a machine with a few gigabytes of memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
@@ -22,6 +24,8 @@ pub struct Limits {
     /// Whether requests share these seats by priority levels. Otherwise each of the two limits is that of its requests,
     /// of which more are rejected at once; 0 stands for no limit.
     pub priority_and_fairness: bool,
+    /// Time limit of requests other than watches and connections; clients can set a shorter one.
+    pub request_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -34,6 +38,7 @@ impl Default for Limits {
             max_requests_inflight: 400,
             max_mutating_requests_inflight: 200,
             priority_and_fairness: true,
+            request_timeout: Duration::from_secs(60),
         }
     }
 }

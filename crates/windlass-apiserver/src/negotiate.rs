@@ -152,6 +152,13 @@ pub(crate) fn wants_aggregated_discovery(headers: &HeaderMap) -> Result<bool> {
     }
 }
 
+/// Returns the media type of a document that a client prefers; `None` if it accepts none of them.
+pub(crate) fn preferred<'a>(headers: &HeaderMap, media_types: &[&'a str]) -> Option<&'a str> {
+    let header = accept_header(headers);
+    let clauses = if header.is_empty() { vec![Clause::any()] } else { accept::parse(header) };
+    clauses.iter().find_map(|clause| media_types.iter().find(|media_type| clause.names(media_type)).copied())
+}
+
 /// Returns the encoding of a body; without a header it is JSON.
 pub(crate) fn content_type(header: Option<&HeaderValue>) -> Result<Media> {
     let Some(header) = header.filter(|header| !header.is_empty()) else { return Ok(Media::Json) };

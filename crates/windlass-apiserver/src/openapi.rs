@@ -8,26 +8,32 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
+use jiff::{ToSpan as _, tz::TimeZone};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use windlass_builtins::openapi::{
     Descriptions, Sources,
     custom::{self, CustomSubject, Parts},
-    group_version_path, hash, v3_index, v3_text,
+    group_version_path, v3_index, v3_text,
 };
 
 use crate::{
     aggregation::RemoteDocuments,
     body::Body,
-    old_definitions,
+    entity_tag::EntityTag,
+    negotiate, old_definitions,
+    query::Query,
     registry::{Endpoint, Registry},
     represent,
     status::{ApiError, Result},
     storage::StoredObject,
 };
 
+const JSON: &str = "application/json";
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+/// Another name of the same type.
+const V2_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 /// The size above which documents are not kept but built for every request: with very many CRDs, the document of
 /// version 2 would take more memory than all CRDs together.
 const KEEP_BELOW: usize = 16 << 20;
@@ -35,9 +41,21 @@ const KEEP_BELOW: usize = 16 << 20;
 /// The documents built so far, each with the fingerprint of its sources.
 #[derive(Default)]
 pub(crate) struct OpenApi {
-    documents: Mutex<HashMap<String, (u64, Bytes)>>,
+    documents: Mutex<HashMap<String, (u64, Document)>>,
     /// Held while a document is built: with very many CRDs one takes much memory, several at once too much.
     making: Mutex<()>,
+}
+
+#[derive(Clone)]
+struct Document {
+    bytes: Bytes,
+    tag: EntityTag,
+}
+
+impl Document {
+    fn new(bytes: Bytes) -> Self {
+        Self { tag: EntityTag::of(&bytes), bytes }
+    }
 }
 
 impl OpenApi {
@@ -48,20 +66,25 @@ impl OpenApi {
         only: Option<&[String]>,
         path: &str,
         headers: &HeaderMap,
+        uri: &Uri,
     ) -> Result<Response<Body>> {
         let response = match path {
-            "/openapi/v2" if wants_protobuf(headers) => {
-                let make = |sources: Sources<'_>| custom::v2_protobuf(v2_parts(registry, remote, sources), sources);
-                let make = || described(registry, make);
-                let body = self.document("/openapi/v2+protobuf", registry.generation ^ remote.fingerprint, make);
-                represent::bytes(StatusCode::OK, V2_PROTOBUF, body)
-            }
-            "/openapi/v2" => {
-                let make = |sources: Sources<'_>| custom::v2_text(v2_parts(registry, remote, sources), sources);
-                let make = || described(registry, make);
-                let body = self.document(path, registry.generation ^ remote.fingerprint, make);
-                represent::bytes(StatusCode::OK, "application/json", body)
-            }
+            "/openapi/v2" => match negotiate::preferred(headers, &[JSON, V2_PROTOBUF_OLD, V2_PROTOBUF]) {
+                None => return Ok(not_acceptable()),
+                Some(JSON) => {
+                    let make = |sources: Sources<'_>| custom::v2_text(v2_parts(registry, remote, sources), sources);
+                    let make = || described(registry, make);
+                    let document = self.document(path, registry.generation ^ remote.fingerprint, make);
+                    tagged(headers, JSON, &document.tag, document.bytes)
+                }
+                Some(_) => {
+                    let make = |sources: Sources<'_>| custom::v2_protobuf(v2_parts(registry, remote, sources), sources);
+                    let make = || described(registry, make);
+                    let fingerprint = registry.generation ^ remote.fingerprint;
+                    let document = self.document("/openapi/v2+protobuf", fingerprint, make);
+                    tagged(headers, V2_PROTOBUF, &document.tag, document.bytes)
+                }
+            },
             "/openapi/v3" => {
                 let documents: Vec<(String, String)> = group_versions(registry, only).collect();
                 let mut index = v3_index(documents.iter().map(|(path, hash)| (path.as_str(), hash.as_str())));
@@ -78,23 +101,38 @@ impl OpenApi {
                     *response.status_mut() = StatusCode::NOT_FOUND;
                     return Ok(response);
                 }
-                let body = if old_definitions::is_version(group, version) {
+                if negotiate::preferred(headers, &[JSON]).is_none() {
+                    return Ok(not_acceptable());
+                }
+                let tag = tag(registry, group, version);
+                let query = Query::parse(uri.query());
+                let asked = Some(query.text("hash")).filter(|hash| !hash.is_empty());
+                if asked.is_some_and(|hash| hash != tag.hash()) {
+                    return Ok(moved(path, &tag));
+                }
+                let body = if tag.is_known(headers) {
+                    Bytes::new()
+                } else if old_definitions::is_version(group, version) {
                     old_definitions::openapi().to_string().into()
                 } else if registry.has_builtin_version(group, version) {
                     let make = |sources: Sources<'_>| v3_text(group, version, sources).unwrap_or_default();
-                    self.document(path, 0, || described(registry, make))
+                    self.document(path, 0, || described(registry, make)).bytes
                 } else {
                     let make = |sources: Sources<'_>| v3_custom(registry, group, version, sources);
-                    self.document(path, fingerprint(registry, group, version), || described(registry, make))
+                    self.document(path, fingerprint(registry, group, version), || described(registry, make)).bytes
                 };
-                represent::bytes(StatusCode::OK, "application/json", body)
+                let mut response = tagged(headers, JSON, &tag, body);
+                if asked.is_some() {
+                    keep_for_ever(response.headers_mut());
+                }
+                response
             }
         };
         Ok(represent::compressed(headers, response))
     }
 
     /// Returns a document; it is built unless the one in memory has the same fingerprint.
-    fn document(&self, path: &str, fingerprint: u64, make: impl FnOnce() -> Vec<u8>) -> Bytes {
+    fn document(&self, path: &str, fingerprint: u64, make: impl FnOnce() -> Vec<u8>) -> Document {
         let known = || {
             let documents = self.documents.lock();
             documents.get(path).filter(|(made_of, _)| *made_of == fingerprint).map(|(_, document)| document.clone())
@@ -106,11 +144,51 @@ impl OpenApi {
         if let Some(document) = known() {
             return document;
         }
-        let document = Bytes::from(make());
-        if document.len() < KEEP_BELOW {
+        let document = Document::new(make().into());
+        if document.bytes.len() < KEEP_BELOW {
             self.documents.lock().insert(path.to_owned(), (fingerprint, document.clone()));
         }
         document
+    }
+}
+
+/// Returns a document, unless the client has it already.
+fn tagged(headers: &HeaderMap, media_type: &'static str, tag: &EntityTag, body: Bytes) -> Response<Body> {
+    if tag.is_known(headers) {
+        return tag.not_modified();
+    }
+    let mut response = represent::bytes(StatusCode::OK, media_type, body);
+    tag.add_to(response.headers_mut());
+    response
+}
+
+/// 406, without a body.
+fn not_acceptable() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NOT_ACCEPTABLE;
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+/// Redirects a client that asks for another state of a document to the current one.
+fn moved(path: &str, tag: &EntityTag) -> Response<Body> {
+    let mut response = represent::bytes(StatusCode::MOVED_PERMANENTLY, JSON, Bytes::new());
+    tag.add_to(response.headers_mut());
+    // Group and version are those of an endpoint, so the path is a header value.
+    if let Ok(location) = HeaderValue::try_from(format!("{path}?hash={}", tag.hash())) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    response
+}
+
+/// Lets clients keep a response, which belongs to the hash that they asked for.
+fn keep_for_ever(headers: &mut HeaderMap) {
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+    let expires = windlass_clock::now().to_zoned(TimeZone::UTC).checked_add(1.year());
+    let expires = expires.map(|time| time.strftime("%a, %d %b %Y %H:%M:%S UTC").to_string());
+    if let Some(expires) = expires.ok().and_then(|time| HeaderValue::try_from(time).ok()) {
+        headers.insert(header::EXPIRES, expires);
     }
 }
 
@@ -194,21 +272,28 @@ fn fingerprint(registry: &Registry, group: &str, version: &str) -> u64 {
     hasher.finish()
 }
 
-/// Returns the group versions with the hashes of their documents. Documents of built-in kinds depend on the table and
-/// the descriptions alone, so these are hashed instead; documents of custom resources depend on their CRDs.
+/// Returns the tag of a group version's document. Documents of built-in kinds depend on the tables, the descriptions and
+/// which resources are served, so these are hashed instead; documents of custom resources depend on their CRDs.
+fn tag(registry: &Registry, group: &str, version: &str) -> EntityTag {
+    static FILES: OnceLock<EntityTag> = OnceLock::new();
+    if !registry.has_builtin_version(group, version) {
+        return EntityTag::of(&fingerprint(registry, group, version).to_be_bytes());
+    }
+    let files = FILES.get_or_init(|| {
+        let tables = [windlass_builtins::table::file(), windlass_builtins::table::unstable_file()];
+        EntityTag::of(&[tables[0], tables[1], windlass_descriptions::file()].concat())
+    });
+    let served = registry.resources(group, version).into_iter().map(|resource| &*resource.plural);
+    EntityTag::of([files.hash()].into_iter().chain(served).collect::<Vec<_>>().join("/").as_bytes())
+}
+
+/// Returns the group versions with the hashes of their documents.
 fn group_versions(registry: &Registry, only: Option<&[String]>) -> impl Iterator<Item = (String, String)> {
-    static HASH: OnceLock<String> = OnceLock::new();
-    let files = || hash(&[windlass_builtins::table::file(), windlass_descriptions::file()].concat());
-    let table = HASH.get_or_init(files);
     let is_shown = move |name: &str| only.is_none_or(|only| only.iter().any(|group| group == name));
     registry.groups().filter(move |group| is_shown(&group.name)).flat_map(move |group| {
         group.versions.iter().map(move |version| {
-            let hash = if registry.has_builtin_version(&group.name, version) {
-                table.clone()
-            } else {
-                hash(&fingerprint(registry, &group.name, version).to_be_bytes())
-            };
-            (group_version_path(&group.name, version), hash)
+            let tag = tag(registry, &group.name, version);
+            (group_version_path(&group.name, version), tag.hash().to_owned())
         })
     })
 }
@@ -221,9 +306,4 @@ fn group_version(path: &str) -> Option<(&str, &str)> {
         ["apis", group, version] => Some((group, version)),
         _ => None,
     }
-}
-
-fn wants_protobuf(headers: &HeaderMap) -> bool {
-    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    accept.split(',').next().is_some_and(|first| first.contains("proto-openapi.spec.v2"))
 }

@@ -113,8 +113,8 @@ impl Policies {
     /// Returns the policies for writes of an endpoint, if there are any.
     pub(crate) fn for_endpoint(&self, endpoint: &Endpoint) -> Option<Arc<ActivePolicies>> {
         let active = self.active.load();
-        // Policies and bindings themselves bypass policies.
-        if active.is_empty() || is_configuration(endpoint) {
+        // Policies and bindings themselves bypass policies, and so do reviews, because without them clusters break.
+        if active.is_empty() || is_configuration(endpoint) || is_review(endpoint) {
             return None;
         }
         Some(active.clone())
@@ -158,6 +158,12 @@ impl Caches {
 pub(crate) fn is_configuration(endpoint: &Endpoint) -> bool {
     let plural = &*endpoint.resource.plural;
     &*endpoint.resource.group == GROUP && [VALIDATING.0, VALIDATING.1, MUTATING.0, MUTATING.1].contains(&plural)
+}
+
+/// Returns whether an endpoint answers questions about users and what they may do.
+fn is_review(endpoint: &Endpoint) -> bool {
+    let resource = &*endpoint.resource;
+    matches!(&*resource.group, "authentication.k8s.io" | "authorization.k8s.io") && resource.plural.ends_with("reviews")
 }
 
 /// Returns the items of a list in a specification.

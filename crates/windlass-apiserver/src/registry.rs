@@ -22,7 +22,7 @@ use windlass_schema::sorting;
 use crate::{
     definitions,
     endpoint::Form,
-    old_definitions,
+    old_definitions, runtime_config,
     storage::{ResourceCache, Storage},
 };
 
@@ -61,8 +61,8 @@ static EVENT: Conversion =
 static AUTOSCALER: Conversion =
     Conversion { to_served_version: autoscaler::v2_to_v1, to_storage_version: autoscaler::v1_to_v2 };
 
-/// Beta and alpha versions whose objects are those of `v1`, except for the apiVersion.
-static VIEWS: [((&str, &str), Conversion); 5] = [
+/// Beta and alpha versions whose objects are those of another version, except for the apiVersion.
+static VIEWS: [((&str, &str), Conversion); 8] = [
     (
         ("admissionregistration.k8s.io", "v1alpha1"),
         Conversion {
@@ -78,10 +78,31 @@ static VIEWS: [((&str, &str), Conversion); 5] = [
         },
     ),
     (
+        ("certificates.k8s.io", "v1alpha1"),
+        Conversion {
+            to_served_version: |object| versioned(object, "certificates.k8s.io/v1alpha1"),
+            to_storage_version: |object| versioned(object, "certificates.k8s.io/v1beta1"),
+        },
+    ),
+    (
+        ("coordination.k8s.io", "v1alpha2"),
+        Conversion {
+            to_served_version: |object| versioned(object, "coordination.k8s.io/v1alpha2"),
+            to_storage_version: |object| versioned(object, "coordination.k8s.io/v1beta1"),
+        },
+    ),
+    (
         ("networking.k8s.io", "v1beta1"),
         Conversion {
             to_served_version: |object| versioned(object, "networking.k8s.io/v1beta1"),
             to_storage_version: |object| versioned(object, "networking.k8s.io/v1"),
+        },
+    ),
+    (
+        ("resource.k8s.io", "v1alpha3"),
+        Conversion {
+            to_served_version: |object| versioned(object, "resource.k8s.io/v1alpha3"),
+            to_storage_version: |object| versioned(object, "resource.k8s.io/v1beta2"),
         },
     ),
     (
@@ -105,11 +126,11 @@ fn versioned(mut object: Value, api_version: &str) -> Value {
     object
 }
 
-fn form(resource: &Resource, stored: &Resource) -> Form {
+fn form(resource: &Resource) -> Form {
     match (&*resource.group, &*resource.version, &*resource.plural) {
         ("events.k8s.io", "v1", "events") => Form::Converted(&EVENT),
         ("autoscaling", "v1", "horizontalpodautoscalers") => Form::Converted(&AUTOSCALER),
-        (group, version, _) if &*stored.version != version => {
+        (group, version, _) if runtime_config::base_of(resource).is_some() => {
             let view = VIEWS.iter().find(|(known, _)| *known == (group, version));
             view.map_or(Form::Stored, |(_, conversion)| Form::Converted(conversion))
         }
@@ -131,9 +152,9 @@ impl Registry {
                 table,
                 strategy: kinds::strategy(&resource.group, &resource.plural),
                 facts: kinds::facts(&resource.group, &resource.plural),
-                stored: Arc::new(stored.clone()),
+                stored: Arc::new(stored),
                 cache,
-                form: form(resource, stored),
+                form: form(resource),
                 returns_deleted: resource.deletion_returns_object || key == ("", "namespaces"),
                 empty: OnceLock::new(),
             };
@@ -286,16 +307,21 @@ impl Registry {
     }
 }
 
-/// Returns the resource in its storage version: events of both groups are stored as core events, all other resources in
-/// the preferred version of their group.
-fn stored_as(table: &'static Table, resource: &'static Resource) -> &'static Resource {
+/// Returns the resource in its storage version: events of both groups are stored as core events, views in the version that
+/// they are views of, whether it is served or not, and all other resources in the preferred version of their group.
+fn stored_as(table: &'static Table, resource: &'static Resource) -> Resource {
+    let base = runtime_config::base_of(resource);
     let (group, version) = match (&*resource.group, &*resource.plural) {
         ("events.k8s.io", "events") => ("", "v1"),
         (group, _) => {
             let preferred = table.groups.iter().find(|have| &*have.name == group).map(|group| &*group.versions[0]);
-            (group, preferred.unwrap_or(&resource.version))
+            (group, base.or(preferred).unwrap_or(&resource.version))
         }
     };
     let same = |have: &&Resource| &*have.group == group && &*have.version == version && have.plural == resource.plural;
-    table.resources.iter().find(same).unwrap_or(resource)
+    match (table.resources.iter().find(same), base) {
+        (Some(stored), _) => stored.clone(),
+        (None, Some(base)) => Resource { version: base.into(), ..resource.clone() },
+        (None, None) => resource.clone(),
+    }
 }

@@ -244,7 +244,7 @@ pub(crate) fn compressed(headers: &HeaderMap, response: Response<Body>) -> Respo
     match compressed {
         Ok(compressed) => {
             parts.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-            parts.headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+            parts.headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
             Response::from_parts(parts, Bytes::from(compressed).into())
         }
         Err(_) => Response::from_parts(parts, plain.into()),

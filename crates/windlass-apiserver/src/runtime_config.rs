@@ -11,23 +11,43 @@ use std::{
 
 use windlass_builtins::resource::{Kind, Resource, Table};
 
-/// The beta and alpha versions of resources that also have a stable version, `v1`.
-const VIEWS: [(&str, &str, &[&str]); 5] = [
-    ("admissionregistration.k8s.io", "v1beta1", &["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"]),
-    ("admissionregistration.k8s.io", "v1alpha1", &["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"]),
-    ("networking.k8s.io", "v1beta1", &["ipaddresses", "servicecidrs"]),
-    ("resource.k8s.io", "v1beta2", &["deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"]),
-    ("storage.k8s.io", "v1beta1", &["volumeattributesclasses"]),
+/// A beta or alpha version of resources that also have another version, `base`, in which they are stored.
+struct View {
+    group: &'static str,
+    version: &'static str,
+    base: &'static str,
+    resources: &'static [&'static str],
+}
+
+const fn view(
+    group: &'static str,
+    version: &'static str,
+    base: &'static str,
+    resources: &'static [&'static str],
+) -> View {
+    View { group, version, base, resources }
+}
+
+const POLICIES: &[&str] = &["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"];
+const DEVICES: &[&str] = &["deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"];
+
+const VIEWS: [View; 8] = [
+    view("admissionregistration.k8s.io", "v1beta1", "v1", POLICIES),
+    view("admissionregistration.k8s.io", "v1alpha1", "v1", POLICIES),
+    view("networking.k8s.io", "v1beta1", "v1", &["ipaddresses", "servicecidrs"]),
+    view("resource.k8s.io", "v1beta2", "v1", DEVICES),
+    view("storage.k8s.io", "v1beta1", "v1", &["volumeattributesclasses"]),
+    // These have no stable version.
+    view("certificates.k8s.io", "v1alpha1", "v1beta1", &["clustertrustbundles"]),
+    view("coordination.k8s.io", "v1alpha2", "v1beta1", &["leasecandidates"]),
+    view("resource.k8s.io", "v1alpha3", "v1beta2", &["devicetaintrules"]),
 ];
 
 /// Versions that kube-apiserver serves and this server does not.
-const UNAVAILABLE: [(&str, &str); 5] = [
-    ("certificates.k8s.io", "v1alpha1"),
-    ("coordination.k8s.io", "v1alpha2"),
-    ("internal.apiserver.k8s.io", "v1alpha1"),
-    ("resource.k8s.io", "v1alpha3"),
-    ("resource.k8s.io", "v1beta1"),
-];
+const UNAVAILABLE: [(&str, &str); 2] = [("internal.apiserver.k8s.io", "v1alpha1"), ("resource.k8s.io", "v1beta1")];
+
+/// A resource that this server does not have in a version of which it has others.
+const UNAVAILABLE_RESOURCE: &str = "resource.k8s.io/v1alpha3/resourcepoolstatusrequests";
 
 /// Versions that kube-apiserver knows, and of which it serves nothing anymore.
 const EMPTY: [(&str, &str); 24] = [
@@ -176,30 +196,22 @@ impl RuntimeConfig {
     fn apply(&self, stable: &Table) -> Table {
         let mut table = stable.clone();
         table.resources.retain(|resource| self.serves(&resource.group, &resource.version, &resource.plural));
-        for (group, version, resources) in VIEWS {
-            let serves = |resource: &&Resource| {
-                &*resource.group == group
-                    && &*resource.version == "v1"
-                    && resources.contains(&&*resource.plural)
-                    && self.serves(group, version, &resource.plural)
-            };
-            let of_version = |resource: &Resource| Resource { version: version.into(), ..resource.clone() };
-            let views: Vec<Resource> = stable.resources.iter().filter(serves).map(of_version).collect();
-            for kind in stable.kinds.iter().filter(|kind| &*kind.group == group && &*kind.version == "v1") {
-                let is_own = |view: &Resource| kind.kind.strip_suffix("List").unwrap_or(&kind.kind) == &*view.kind;
-                if views.iter().any(is_own) {
-                    table.kinds.push(Kind { version: version.into(), ..kind.clone() });
-                }
-            }
-            if !views.is_empty() {
-                let groups = table.groups.iter_mut().filter(|have| &*have.name == group);
-                groups.for_each(|have| have.versions.push(version.into()));
-            }
-            table.resources.extend(views);
+        let (of_stable, of_unstable): (Vec<&View>, Vec<&View>) = VIEWS.iter().partition(|view| view.base == "v1");
+        for view in of_stable {
+            self.add_view(&mut table, stable, view);
         }
-        table.extend(windlass_builtins::table::unstable(), |resource| {
-            self.serves(&resource.group, &resource.version, &resource.plural)
-        });
+        let is_served = |resource: &Resource| self.serves(&resource.group, &resource.version, &resource.plural);
+        let has_view = |resource: &Resource| {
+            let views = of_unstable.iter().filter(|view| view.is_of(resource));
+            views.into_iter().any(|view| self.serves(view.group, view.version, &resource.plural))
+        };
+        // Views are made from the types of this table.
+        table.extend(windlass_builtins::table::unstable(), |resource| is_served(resource) || has_view(resource));
+        let bases = table.clone();
+        for view in of_unstable {
+            self.add_view(&mut table, &bases, view);
+        }
+        table.resources.retain(|resource| is_served(resource));
         for group in &mut table.groups {
             let resources = &table.resources;
             let has = |version: &str| {
@@ -210,6 +222,25 @@ impl RuntimeConfig {
         }
         table.groups.retain(|group| !group.versions.is_empty());
         table
+    }
+
+    /// Adds the resources of a view that are served, with their kinds.
+    fn add_view(&self, table: &mut Table, from: &Table, view: &View) {
+        let serves =
+            |resource: &&Resource| view.is_of(resource) && self.serves(view.group, view.version, &resource.plural);
+        let of_version = |resource: &Resource| Resource { version: view.version.into(), ..resource.clone() };
+        let views: Vec<Resource> = from.resources.iter().filter(serves).map(of_version).collect();
+        for kind in from.kinds.iter().filter(|kind| &*kind.group == view.group && &*kind.version == view.base) {
+            let is_own = |view: &Resource| kind.kind.strip_suffix("List").unwrap_or(&kind.kind) == &*view.kind;
+            if views.iter().any(is_own) {
+                table.kinds.push(Kind { version: view.version.into(), ..kind.clone() });
+            }
+        }
+        if !views.is_empty() {
+            let groups = table.groups.iter_mut().filter(|have| &*have.name == view.group);
+            groups.for_each(|have| have.versions.push(view.version.into()));
+        }
+        table.resources.extend(views);
     }
 
     /// Returns whether a resource is served: the most specific key decides.
@@ -230,10 +261,26 @@ impl RuntimeConfig {
     }
 }
 
+impl View {
+    /// Returns whether it is a view of this resource.
+    fn is_of(&self, resource: &Resource) -> bool {
+        (&*resource.group, &*resource.version) == (self.group, self.base) && self.resources.contains(&&*resource.plural)
+    }
+}
+
+/// Returns the version in which the objects of a resource are stored, if the resource is a view of another version.
+pub(crate) fn base_of(resource: &Resource) -> Option<&'static str> {
+    let is_own = |view: &&View| {
+        (view.group, view.version) == (&*resource.group, &*resource.version)
+            && view.resources.contains(&&*resource.plural)
+    };
+    VIEWS.iter().find(is_own).map(|view| view.base)
+}
+
 /// Returns the beta and alpha versions that can be enabled, some of them twice.
 fn unstable_versions() -> impl Iterator<Item = (&'static str, &'static str)> {
     let own = windlass_builtins::table::unstable().resources.iter();
-    let views = VIEWS.iter().map(|(group, version, _)| (*group, *version));
+    let views = VIEWS.iter().map(|view| (view.group, view.version));
     views.chain(own.map(|resource| (&*resource.group, &*resource.version)))
 }
 
@@ -250,7 +297,7 @@ fn current_key(key: &str) -> Option<&str> {
 /// Returns whether a key names a version that kube-apiserver has and this server does not.
 fn is_unavailable(key: &str) -> bool {
     let mut parts = key.split('/');
-    parts.next().zip(parts.next()).is_some_and(|version| UNAVAILABLE.contains(&version))
+    key == UNAVAILABLE_RESOURCE || parts.next().zip(parts.next()).is_some_and(|version| UNAVAILABLE.contains(&version))
 }
 
 /// Rejects keys of unknown groups.
@@ -341,7 +388,7 @@ mod tests {
                 "storagemigration.k8s.io/v1alpha1=true",
                 "group version storagemigration.k8s.io/v1alpha1 that has not been registered",
             ),
-            ("resource.k8s.io/v1alpha3=true", "cannot enable resource.k8s.io/v1alpha3: not supported by Windlass"),
+            ("resource.k8s.io/v1beta1=true", "cannot enable resource.k8s.io/v1beta1: not supported by Windlass"),
             ("/v1=false", "cannot disable /v1: the server needs it"),
             ("v1=false", "cannot disable /v1: the server needs it"),
         ] {
@@ -351,10 +398,16 @@ mod tests {
 
     #[test]
     fn versions_that_only_kube_apiserver_has_can_be_left_out() {
-        let entries =
-            "resource.k8s.io/v1alpha3,storage.k8s.io/v1beta1,coordination.k8s.io/v1alpha2/x=true,batch/v1=false";
+        let entries = "resource.k8s.io/v1beta1,storage.k8s.io/v1beta1,internal.apiserver.k8s.io/v1alpha1/x=true,batch/v1=false,resource.k8s.io/v1alpha3/resourcepoolstatusrequests";
         let (found, unavailable) = RuntimeConfig::parse_available(entries.split(',')).expect("a configuration");
-        assert_eq!(unavailable, ["coordination.k8s.io/v1alpha2/x", "resource.k8s.io/v1alpha3"]);
+        assert_eq!(
+            unavailable,
+            [
+                "internal.apiserver.k8s.io/v1alpha1/x",
+                "resource.k8s.io/v1alpha3/resourcepoolstatusrequests",
+                "resource.k8s.io/v1beta1"
+            ]
+        );
         assert_eq!(found, RuntimeConfig::parse(["storage.k8s.io/v1beta1", "batch/v1=false"]).expect("a configuration"));
         let old = RuntimeConfig::parse(["api/legacy=false", "v1", "api/v1/pods=true"]).expect("a configuration");
         assert_eq!(old, RuntimeConfig::parse(["/v1=true"]).expect("a configuration"));
@@ -363,7 +416,7 @@ mod tests {
     #[test]
     fn stable_versions_are_served_by_default() {
         assert!(std::ptr::eq(RuntimeConfig::default().table(), windlass_builtins::table()));
-        for without_effect in ["resource.k8s.io/v1alpha3=false", "batch/v1beta1=true,extensions/v1beta1=true"] {
+        for without_effect in ["resource.k8s.io/v1beta1=false", "batch/v1beta1=true,extensions/v1beta1=true"] {
             let same = table(without_effect);
             assert_eq!(same.resources.len(), windlass_builtins::table().resources.len());
         }
@@ -386,7 +439,7 @@ mod tests {
         let beta = resource.resources.iter().filter(|resource| &*resource.version == "v1beta2");
         assert_eq!(beta.map(|resource| &*resource.plural).collect::<Vec<_>>(), ["resourceslices"]);
         for all in ["api/all=true", "api/beta=true"] {
-            for (group, version, _) in VIEWS {
+            for View { group, version, .. } in VIEWS {
                 let served = all == "api/all=true" || version.contains("beta");
                 assert_eq!(versions(table(all), group).iter().any(|have| have == version), served, "{all} {group}");
             }
@@ -398,6 +451,16 @@ mod tests {
         assert_eq!(beta, ["clustertrustbundles", "storageversionmigrations"]);
         assert_eq!(versions(table("api/beta=true"), "scheduling.k8s.io"), ["v1"]);
         assert_eq!(versions(table("api/alpha=true"), "scheduling.k8s.io"), ["v1", "v1alpha2"]);
+        // Of versions without a stable one, each can be served without the other.
+        let candidates = |entries: &str| {
+            let resources = table(entries).resources.iter();
+            let candidates = resources.filter(|resource| &*resource.plural == "leasecandidates");
+            candidates.map(|resource| &*resource.version).collect::<Vec<_>>()
+        };
+        let (alpha, beta) = ("coordination.k8s.io/v1alpha2=true", "coordination.k8s.io/v1beta1=true");
+        assert_eq!((candidates(alpha), candidates(beta)), (vec!["v1alpha2"], vec!["v1beta1"]));
+        assert_eq!(candidates(&format!("{alpha},{beta}")), ["v1beta1", "v1alpha2"]);
+        assert_eq!(versions(table(alpha), "coordination.k8s.io"), ["v1", "v1alpha2"]);
         let kept = table("api/beta=true,storage.k8s.io/v1beta1=false");
         assert_eq!(versions(kept, "storage.k8s.io"), ["v1"]);
     }

@@ -24,7 +24,7 @@ use crate::{
     admission::Admission,
     aggregation::Aggregation,
     audit::Audit,
-    authentication::{Authentication, jwt::JwtAuthenticator},
+    authentication::{Authentication, AuthenticationError, RequestHeaderOptions, jwt::JwtAuthenticator},
     authorization::{Attributes, Authorizer, Chain, Decision, rbac::Rbac},
     body::Body,
     connections::Connections,
@@ -151,6 +151,19 @@ impl Server {
     pub fn set_front_proxy(&self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) {
         let identity = Identity { certificate: certificate.into(), key: key.into() };
         self.inner.aggregation.set_identity(identity);
+    }
+
+    /// Replaces the authorities that issue client certificates and the front proxy, as
+    /// [`AuthenticationOptions`](crate::authentication::AuthenticationOptions) sets them. New connections use them.
+    ///
+    /// # Errors
+    /// If the authorities are not certificates; then nothing changes.
+    pub fn set_client_authorities(
+        &self,
+        client_ca: Option<&str>,
+        request_header: Option<&RequestHeaderOptions>,
+    ) -> Result<(), AuthenticationError> {
+        self.inner.authentication.set_authorities(client_ca, request_header)
     }
 
     /// Returns a client in this process that acts as the administrator, without a socket.

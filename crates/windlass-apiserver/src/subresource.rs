@@ -9,6 +9,7 @@ pub(crate) mod connect;
 mod eviction;
 mod review;
 mod scale;
+mod submission;
 mod token;
 
 use self::access_review::Review;
@@ -31,12 +32,12 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb) -> Option<Result<Answe
         }
         ("", "componentstatuses", "") if verb == Verb::Get => Err(call.not_found()),
         ("", "serviceaccounts", "token") => token::create(call).await,
-        ("authentication.k8s.io", "selfsubjectreviews", "") => review::self_subject(call),
+        ("authentication.k8s.io", "selfsubjectreviews", "") => review::self_subject(call).await,
         ("authentication.k8s.io", "tokenreviews", "") => review::token(call).await,
         (access_review::GROUP, "subjectaccessreviews", "") => access_review::access(call, Review::Subject).await,
         (access_review::GROUP, "localsubjectaccessreviews", "") => access_review::access(call, Review::Local).await,
         (access_review::GROUP, "selfsubjectaccessreviews", "") => access_review::access(call, Review::Own).await,
-        (access_review::GROUP, "selfsubjectrulesreviews", "") => access_review::rules(call),
+        (access_review::GROUP, "selfsubjectrulesreviews", "") => access_review::rules(call).await,
         _ => return None,
     };
     Some(answer)

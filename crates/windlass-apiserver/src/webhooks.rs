@@ -32,7 +32,7 @@ pub(crate) use self::{
     conversion::{ConversionCache, ConversionWebhook, Converter},
     criteria::Criteria,
     matching::Labels,
-    resolver::EndpointSlices,
+    resolver::{EndpointSlices, Loopback},
 };
 pub use self::{conversion::ConversionFunction, resolver::ServiceResolver};
 use crate::{
@@ -95,6 +95,7 @@ impl Webhooks {
 
     /// Compiles configurations whenever they change, for as long as the server exists.
     pub(crate) fn follow(&self, server: &Weak<Inner>) {
+        self.client.set_own(server);
         for cache in [&self.mutating, &self.validating].into_iter().flatten() {
             let server = server.clone();
             cache.set_observer(Box::new(move |_, _| {

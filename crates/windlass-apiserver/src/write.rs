@@ -55,8 +55,9 @@ use self::{
 };
 pub(crate) use self::{
     allocate::Allocator,
+    defaults::remove_system_fields,
     managed_fields::ManagedFieldsMode,
-    mutate::run_plugins,
+    mutate::{mutate, run_plugins},
     persist::{Deletion, PersistError, encode_for_deletion, remove_damaged},
     quota::{MANAGER, QuotaLocks},
     respond::Written,
@@ -97,7 +98,7 @@ pub(crate) async fn create_object(
     options: &WriteOptions,
     mode: ManagedFieldsMode,
 ) -> Result<Written> {
-    defaults::remove_system_fields(&mut object);
+    remove_system_fields(&mut object);
     preconditions::match_namespace(call, &mut object)?;
     preconditions::check_not_terminating(call, &object)?;
     let shared = call.endpoint.strategy.shared_labels(&object).filter(|_| call.subresource.is_none());
@@ -110,8 +111,8 @@ pub(crate) async fn create_object(
     }
     let name = name_of(call, &object).to_owned();
     let subject = Subject { operation: Operation::Create, name: &name, options: Options::Write(options) };
-    if mutate::mutate(call, &subject, &mut object, None).await? {
-        defaults::remove_system_fields(&mut object);
+    if mutate(call, &subject, &mut object, None).await? {
+        remove_system_fields(&mut object);
         preconditions::match_namespace(call, &mut object)?;
     } else if has_shared {
         meta::metadata_mut(&mut object).remove("labels");
@@ -201,7 +202,7 @@ async fn update_once(
         managed_fields::track_with_webhooks(call, options, Some(&old), &mut object).await?;
     }
     let subject = Subject { operation: Operation::Update, name: call.target.name, options: Options::Write(options) };
-    if mutate::mutate(call, &subject, &mut object, Some(&old)).await? {
+    if mutate(call, &subject, &mut object, Some(&old)).await? {
         preconditions::match_namespace(call, &mut object)?;
     }
     let allocation = defaults::prepare_for_update(call, &mut object, &old, options.dry_run)?;

@@ -5,6 +5,7 @@ pub mod columns;
 mod diff;
 pub mod facts;
 mod field_errors;
+mod go_type;
 pub mod kinds;
 pub mod object;
 pub mod openapi;

@@ -27,6 +27,9 @@ const REMEMBERED: Duration = Duration::from_secs(10);
 const MAX_REMEMBERED: usize = 4096;
 /// The time limit of a review.
 const LIMIT: Duration = Duration::from_secs(10);
+/// The ConfigMap in which the main API server says how it authenticates.
+pub(crate) const NAMESPACE: &str = "kube-system";
+pub(crate) const NAME: &str = "extension-apiserver-authentication";
 /// Paths that all users may get, so that kubelets can probe the server.
 const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
@@ -36,8 +39,13 @@ const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 /// # Errors
 /// Returns an error if the ConfigMap cannot be read.
 pub async fn authentication(client: &Client) -> Result<AuthenticationOptions, kube::Error> {
-    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "kube-system");
-    let data = maps.get("extension-apiserver-authentication").await?.data.unwrap_or_default();
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
+    Ok(options_of(maps.get(NAME).await?))
+}
+
+/// Returns what the ConfigMap says.
+pub(crate) fn options_of(map: ConfigMap) -> AuthenticationOptions {
+    let data = map.data.unwrap_or_default();
     let list = |key: &str| -> Vec<String> {
         data.get(key).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     };
@@ -50,7 +58,7 @@ pub async fn authentication(client: &Client) -> Result<AuthenticationOptions, ku
         extra_header_prefixes: list("requestheader-extra-headers-prefix"),
     });
     let client_ca = data.get("client-ca-file").cloned();
-    Ok(AuthenticationOptions { client_ca, request_header, ..AuthenticationOptions::default() })
+    AuthenticationOptions { client_ca, request_header, ..AuthenticationOptions::default() }
 }
 
 /// Authenticates tokens by TokenReviews.

@@ -16,14 +16,14 @@ use tokio::net::TcpListener;
 use windlass::{object::Object, webhook::Conversion};
 use windlass_apiserver::{
     BuildError, Server, ServerBuilder,
-    authentication::AuthenticationError,
+    authentication::{AuthenticationError, AuthenticationOptions},
     computed::{ComputedKind, ComputedObjects},
     webhooks::ConversionFunction,
 };
 use windlass_store::{MemoryStore, Store};
 
 use crate::{
-    Admission, Kind, Operation,
+    Admission, Kind, Operation, authorities,
     certificates::{CertificateError, ServingCertificate},
     delegated::{self, AccessReviews, TokenReviews},
     rule::Rule,
@@ -352,7 +352,7 @@ impl Extension {
     }
 
     /// Sets up the server: reads from the main API server, which `client` connects to, how it authenticates, and
-    /// defines the kinds.
+    /// defines the kinds. While the extension [serves](RunningExtension::serve), it follows changes of authorities.
     ///
     /// # Errors
     /// Returns an error if the main API server cannot be reached, or a kind is not valid.
@@ -364,7 +364,9 @@ impl Extension {
         let authentication = delegated::authentication(&client).await;
         let authentication = authentication.map_err(|error| ExtensionError::Delegation(Box::new(error)))?;
         let (chain, key) = certificate.parse()?;
-        let verifier = authentication.certificate_verifier()?;
+        authentication.certificate_verifier()?;
+        // Without the names of authorities, which may change.
+        let verifier = AuthenticationOptions::default().certificate_verifier()?;
         let invalid = |error: rustls::Error| CertificateError::Invalid(error.to_string());
         let mut tls = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -378,7 +380,7 @@ impl Extension {
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
         let mut builder = Server::builder(store)
             .old_definitions(false)
-            .authentication(authentication)
+            .authentication(authentication.clone())
             .token_authenticator(TokenReviews::new(client.clone()))
             .authorizer(AccessReviews::new(client.clone()))
             // The namespaces are those of the main API server.
@@ -399,7 +401,8 @@ impl Extension {
             let applied = definitions.patch(&name, &apply, &Patch::Apply(definition)).await;
             applied.map_err(|source| ExtensionError::Define { name, source: Box::new(source) })?;
         }
-        let background = self.background.into_iter().map(|work| work(client.clone())).collect();
+        let mut background: Vec<_> = self.background.into_iter().map(|work| work(client.clone())).collect();
+        background.push(Box::pin(authorities::follow(client, server.clone(), authentication)));
         Ok(RunningExtension { server, tls: Arc::new(tls), background })
     }
 }

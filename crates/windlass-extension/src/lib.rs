@@ -31,6 +31,7 @@
 //! Users are authenticated by the API server that forwards their requests, or by a TokenReview there; every request is
 //! authorized by a SubjectAccessReview ([`delegated`]). [`manifests`] are the objects that register the server.
 
+mod authorities;
 pub mod certificates;
 pub mod delegated;
 mod extension;

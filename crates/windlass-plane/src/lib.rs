@@ -41,7 +41,7 @@ pub use pki::{
 };
 pub use plane::{GivenCredentials, Plane, PlaneError, PlaneOptions, Standalone, StoreKind};
 pub use windlass_apiserver::{
-    Limits, RuntimeConfig, RuntimeConfigError, ServiceNetwork,
+    InvalidPortRange, Limits, NodePortRange, RuntimeConfig, RuntimeConfigError, ServiceNetwork,
     admission::{AdmissionConfiguration, DISABLEABLE_PLUGINS},
     audit,
     authentication::{

@@ -14,7 +14,7 @@ use std::{
 
 use tokio::net::TcpListener;
 use windlass_apiserver::{
-    BuildError, Limits, RuntimeConfig, Server, ServerBuilder, ServiceNetwork,
+    BuildError, Limits, NodePortRange, RuntimeConfig, Server, ServerBuilder, ServiceNetwork,
     admission::AdmissionConfiguration,
     audit::AuditOptions,
     authentication::{
@@ -100,6 +100,8 @@ pub struct PlaneOptions {
     pub runtime_config: RuntimeConfig,
     /// The network of the cluster IPs of services.
     pub service_network: ServiceNetwork,
+    /// The range of the node ports of services.
+    pub node_ports: NodePortRange,
     /// The address in the Endpoints of the service `default/kubernetes`; by default the one that the plane listens on, or
     /// that of the machine if this is a loopback address.
     pub advertise_address: Option<IpAddr>,
@@ -134,6 +136,7 @@ impl PlaneOptions {
             admission_configuration: AdmissionConfiguration::default(),
             runtime_config: RuntimeConfig::default(),
             service_network: ServiceNetwork::default(),
+            node_ports: NodePortRange::default(),
             advertise_address: None,
             limits: Limits::default(),
             audit: None,
@@ -189,6 +192,7 @@ impl Plane {
             .admission_configuration(options.admission_configuration)
             .runtime_config(options.runtime_config)
             .service_network(options.service_network)
+            .node_ports(options.node_ports)
             .external_address(url.trim_start_matches("https://"))
             .listening_on(listener.local_addr().map_err(listening)?)
             .token_key(key)

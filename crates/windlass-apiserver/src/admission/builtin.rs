@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use windlass_builtins::pod_security::Configuration as PodSecurityConfiguration;
-
 use super::{
-    Admission,
+    Admission, AdmissionConfiguration,
     certificate_authority::{CertificateAuthority, PodCertificateSigning},
     certificate_subject::CertificateSubject,
     claim_resize::ClaimResize,
@@ -63,8 +61,10 @@ pub const DISABLEABLE_PLUGINS: [&str; 25] = [
 pub(crate) fn builtin(
     storage: &Arc<Storage>,
     disabled: &[String],
-    pod_security: &Arc<PodSecurityConfiguration>,
+    configuration: AdmissionConfiguration,
 ) -> Vec<Box<dyn Admission>> {
+    let AdmissionConfiguration { pod_security, tolerations, .. } = configuration;
+    let pod_security = Arc::new(pod_security);
     let cache = |path: &str| storage.cache(path);
     let namespaces = cache("/core/namespaces/");
     let nodes = cache("/core/nodes/");
@@ -86,7 +86,7 @@ pub(crate) fn builtin(
             Box::new(PodSecurity { storage: storage(), namespaces, pods, configuration })
         }),
         ("Priority", Box::new(Priority { storage: storage(), classes: priority_classes })),
-        ("DefaultTolerationSeconds", Box::new(DefaultTolerations)),
+        ("DefaultTolerationSeconds", Box::new(DefaultTolerations(tolerations))),
         ("DefaultStorageClass", Box::new(DefaultStorageClass { storage: storage(), classes: storage_classes.clone() })),
         ("StorageObjectInUseProtection", Box::new(StorageProtection)),
         ("PersistentVolumeClaimResize", Box::new(ClaimResize { storage: storage(), classes: storage_classes })),

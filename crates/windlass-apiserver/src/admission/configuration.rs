@@ -3,7 +3,7 @@
 use std::{fs, io, path::Path};
 
 use serde_json::Value;
-use windlass_builtins::pod_security;
+use windlass_builtins::{kinds::pod::admission::TolerationSeconds, pod_security};
 use windlass_schema::yaml;
 
 const VERSIONS: [&str; 2] = ["apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1"];
@@ -14,6 +14,8 @@ const KIND: &str = "AdmissionConfiguration";
 pub struct AdmissionConfiguration {
     /// The configuration of the plugin PodSecurity.
     pub pod_security: pod_security::Configuration,
+    /// The configuration of the plugin DefaultTolerationSeconds, which is not in the file.
+    pub tolerations: TolerationSeconds,
     /// Other plugins that the file configures, without effect.
     pub ignored: Vec<String>,
 }

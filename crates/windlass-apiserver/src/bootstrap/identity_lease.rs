@@ -14,20 +14,30 @@ use super::request;
 use crate::{meta, server::Inner, status::ApiError};
 
 const NAMESPACE: &str = "kube-system";
+const COLLECTION: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 /// How long the lease is valid, in seconds.
 const VALID: u32 = 3600;
 /// How often it is renewed.
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// Renews the lease for as long as the server exists.
-pub(crate) async fn run(server: Weak<Inner>) {
+///
+/// `peer` is the address and port at which other API servers would reach this one.
+pub(crate) async fn run(server: Weak<Inner>, peer: Option<String>) {
     let host = hostname();
     let name = lease_name(&host);
-    let holder = format!("{name}_{}", meta::new_uid());
+    let identity = Identity { holder: format!("{name}_{}", meta::new_uid()), name, host, peer };
+    // The lease of an earlier server is not renewed but replaced.
+    if let Some(server) = server.upgrade()
+        && let Err(error) = request(&server, Method::DELETE, &identity.path(), &Value::Null).await
+        && error.code != StatusCode::NOT_FOUND
+    {
+        warn!(%error, "failed to delete the lease of an earlier API server");
+    }
     loop {
         {
             let Some(server) = server.upgrade() else { return };
-            if let Err(error) = renew(&server, &name, &host, &holder).await {
+            if let Err(error) = identity.renew(&server).await {
                 warn!(%error, "failed to renew the lease of this API server");
             }
         }
@@ -35,43 +45,64 @@ pub(crate) async fn run(server: Weak<Inner>) {
     }
 }
 
-async fn renew(server: &Arc<Inner>, name: &str, host: &str, holder: &str) -> Result<(), ApiError> {
-    let collection = format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases");
-    let present = server.storage.cache("/coordination.k8s.io/leases/").get(&format!("{NAMESPACE}/{name}"));
-    let now = server.now();
-    let written = match present.map(|lease| lease.to_value()) {
-        None => {
-            let lease = lease(name, host, holder, &meta::format_micro_time(now));
-            request(server, Method::POST, &collection, &lease).await
+/// The contents of the lease.
+struct Identity {
+    name: String,
+    holder: String,
+    host: String,
+    peer: Option<String>,
+}
+
+impl Identity {
+    fn path(&self) -> String {
+        format!("{COLLECTION}/{}", self.name)
+    }
+
+    async fn renew(&self, server: &Arc<Inner>) -> Result<(), ApiError> {
+        let present = server.storage.cache("/coordination.k8s.io/leases/").get(&format!("{NAMESPACE}/{}", self.name));
+        let now = server.now();
+        let written = match present.map(|lease| lease.to_value()) {
+            None => {
+                let mut lease = json!({
+                    "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                    "metadata": {"name": self.name, "namespace": NAMESPACE},
+                });
+                self.write(&mut lease, &meta::format_micro_time(now));
+                request(server, Method::POST, COLLECTION, &lease).await
+            }
+            Some(mut lease) => {
+                self.write(&mut lease, &meta::format_micro_time(now));
+                request(server, Method::PUT, &self.path(), &lease).await
+            }
+        };
+        match written {
+            // It was changed or deleted in the meantime: the next renewal sees it.
+            Err(error) if matches!(error.code, StatusCode::CONFLICT | StatusCode::NOT_FOUND) => Ok(()),
+            written => written,
         }
-        Some(mut lease) => {
-            lease["spec"]["holderIdentity"] = holder.into();
-            lease["spec"]["leaseDurationSeconds"] = VALID.into();
-            lease["spec"]["renewTime"] = meta::format_micro_time(now).into();
-            request(server, Method::PUT, &format!("{collection}/{name}"), &lease).await
+    }
+
+    fn write(&self, lease: &mut Value, now: &str) {
+        lease["metadata"]["labels"]["apiserver.kubernetes.io/identity"] = "kube-apiserver".into();
+        lease["metadata"]["labels"]["kubernetes.io/hostname"] = self.host.as_str().into();
+        if let Some(peer) = &self.peer {
+            lease["metadata"]["annotations"]["kubernetes.io/peer-advertise-address"] = peer.as_str().into();
         }
-    };
-    match written {
-        // It was changed or deleted in the meantime: the next renewal sees it.
-        Err(error) if matches!(error.code, StatusCode::CONFLICT | StatusCode::NOT_FOUND) => Ok(()),
-        written => written,
+        lease["spec"]["holderIdentity"] = self.holder.as_str().into();
+        lease["spec"]["leaseDurationSeconds"] = VALID.into();
+        lease["spec"]["renewTime"] = now.into();
     }
 }
 
-fn lease(name: &str, host: &str, holder: &str, now: &str) -> Value {
-    json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": {
-            "name": name, "namespace": NAMESPACE,
-            "labels": {"apiserver.kubernetes.io/identity": "kube-apiserver", "kubernetes.io/hostname": host},
-        },
-        "spec": {"holderIdentity": holder, "leaseDurationSeconds": VALID, "renewTime": now},
-    })
-}
-
-/// Returns the name that kube-apiserver has on this machine.
+/// Returns the name that kube-apiserver has on this machine: a hash of the host and the component, each after its length.
 fn lease_name(host: &str) -> String {
-    let hash = digest::digest(&digest::SHA256, host.as_bytes());
+    let mut hashed = Vec::new();
+    for text in [host, "kube-apiserver"] {
+        let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
+        hashed.extend(length.to_be_bytes());
+        hashed.extend(text.as_bytes());
+    }
+    let hash = digest::digest(&digest::SHA256, &hashed);
     format!("apiserver-{}", base32(&hash.as_ref()[..16]))
 }
 
@@ -100,8 +131,7 @@ mod tests {
     fn the_name_is_a_hash_of_the_host_as_in_kube_apiserver() {
         // RFC 4648.
         assert_eq!(base32(b"foobar"), "mzxw6ytboi");
-        let name = lease_name("control-plane");
-        assert_eq!((name.len(), name.starts_with("apiserver-")), ("apiserver-".len() + 26, true));
-        assert_ne!(name, lease_name("other"));
+        assert_eq!(lease_name("control-plane"), "apiserver-6vzvajxlkf7lcarzgdc4jnyaru");
+        assert_eq!(lease_name("kind-control-plane"), "apiserver-c7uylvfxlbqccnk6myfkwetzze");
     }
 }

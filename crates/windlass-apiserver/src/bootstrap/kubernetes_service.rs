@@ -27,20 +27,32 @@ pub(super) async fn create_service_cidr(server: &Server) -> Result<(), BuildErro
     create(server, SERVICE_CIDRS.to_owned(), object).await
 }
 
-/// Marks the default ServiceCIDR as ready, unless it has a condition already.
-pub(super) async fn mark_service_cidr_ready(server: &Server) -> Result<(), BuildError> {
-    let stored = server.inner.storage.cache("/networking.k8s.io/servicecidrs/").get("kubernetes");
-    let stored = stored.map(|object| object.to_value()).unwrap_or_default();
+/// Warns if the default ServiceCIDR is not the configured network.
+pub(super) fn warn_of_other_network(server: &Server) {
+    let stored = &service_cidr(server)["spec"]["cidrs"];
     let network = server.inner.services.lock().network();
-    if stored["spec"]["cidrs"] != json!([network]) {
-        let stored = stored["spec"]["cidrs"].to_string();
+    if *stored != json!([network]) {
+        let stored = stored.to_string();
         warn!(
             stored,
             network, "cluster IPs are from the stored ServiceCIDR kubernetes, not from the configured network"
         );
-        return Ok(());
     }
-    if !stored["status"]["conditions"].is_null() {
+}
+
+/// Returns the default ServiceCIDR; null if there is none.
+fn service_cidr(server: &Server) -> Value {
+    let stored = server.inner.storage.cache("/networking.k8s.io/servicecidrs/").get("kubernetes");
+    stored.map(|object| object.to_value()).unwrap_or_default()
+}
+
+/// Marks the default ServiceCIDR as ready, unless it says already whether it is, is being deleted, or is of another network.
+pub(super) async fn mark_service_cidr_ready(server: &Server) -> Result<(), BuildError> {
+    let stored = service_cidr(server);
+    let network = server.inner.services.lock().network();
+    let is_said = |condition: &Value| condition["type"] == "Ready" && condition["status"] != "Unknown";
+    let said = stored["status"]["conditions"].as_array().is_some_and(|conditions| conditions.iter().any(is_said));
+    if said || meta::is_terminating(&stored) || stored["spec"]["cidrs"] != json!([network]) {
         return Ok(());
     }
     let condition = json!({
@@ -138,6 +150,13 @@ async fn write(
     }
     let written = request(&server.inner, Method::PUT, &format!("{collection}/kubernetes"), &object).await;
     written.map_err(|error| failed(&format!("{} default/kubernetes", object["kind"]), &error))
+}
+
+/// Returns the address and port that the server announces to other API servers.
+pub(crate) fn peer_address(listening: SocketAddr, advertised: Option<IpAddr>) -> Option<String> {
+    let given = advertised.filter(|address| !address.is_unspecified());
+    let address = given.or_else(|| reached_at(listening.ip(), None))?;
+    Some(SocketAddr::new(address, listening.port()).to_string())
 }
 
 /// Returns the address at which others reach a server that listens on this one, unless it advertises another; `None` if

@@ -9,7 +9,7 @@ use std::{
 use futures_util::future::select_all;
 use windlass_store::Revision;
 
-use super::{NAMESPACES, create_namespaces, create_own_service, token_tracking};
+use super::{NAMESPACES, create_namespaces, create_own_service, kubernetes_service, token_tracking};
 use crate::{
     server::{BuildError, Inner, Server},
     storage::{ResourceCache, Storage},
@@ -27,7 +27,11 @@ struct Kept(Vec<(Arc<ResourceCache>, &'static [&'static str])>);
 impl Kept {
     fn of(storage: &Storage, listens: bool) -> Self {
         const OWN: &[&str] = &["default/kubernetes"];
-        let mut kept = vec![(storage.cache("/core/namespaces/"), NAMESPACES), (storage.cache("/core/services/"), OWN)];
+        let mut kept = vec![
+            (storage.cache("/core/namespaces/"), NAMESPACES),
+            (storage.cache("/core/services/"), OWN),
+            (storage.cache("/networking.k8s.io/servicecidrs/"), &["kubernetes"][..]),
+        ];
         if listens {
             kept.push((storage.cache("/core/configmaps/"), &[token_tracking::KEY]));
             kept.push((storage.cache("/core/endpoints/"), OWN));
@@ -42,8 +46,8 @@ impl Kept {
     }
 }
 
-/// Restores the objects whenever one of them is deleted or changed, until the server is dropped. Namespaces and the
-/// Service are only created; the endpoints and the ConfigMap are also corrected.
+/// Restores the objects whenever one of them is deleted or changed, until the server is dropped. Namespaces, the Service
+/// and the ServiceCIDR, whose condition is set, are only created; the endpoints and the ConfigMap are also corrected.
 pub(crate) async fn run(server: Weak<Inner>, listening: Option<SocketAddr>, advertised: Option<IpAddr>) {
     let Some(kept) = server.upgrade().map(|server| Kept::of(&server.storage, listening.is_some())) else { return };
     let (mut checked, mut delay) = (Revisions::new(), RETRY.0);
@@ -68,6 +72,8 @@ pub(crate) async fn run(server: Weak<Inner>, listening: Option<SocketAddr>, adve
 
 async fn restore(server: &Server, listening: Option<SocketAddr>, advertised: Option<IpAddr>) -> Result<(), BuildError> {
     create_namespaces(server).await?;
+    kubernetes_service::create_service_cidr(server).await?;
+    kubernetes_service::mark_service_cidr_ready(server).await?;
     create_own_service(server, listening, advertised).await?;
     if listening.is_none() {
         return Ok(());

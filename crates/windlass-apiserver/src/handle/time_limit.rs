@@ -15,28 +15,25 @@ use crate::{
     verb::Verb,
 };
 
-/// The time limit of requests other than watches.
-const TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Returns the time limit of a request. A long-running one has none that its client could set.
-pub(super) fn of(info: &RequestInfo<'_>, method: &Method, query: &Query<'_>) -> Result<TimeLimit> {
+/// Returns the time limit of a request, `longest` at most. Clients cannot set that of a long-running one.
+pub(super) fn of(info: &RequestInfo<'_>, method: &Method, query: &Query<'_>, longest: Duration) -> Result<TimeLimit> {
     let long_running = match info {
         RequestInfo::Path(path) => path.starts_with("/debug/pprof/"),
         RequestInfo::Resource(target) => target.is_long_running() || target.verb(method, query) == Verb::Watch,
     };
-    Ok(TimeLimit::new(if long_running { TIMEOUT } else { timeout(query)? }))
+    Ok(TimeLimit::new(if long_running { longest } else { timeout(query, longest)? }))
 }
 
 /// Returns the time limit of a request: the client's, up to the server's own limit.
-pub(crate) fn timeout(query: &Query<'_>) -> Result<Duration> {
+pub(crate) fn timeout(query: &Query<'_>, longest: Duration) -> Result<Duration> {
     let text = query.text("timeout");
     if text.is_empty() {
-        return Ok(TIMEOUT);
+        return Ok(longest);
     }
     let nanoseconds = windlass_schema::time::parse_duration(text)
         .map_err(|error| ApiError::bad_request(format!("invalid timeout specified in the request URL - {error}")))?;
     let asked = u64::try_from(nanoseconds).ok().filter(|nanoseconds| *nanoseconds > 0);
-    Ok(asked.map_or(TIMEOUT, |nanoseconds| Duration::from_nanos(nanoseconds).min(TIMEOUT)))
+    Ok(asked.map_or(longest, |nanoseconds| Duration::from_nanos(nanoseconds).min(longest)))
 }
 
 /// Keeps the seat of a request while its response, a stream, is encoded: that may be long after its handler is done.

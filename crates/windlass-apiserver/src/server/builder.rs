@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::watch};
 use tracing::warn;
-use windlass_builtins::kinds::service::allocator::ServiceNetwork;
+use windlass_builtins::kinds::service::allocator::{NodePortRange, ServiceNetwork};
 use windlass_store::Store;
 
 use super::{BuildError, Inner, Server};
@@ -41,7 +41,7 @@ use crate::{
     storage::Storage,
     tokens::{Issuers, TokenKey},
     upload::UploadBudget,
-    webhooks::{ConversionFunction, EndpointSlices, Identity, ServiceResolver, Webhooks},
+    webhooks::{ConversionFunction, EndpointSlices, Identity, Loopback, ServiceResolver, Webhooks},
     write::{QuotaLocks, Units, allocate},
 };
 
@@ -68,6 +68,7 @@ pub struct ServerBuilder {
     listening: Option<SocketAddr>,
     advertised: Option<IpAddr>,
     service_network: ServiceNetwork,
+    node_ports: NodePortRange,
     token_key: Option<TokenKey>,
     service_resolver: Option<Arc<dyn ServiceResolver>>,
     front_proxy: Option<Identity>,
@@ -101,6 +102,7 @@ impl ServerBuilder {
             listening: None,
             advertised: None,
             service_network: ServiceNetwork::default(),
+            node_ports: NodePortRange::default(),
             token_key: None,
             service_resolver: None,
             front_proxy: None,
@@ -271,6 +273,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets the range of the node ports of services.
+    #[must_use]
+    pub fn node_ports(mut self, range: NodePortRange) -> Self {
+        self.node_ports = range;
+        self
+    }
+
     /// Sets the key that signs tokens of service accounts. By default a key is generated, and tokens are valid until
     /// the server stops.
     #[must_use]
@@ -341,16 +350,18 @@ impl ServerBuilder {
             registry.replace_custom(&group, &plural, &endpoints);
         }
         let definitions = definitions::Controller::load(&storage, &mut registry, self.conversions);
-        let services = allocate::follow(&storage, self.service_network);
+        let services = allocate::follow(&storage, self.service_network, self.node_ports);
         if !self.service_accounts {
             self.disabled_admission_plugins.push("ServiceAccount".to_owned());
         }
         let is_enabled = |plugin: &str| !self.disabled_admission_plugins.iter().any(|name| name == plugin);
         let (restricts_nodes, charges_quotas) = (is_enabled("NodeRestriction"), is_enabled("ResourceQuota"));
-        let pod_security = Arc::new(self.admission_configuration.pod_security);
-        let mut admission = builtin(&storage, &self.disabled_admission_plugins, &pod_security);
+        let mut admission = builtin(&storage, &self.disabled_admission_plugins, self.admission_configuration);
         admission.extend(self.admission);
-        let resolver = self.service_resolver.unwrap_or_else(|| Arc::new(EndpointSlices::new(&storage)));
+        let mut resolver = self.service_resolver.unwrap_or_else(|| Arc::new(EndpointSlices::new(&storage)));
+        if let Some(listening) = self.listening {
+            resolver = Arc::new(Loopback { listening, others: resolver });
+        }
         let aggregation = Aggregation::new(&storage, resolver.clone(), self.front_proxy);
         let webhooks = Webhooks::new(&storage, resolver, &self.disabled_admission_plugins);
         let policies = Policies::new(&storage, &self.disabled_admission_plugins);
@@ -427,7 +438,10 @@ impl ServerBuilder {
             server.inner.tasks.lock().push(publishing.abort_handle());
         }
         let flow_control = server.inner.flow_control.clone();
-        let leases = self.listening.map(|_| bootstrap::identity_lease::run(Arc::downgrade(&server.inner)));
+        let leases = self.listening.map(|listening| {
+            let peer = bootstrap::peer_address(listening, self.advertised);
+            bootstrap::identity_lease::run(Arc::downgrade(&server.inner), peer)
+        });
         server.inner.tasks.lock().extend(leases.map(|leases| tokio::spawn(leases).abort_handle()));
         let addresses = bootstrap::service_addresses::run(Arc::downgrade(&server.inner));
         let restored = bootstrap::restore::run(Arc::downgrade(&server.inner), self.listening, self.advertised);

@@ -9,13 +9,12 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use self::selectors::Selector;
+use super::submission::Submission;
 use crate::{
     authorization::{Action, Attributes, Decision, PolicyRule, ResourceAction, Verdict},
     call::{Answer, Call},
-    options::{WriteKind, WriteOptions},
     status::{ApiError, Result},
     user::User,
-    write::{decode::decode_body, managed_fields, preconditions},
 };
 
 pub(super) const GROUP: &str = "authorization.k8s.io";
@@ -33,11 +32,13 @@ pub(super) enum Review {
 
 /// Answers whether a user may perform a request.
 pub(super) async fn access(call: &Call<'_>, kind: Review) -> Result<Answer> {
-    let mut review = decode(call)?;
-    let errors = validation::validate(&review, kind);
+    let submission = Submission::receive(call).await?;
+    let errors = validation::validate(&submission.review, kind);
     if !errors.is_empty() {
         return Err(ApiError::invalid("", GROUP, "", &errors));
     }
+    submission.admit(call).await?;
+    let mut review = submission.review;
     let spec = &review["spec"];
     let other = subject(spec);
     let user = if kind == Review::Own { call.user } else { &other };
@@ -72,12 +73,13 @@ pub(super) async fn access(call: &Call<'_>, kind: Review) -> Result<Answer> {
 }
 
 /// Answers what the caller may do in a namespace.
-pub(super) fn rules(call: &Call<'_>) -> Result<Answer> {
-    let mut review = decode(call)?;
-    let namespace = review["spec"]["namespace"].as_str().unwrap_or_default();
+pub(super) async fn rules(call: &Call<'_>) -> Result<Answer> {
+    let submission = Submission::receive(call).await?;
+    let namespace = submission.review["spec"]["namespace"].as_str().unwrap_or_default();
     if namespace.is_empty() {
         return Err(ApiError::bad_request("no namespace on request"));
     }
+    submission.admit(call).await?;
     let rules = call.server.authorizer.rules_for(call.user, namespace);
     let listed = |has: fn(&PolicyRule) -> bool, fields: &[&str]| -> Value {
         let listed = rules.rules.iter().filter(|rule| has(rule));
@@ -93,19 +95,12 @@ pub(super) fn rules(call: &Call<'_>) -> Result<Answer> {
     if let Some(error) = rules.error {
         status["evaluationError"] = error.into();
     }
+    let mut review = submission.review;
     // The question is not repeated.
     review["metadata"] = json!({});
     review["spec"] = json!({});
     review["status"] = status;
     Ok(Answer::Value { code: StatusCode::CREATED, value: review })
-}
-
-fn decode(call: &Call<'_>) -> Result<Value> {
-    let options = WriteOptions::parse(&call.query, WriteKind::Create)?;
-    let mut review = decode_body(call, options.field_validation)?;
-    preconditions::match_namespace(call, &mut review)?;
-    managed_fields::track(call, &options, None, &mut review);
-    Ok(review)
 }
 
 /// Returns the user of a review, who is in no groups but the given ones.

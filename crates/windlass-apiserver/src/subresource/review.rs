@@ -3,35 +3,35 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::submission::Submission;
 use crate::{
     authentication::Notices,
     call::{Answer, Call},
     meta,
-    options::{FieldValidation, WriteKind, WriteOptions},
     status::{ApiError, Result},
     user::User,
-    write::{decode::decode_body, managed_fields},
 };
 
 /// Answers `kubectl auth whoami`.
-pub(crate) fn self_subject(call: &Call<'_>) -> Result<Answer> {
-    let mut review = decode_body(call, FieldValidation::Warn)?;
-    let info = info(call.user);
-    meta::set(&mut review, "creationTimestamp", meta::format_time(call.server.now()));
-    review["status"] = json!({"userInfo": info});
+pub(crate) async fn self_subject(call: &Call<'_>) -> Result<Answer> {
+    let submission = Submission::receive(call).await?;
+    submission.admit(call).await?;
+    let mut review = submission.review;
+    // The question is not repeated.
+    review["metadata"] = json!({"creationTimestamp": meta::format_time(call.server.now())});
+    review["status"] = json!({"userInfo": info(call.user)});
     Ok(Answer::Value { code: StatusCode::CREATED, value: review })
 }
 
 /// Returns the user of a token.
 pub(crate) async fn token(call: &Call<'_>) -> Result<Answer> {
-    let options = WriteOptions::parse(&call.query, WriteKind::Create)?;
-    let mut review = decode_body(call, options.field_validation)?;
-    managed_fields::track(call, &options, None, &mut review);
-    let spec = &review["spec"];
+    let submission = Submission::receive(call).await?;
+    let spec = &submission.review["spec"];
     let token = spec["token"].as_str().unwrap_or_default().to_owned();
     if token.is_empty() {
         return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
     }
+    submission.admit(call).await?;
     let asked = spec["audiences"].as_array().filter(|audiences| !audiences.is_empty()).cloned();
     let audiences: Vec<&str> = match &asked {
         Some(audiences) => audiences.iter().filter_map(Value::as_str).collect(),
@@ -44,6 +44,7 @@ pub(crate) async fn token(call: &Call<'_>) -> Result<Answer> {
         Ok((user, meant)) => json!({"authenticated": true, "user": info(&user), "audiences": meant}),
         Err(why) => json!({"user": {}, "error": why}),
     };
+    let mut review = submission.review;
     review["status"] = status;
     Ok(Answer::Value { code: StatusCode::CREATED, value: review })
 }

@@ -1,6 +1,7 @@
 //! Calls a webhook: one POST over TLS, on a pooled connection, with errors worded as in client-go.
 
 mod dial;
+mod own;
 mod remote;
 mod trust;
 mod words;
@@ -13,7 +14,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Uri, header};
+use http::{HeaderMap, Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{client::legacy, rt::TokioExecutor};
@@ -21,14 +22,17 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use windlass_schema::{go_url, json, yaml};
 
-use self::dial::Dial;
+use self::{dial::Dial, own::OwnServer};
 pub(crate) use self::{
     dial::Service,
     remote::{Fetch, HttpVersions, Identity, Remote, Tls, authorities, service_connections},
     words::of as error_text,
 };
 use super::resolver::ServiceResolver;
-use crate::kubeconfig::{Credentials, RemoteServer};
+use crate::{
+    kubeconfig::{Credentials, RemoteServer},
+    server::Inner,
+};
 
 /// The largest accepted response.
 const ANSWER_LIMIT: usize = 64 << 20;
@@ -38,6 +42,7 @@ pub(crate) type Connections = legacy::Client<HttpsConnector<Dial>, Full<Bytes>>;
 /// Opens connections to webhooks; webhooks that trust the same certificates share connections.
 pub(crate) struct Client {
     resolver: Arc<dyn ServiceResolver>,
+    own: OwnServer,
     known: Mutex<HashMap<Peer, Weak<Connections>>>,
 }
 
@@ -48,14 +53,25 @@ struct Peer {
     service: Option<Service>,
 }
 
+/// A complete answer.
+type Reply = (StatusCode, HeaderMap, Bytes);
+
 /// The address of a webhook.
 pub(crate) struct Target {
-    connections: Arc<Connections>,
+    route: Route,
     /// The URL, as errors show it.
     url: String,
     /// The name of the client.
     agent: &'static str,
     credentials: Credentials,
+}
+
+/// How a webhook is reached.
+enum Route {
+    /// Over the network.
+    Network(Arc<Connections>),
+    /// Through this server itself.
+    Own(OwnServer),
 }
 
 /// Why a call has no answer, worded as in kube-apiserver.
@@ -83,7 +99,12 @@ pub(crate) struct Limits {
 
 impl Client {
     pub(crate) fn new(resolver: Arc<dyn ServiceResolver>) -> Self {
-        Self { resolver, known: Mutex::default() }
+        Self { resolver, own: OwnServer::default(), known: Mutex::default() }
+    }
+
+    /// Sets the server that sends the requests.
+    pub(super) fn set_own(&self, server: &Weak<Inner>) {
+        self.own.set(server);
     }
 
     /// Returns the target of a `clientConfig`.
@@ -101,8 +122,11 @@ impl Client {
             }
             (None, None) => return Err("webhook configuration must have either service or URL".to_owned()),
         };
-        let connections = self.connections(Peer { ca_bundle, service })?;
-        Ok(Target { connections, url, agent: "kube-apiserver-admission", credentials: Credentials::None })
+        let route = match service.as_ref().is_some_and(OwnServer::is_behind) {
+            true => Route::Own(self.own.clone()),
+            false => Route::Network(self.connections(Peer { ca_bundle, service })?),
+        };
+        Ok(Target { route, url, agent: "kube-apiserver-admission", credentials: Credentials::None })
     }
 
     fn connections(&self, peer: Peer) -> Result<Arc<Connections>, String> {
@@ -134,7 +158,8 @@ impl Target {
     /// Returns an error if the file cannot be used.
     pub(crate) fn from_kubeconfig(path: &Path, agent: &'static str) -> Result<Self, String> {
         let RemoteServer { url, tls, credentials } = RemoteServer::load(path).map_err(|error| error.reason())?;
-        Ok(Self { connections: Arc::new(remote::connections(&tls)?), url, agent, credentials })
+        let route = Route::Network(Arc::new(remote::connections(&tls)?));
+        Ok(Self { route, url, agent, credentials })
     }
 
     /// Posts a review and returns the answer, of any kind.
@@ -169,18 +194,13 @@ impl Target {
             let request = request
                 .body(Full::new(Bytes::from(json::encode_object(review))))
                 .map_err(|error| failed(error.to_string()))?;
-            let response = self.connections.request(request).await.map_err(|error| {
-                let why = words::of(&error);
-                CallError { transient: why.contains("connection reset"), message: failed(why) }
-            })?;
-            let (parts, body) = response.into_parts();
-            let body = Limited::new(body, ANSWER_LIMIT).collect().await;
-            let body = body.map_err(|error| {
-                format!("unexpected error when reading response body. Please retry. Original error: {error}")
-            })?;
-            let code = parts.status.as_u16();
-            let transient = matches!(code, 429 | 500 | 504) || parts.headers.contains_key(header::RETRY_AFTER);
-            answer(code, &parts.headers, &body.to_bytes()).map_err(|message| CallError { message, transient })
+            let (status, headers, body) = match &self.route {
+                Route::Network(connections) => exchange(connections, request, failed).await?,
+                Route::Own(server) => server.send(request).await.map_err(failed)?,
+            };
+            let code = status.as_u16();
+            let transient = matches!(code, 429 | 500 | 504) || headers.contains_key(header::RETRY_AFTER);
+            answer(code, &headers, &body).map_err(|message| CallError { message, transient })
         };
         let _hold = hold_time(limits.timeout);
         match tokio::time::timeout(limits.timeout, call).await {
@@ -188,6 +208,24 @@ impl Target {
             Err(_) => Err(failed("context deadline exceeded".to_owned()).into()),
         }
     }
+}
+
+/// Sends a request over the network and returns the complete answer.
+async fn exchange(
+    connections: &Connections,
+    request: Request<Full<Bytes>>,
+    failed: impl Fn(String) -> String,
+) -> Result<Reply, CallError> {
+    let response = connections.request(request).await.map_err(|error| {
+        let why = words::of(&error);
+        CallError { transient: why.contains("connection reset"), message: failed(why) }
+    })?;
+    let (parts, body) = response.into_parts();
+    let body = Limited::new(body, ANSWER_LIMIT).collect().await;
+    let body = body.map_err(|error| {
+        format!("unexpected error when reading response body. Please retry. Original error: {error}")
+    })?;
+    Ok((parts.status, parts.headers, body.to_bytes()))
 }
 
 /// Keeps virtual time from advancing while an answer is pending, for at most `limit` of real time. Tokio's paused clock

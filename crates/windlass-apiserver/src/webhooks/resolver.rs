@@ -1,6 +1,9 @@
 //! Addresses of the services that webhooks are called at.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+};
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -112,6 +115,30 @@ impl ServiceResolver for EndpointSlices {
     }
 }
 
+/// Resolves the service `default/kubernetes` to this server, whatever address its endpoints advertise, and other services
+/// by another resolver.
+pub(crate) struct Loopback {
+    /// The address that the server listens on.
+    pub(crate) listening: SocketAddr,
+    pub(crate) others: Arc<dyn ServiceResolver>,
+}
+
+#[async_trait]
+impl ServiceResolver for Loopback {
+    async fn resolve(&self, namespace: &str, name: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+        if (namespace, name, port) != ("default", "kubernetes", 443) {
+            return self.others.resolve(namespace, name, port).await;
+        }
+        let mut address = self.listening;
+        match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+            IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+            _ => {}
+        }
+        Ok(vec![address])
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -131,5 +158,32 @@ mod tests {
         let expected: Vec<SocketAddr> = vec!["127.0.0.2:9443".parse().unwrap(), "[::1]:9443".parse().unwrap()];
         assert_eq!(addresses_in(&slice, "https"), expected);
         assert_eq!(addresses_in(&slice, "other"), []);
+    }
+
+    struct Nothing;
+
+    #[async_trait]
+    impl ServiceResolver for Nothing {
+        async fn resolve(&self, _: &str, name: &str, _: u16) -> Result<Vec<SocketAddr>, String> {
+            Err(format!("no {name}"))
+        }
+    }
+
+    #[tokio::test]
+    async fn the_service_of_the_server_itself_is_at_its_own_address() {
+        for (listening, expected) in [
+            ("127.0.0.1:6443", "127.0.0.1:6443"),
+            ("0.0.0.0:6443", "127.0.0.1:6443"),
+            ("[::]:6443", "[::1]:6443"),
+            ("192.0.2.7:443", "192.0.2.7:443"),
+        ] {
+            let resolver = Loopback { listening: listening.parse().unwrap(), others: Arc::new(Nothing) };
+            assert_eq!(resolver.resolve("default", "kubernetes", 443).await, Ok(vec![expected.parse().unwrap()]));
+            for (namespace, name, port) in
+                [("default", "web", 443), ("other", "kubernetes", 443), ("default", "kubernetes", 80)]
+            {
+                assert_eq!(resolver.resolve(namespace, name, port).await, Err(format!("no {name}")));
+            }
+        }
     }
 }

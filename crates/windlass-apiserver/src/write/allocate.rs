@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::Value;
-use windlass_builtins::kinds::service::allocator::{self, AllocationError, ServiceAllocator, ServiceNetwork};
+use windlass_builtins::kinds::service::allocator::{
+    self, AllocationError, NodePortRange, ServiceAllocator, ServiceNetwork,
+};
 use windlass_store::Revision;
 
 use crate::{
@@ -29,8 +31,8 @@ pub(crate) const ADDRESSES: &str = "/networking.k8s.io/ipaddresses/";
 pub(crate) const NETWORKS: &str = "/networking.k8s.io/servicecidrs/";
 
 /// Returns an allocator that follows the services, IPAddresses and ServiceCIDRs in the caches.
-pub(crate) fn follow(storage: &Storage, network: ServiceNetwork) -> Allocator {
-    let allocator: Allocator = Arc::new(Mutex::new(ServiceAllocator::new(network)));
+pub(crate) fn follow(storage: &Storage, network: ServiceNetwork, node_ports: NodePortRange) -> Allocator {
+    let allocator: Allocator = Arc::new(Mutex::new(ServiceAllocator::new(network).with_node_ports(node_ports)));
     follow_networks(storage, &allocator);
     let cache = storage.cache(SERVICES);
     observe_all(&mut allocator.lock(), &cache.snapshot());

@@ -10,7 +10,7 @@ use crate::{call::Call, endpoint::Endpoint, meta, status::Result};
 const GENERATED_PREFIX: usize = 58;
 
 /// Removes the fields that a client may not set on a new object.
-pub(super) fn remove_system_fields(object: &mut Value) {
+pub(crate) fn remove_system_fields(object: &mut Value) {
     let metadata = meta::metadata_mut(object);
     for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         metadata.remove(field);

@@ -13,7 +13,7 @@ use crate::{
 
 /// Runs mutating admission, and checks whether the user may write the result. If a policy or webhook changes the object,
 /// plugins, policies and webhooks get a second look at it; returns whether that happened.
-pub(super) async fn mutate(
+pub(crate) async fn mutate(
     call: &Call<'_>,
     subject: &Subject<'_>,
     object: &mut Value,

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use windlass_apiserver::Server;
+use windlass_apiserver::{
+    Server,
+    admission::{AdmissionConfiguration, TolerationSeconds},
+};
 use windlass_store::memory::MemoryStore;
 
 use crate::client::Client;
@@ -186,4 +189,20 @@ async fn access_to_devices_of_others_needs_a_label_on_the_namespace() {
     client.merge("/api/v1/namespaces/default", &labels).await.expect(200);
     client.post(&format!("{base}/resourceclaims"), &claim).await.expect(201);
     client.post(&format!("{base}/resourceclaimtemplates"), &template).await.expect(201);
+}
+
+#[tokio::test]
+async fn pods_tolerate_failing_nodes_as_long_as_configured() {
+    let tolerations = TolerationSeconds { not_ready: 7, unreachable: 0 };
+    let configuration = AdmissionConfiguration { tolerations, ..AdmissionConfiguration::default() };
+    let builder = Server::builder(Arc::new(MemoryStore::new())).admission_configuration(configuration);
+    let client = Client::of(builder.build().await.unwrap());
+    let created = client.post(PODS, &pod("a", json!({}))).await.expect(201);
+    let found: Vec<_> = created["spec"]["tolerations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|toleration| (toleration["key"].as_str().unwrap(), toleration["tolerationSeconds"].as_i64().unwrap()))
+        .collect();
+    assert_eq!(found, [("node.kubernetes.io/not-ready", 7), ("node.kubernetes.io/unreachable", 0)]);
 }

@@ -135,11 +135,19 @@ async fn a_server_that_listens_is_the_endpoint_of_its_service_and_has_a_lease() 
     assert_eq!(spec["leaseDurationSeconds"], 3600);
     let renewed = |answer: &Answer| answer.json()["items"][0]["spec"]["renewTime"] != spec["renewTime"];
     tokio::time::sleep(Duration::from_secs(11)).await;
-    eventually(async || client.get(leases).await, renewed).await;
+    let renewal = eventually(async || client.get(leases).await, renewed).await;
+    let peer = |list: &Value| list["items"][0]["metadata"]["annotations"].clone();
+    assert_eq!(peer(&renewal), json!({"kubernetes.io/peer-advertise-address": "192.0.2.7:6443"}));
     drop(client);
 
     let moved = start("192.0.2.8:7443").await;
     assert_eq!(shown(&moved).await, "\"192.0.2.8\":7443");
+    // The lease is another one of the same name.
+    let uid = |list: &Value| list["items"][0]["metadata"]["uid"].clone();
+    let is_new = |answer: &Answer| has_one(answer) && uid(&answer.json()) != uid(&first);
+    let second = eventually(async || moved.get(leases).await, is_new).await;
+    assert_eq!(second["items"][0]["metadata"]["name"], name);
+    assert_eq!(peer(&second), json!({"kubernetes.io/peer-advertise-address": "192.0.2.8:7443"}));
 }
 
 #[tokio::test]
@@ -190,6 +198,20 @@ async fn cluster_ips_are_from_the_configured_network() {
     assert!(made["spec"]["clusterIP"].as_str().unwrap().starts_with("172.30.8."), "{made}");
 }
 
+#[tokio::test]
+async fn node_ports_are_from_the_configured_range() {
+    let range = "31000-31000".parse().unwrap();
+    let client = Client::of(Server::builder(Arc::new(MemoryStore::new())).node_ports(range).build().await.unwrap());
+    let service = |name: &str, port: Option<u16>| json!({"metadata": {"name": name}, "spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]}});
+    let outside = client.post(SERVICES, &service("a", Some(30500))).await;
+    let message = "Service \"a\" is invalid: spec.ports[0].nodePort: Invalid value: 30500: provided port is not in the valid \
+                   range. The range of valid ports is 31000-31000";
+    assert_eq!((outside.code, &*outside.message()), (422, message));
+    let made = client.post(SERVICES, &service("a", None)).await.expect(201);
+    assert_eq!(made["spec"]["ports"][0]["nodePort"], 31000);
+    assert_eq!(client.post(SERVICES, &service("b", None)).await.code, 500);
+}
+
 #[tokio::test(start_paused = true)]
 async fn objects_that_a_cluster_needs_return_when_they_are_deleted() {
     let address: SocketAddr = "192.0.2.7:6443".parse().unwrap();
@@ -200,6 +222,7 @@ async fn objects_that_a_cluster_needs_return_when_they_are_deleted() {
         ("/api/v1/namespaces/default/endpoints/kubernetes", "/subsets"),
         ("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes", "/endpoints"),
         (tracking, "/data"),
+        ("/apis/networking.k8s.io/v1/servicecidrs/kubernetes", "/spec"),
         ("/api/v1/namespaces/kube-node-lease", "/metadata/name"),
     ] {
         let before = client.get(path).await.expect(200);
@@ -215,6 +238,9 @@ async fn objects_that_a_cluster_needs_return_when_they_are_deleted() {
         assert!(before.pointer(field).is_some(), "{path}");
         assert_eq!(before.pointer(field), after.pointer(field), "{path}");
     }
+    let path = "/apis/networking.k8s.io/v1/servicecidrs/kubernetes";
+    let is_ready = |answer: &Answer| answer.json()["status"]["conditions"][0]["status"] == "True";
+    eventually(async || client.get(path).await, is_ready).await;
 }
 
 #[tokio::test(start_paused = true)]

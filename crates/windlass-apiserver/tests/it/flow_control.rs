@@ -262,7 +262,9 @@ async fn default_objects_are_restored_after_a_minute() {
     let client = Client::new().await;
     client.delete(&format!("{}/global-default", schemas())).await.expect(200);
     let spec = json!({"spec": {"limited": {"nominalConcurrencyShares": 77}}});
-    client.merge(&format!("{}/catch-all", levels()), &spec).await.expect(200);
+    let fixed = client.merge(&format!("{}/catch-all", levels()), &spec).await;
+    assert!(fixed.message().ends_with("spec of 'catch-all' must equal the fixed value"), "{}", fixed.message());
+    client.delete(&format!("{}/catch-all", levels())).await.expect(200);
     client.merge(&format!("{}/system", levels()), &spec).await.expect(200);
     let own = json!({"metadata": {"annotations": {"apf.kubernetes.io/autoupdate-spec": "false"}}});
     client.merge(&format!("{}/node-high", levels()), &own).await.expect(200);

@@ -10,7 +10,7 @@ use windlass_apiserver::{
     authorization::{Action, Attributes, Authorization, Authorizer, Decision},
     user::User,
 };
-use windlass_store::memory::MemoryStore;
+use windlass_store::{Store, memory::MemoryStore};
 
 use crate::client::{Client, names};
 
@@ -81,6 +81,34 @@ async fn deprecated_beta_versions_warn() {
         let group_version = path.rsplit_once('/').unwrap().0;
         assert_eq!(given, warning.map(|warning| format!("299 - \"{group_version} {warning}\"")), "{path}");
         answer.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn an_alpha_version_is_a_view_of_the_beta_one_whichever_is_served() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let start = async |entries: &[&str]| {
+        let config = RuntimeConfig::parse(entries.iter().copied()).unwrap();
+        Client::of(Server::builder(store.clone()).runtime_config(config).build().await.unwrap())
+    };
+    let path = |version: &str| format!("/apis/coordination.k8s.io/{version}/namespaces/default/leasecandidates");
+    let client = start(&["coordination.k8s.io/v1alpha2=true"]).await;
+    let candidate = json!({"apiVersion": "coordination.k8s.io/v1alpha2", "kind": "LeaseCandidate",
+        "metadata": {"name": "c"}, "spec": {"leaseName": "l", "binaryVersion": "1.36.0", "emulationVersion": "1.36.0",
+            "strategy": "OldestEmulationVersion"}});
+    let created = client.post(&path("v1alpha2"), &candidate).await.expect(201);
+    assert_eq!(created["apiVersion"], "coordination.k8s.io/v1alpha2");
+    assert_eq!(client.get(&path("v1beta1")).await.code, 404);
+    client.get("/openapi/v3/apis/coordination.k8s.io/v1alpha2").await.expect(200);
+    drop(client);
+    let client = start(&["coordination.k8s.io/v1beta1=true"]).await;
+    let stored = client.get(&format!("{}/c", path("v1beta1"))).await.expect(200);
+    assert_eq!((&stored["apiVersion"], &stored["spec"]), (&json!("coordination.k8s.io/v1beta1"), &created["spec"]));
+    drop(client);
+    let client = start(&["api/all=true"]).await;
+    for version in ["v1alpha2", "v1beta1"] {
+        let list = client.get(&path(version)).await.expect(200);
+        assert_eq!((names(&list), &list["items"][0]["spec"]), (vec!["c".to_owned()], &created["spec"]), "{version}");
     }
 }
 

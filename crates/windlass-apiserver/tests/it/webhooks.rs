@@ -4,7 +4,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
 use crate::{
-    client::{CONFIG_MAPS, Client, config_map, labelled},
+    client::{Answer, CONFIG_MAPS, Client, config_map, labelled},
     webhook_server::{WebhookServer, admission, denied, patched},
 };
 
@@ -22,6 +22,13 @@ fn webhook(name: &str, config: Value, more: &Value) -> Value {
         webhook[field] = value.clone();
     }
     webhook
+}
+
+/// Asks until the answer is as expected.
+async fn eventually(ask: impl AsyncFn() -> Answer, holds: impl Fn(&Answer) -> bool) {
+    while !holds(&ask().await) {
+        tokio::task::yield_now().await;
+    }
 }
 
 async fn configure(client: &Client, path: &str, name: &str, webhooks: &[Value]) {
@@ -340,4 +347,116 @@ async fn an_eviction_that_a_webhook_turns_to_another_pod_is_rejected() {
     for name in ["p", "q"] {
         client.get(&format!("{PODS}/{name}")).await.expect(200);
     }
+}
+
+/// A rule for reviews.
+fn reviews() -> Value {
+    json!({"rules": [{
+        "apiGroups": ["authentication.k8s.io", "authorization.k8s.io"], "apiVersions": ["v1"], "operations": ["CREATE"],
+        "resources": ["*"],
+    }]})
+}
+
+const REVIEWS: [(&str, &str); 6] = [
+    ("authentication.k8s.io/v1", "tokenreviews"),
+    ("authentication.k8s.io/v1", "selfsubjectreviews"),
+    ("authorization.k8s.io/v1", "subjectaccessreviews"),
+    ("authorization.k8s.io/v1", "selfsubjectaccessreviews"),
+    ("authorization.k8s.io/v1", "selfsubjectrulesreviews"),
+    ("authorization.k8s.io/v1/namespaces/missing", "localsubjectaccessreviews"),
+];
+
+/// Returns a valid review of a resource.
+fn review(resource: &str) -> Value {
+    let attributes = json!({"verb": "get", "resource": "pods", "namespace": "missing"});
+    let spec = match resource {
+        "tokenreviews" => return json!({"metadata": {"name": "n"}, "spec": {"token": "t"}}),
+        "selfsubjectreviews" => return json!({"metadata": {"name": "n"}}),
+        "selfsubjectrulesreviews" => json!({"namespace": "default"}),
+        "selfsubjectaccessreviews" => json!({"resourceAttributes": attributes}),
+        _ => json!({"user": "eve", "resourceAttributes": attributes}),
+    };
+    json!({"spec": spec})
+}
+
+#[tokio::test]
+async fn reviews_are_creates_for_webhooks() {
+    let client = Client::new().await;
+    let server = WebhookServer::start(&[], |path, review| match path {
+        "/mutate" => admission(review, json!({"allowed": true})),
+        _ => denied(review, "no questions"),
+    });
+    let server = server.await;
+    configure(&client, MUTATING, "m", &[webhook("a", server.at("/mutate"), &reviews())]).await;
+    configure(&client, VALIDATING, "v", &[webhook("b", server.at("/validate"), &reviews())]).await;
+    for (prefix, resource) in REVIEWS {
+        let answer = client.post(&format!("/apis/{prefix}/{resource}"), &review(resource)).await;
+        let message = "admission webhook \"b.example.com\" denied the request: no questions";
+        assert_eq!((answer.code, &*answer.message()), (403, message), "{resource}");
+        let seen = server.take_seen();
+        assert_eq!(seen.len(), 2, "{resource}");
+        for (_, asked) in seen {
+            let request = &asked["request"];
+            assert_eq!(request["operation"], "CREATE", "{resource}");
+            assert_eq!(request["name"], review(resource)["metadata"]["name"], "{resource}");
+            assert_eq!(request["resource"]["resource"], resource);
+            assert!(!request["object"]["status"]["allowed"].as_bool().unwrap_or_default(), "{resource}");
+        }
+    }
+    // Validating webhooks see valid reviews only.
+    let answer = client.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", &json!({"spec": {}})).await;
+    let seen: Vec<String> = server.take_seen().into_iter().map(|(path, _)| path).collect();
+    assert_eq!((answer.code, seen), (422, vec!["/mutate?timeout=10s".to_owned()]));
+}
+
+#[tokio::test]
+async fn reviews_are_answered_as_mutating_webhooks_leave_them() {
+    let client = Client::new().await;
+    let server = WebhookServer::start(&[], |_, review| {
+        patched(review, &json!([{"op": "add", "path": "/spec/groups", "value": ["system:masters"]}]))
+    });
+    let server = server.await;
+    configure(&client, MUTATING, "m", &[webhook("a", server.at("/mutate"), &reviews())]).await;
+    let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+    let answer = client.post(path, &review("subjectaccessreviews")).await.expect(201);
+    assert_eq!((&answer["status"]["allowed"], &answer["spec"]["groups"]), (&json!(true), &json!(["system:masters"])));
+}
+
+#[tokio::test]
+async fn webhooks_behind_the_service_of_the_server_itself_are_its_own_requests() {
+    let client = Client::new().await;
+    let remote = WebhookServer::start(&["hooks.default.svc"], |_, review| match review {
+        Value::Null => (
+            200,
+            json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "h.example.com/v1", "resources": []}),
+        ),
+        review => denied(review, "said the aggregated server"),
+    });
+    let remote = remote.await;
+    let service = json!({"metadata": {"name": "hooks"}, "spec": {"type": "ExternalName", "externalName": "localhost",
+        "ports": [{"port": 443, "targetPort": remote.address.port()}]}});
+    client.post("/api/v1/namespaces/default/services", &service).await.expect(201);
+    let aggregated = json!({"metadata": {"name": "v1.h.example.com"}, "spec": {
+        "group": "h.example.com", "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 15,
+        "caBundle": remote.ca_bundle, "service": {"name": "hooks", "namespace": "default"},
+    }});
+    client.post("/apis/apiregistration.k8s.io/v1/apiservices", &aggregated).await.expect(201);
+    let is_available = |answer: &Answer| answer.json()["status"]["conditions"][0]["status"] == "True";
+    let path = "/apis/apiregistration.k8s.io/v1/apiservices/v1.h.example.com";
+    eventually(async || client.get(path).await, is_available).await;
+    remote.take_seen();
+    // There are no endpoints, and nothing vouches for a certificate.
+    let own = |path: &str| json!({"service": {"name": "kubernetes", "namespace": "default", "path": path}});
+    configure(&client, VALIDATING, "v", &[webhook("a", own("/apis/h.example.com/v1/reviews"), &json!({}))]).await;
+    let answer = client.post(CONFIG_MAPS, &config_map("one")).await;
+    let message = "admission webhook \"a.example.com\" denied the request: said the aggregated server";
+    assert_eq!((answer.code, &*answer.message()), (403, message));
+    let seen = remote.take_seen();
+    assert!(seen.iter().any(|(path, _)| path == "/apis/h.example.com/v1/reviews?timeout=10s"), "{seen:?}");
+    client.delete(&format!("{VALIDATING}/v")).await.expect(200);
+    configure(&client, VALIDATING, "v", &[webhook("a", own("/none"), &json!({}))]).await;
+    let message = client.post(CONFIG_MAPS, &config_map("one")).await.message();
+    let failed = "Internal error occurred: failed calling webhook \"a.example.com\": failed to call webhook: the server \
+                  could not find the requested resource";
+    assert_eq!(message, failed);
 }

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, FieldError, Path};
 use windlass_schema::names;
 
-use super::priority_level_configuration::validate_conditions;
+use super::priority_level_configuration::{not_fixed, validate_conditions};
 use crate::columns::{AGE, Column, NAME, Printer, age, column, count, name, text_or_none};
 use crate::field_errors::FieldErrors;
+use crate::go_type::{GoField, GoType};
 use crate::object::{boolean, copy, integer, is_set, items, set, text};
 use crate::strategy::{Strategy, WriteContext};
 use crate::validate::go_struct;
@@ -17,6 +18,34 @@ use crate::validate::go_struct;
 pub struct FlowSchema;
 
 const MAX_PRECEDENCE: i64 = 10_000;
+/// kube-apiserver's internal type of the spec.
+const SPEC: GoType = GoType::Struct(&[
+    ("PriorityLevelConfiguration", "priorityLevelConfiguration", GoType::Struct(NAMED)),
+    ("MatchingPrecedence", "matchingPrecedence", GoType::INT),
+    ("DistinguisherMethod", "distinguisherMethod", GoType::Pointer(&[("Type", "type", GoType::STRING)])),
+    ("Rules", "rules", GoType::List(&RULE)),
+]);
+const RULE: GoType = GoType::Struct(&[
+    ("Subjects", "subjects", GoType::List(&SUBJECT)),
+    ("ResourceRules", "resourceRules", GoType::List(&RESOURCE_RULE)),
+    ("NonResourceRules", "nonResourceRules", GoType::List(&OTHER_RULE)),
+]);
+const SUBJECT: GoType = GoType::Struct(&[
+    ("Kind", "kind", GoType::STRING),
+    ("User", "user", GoType::Pointer(NAMED)),
+    ("Group", "group", GoType::Pointer(NAMED)),
+    ("ServiceAccount", "serviceAccount", GoType::Pointer(&[("Namespace", "namespace", GoType::STRING), NAMED[0]])),
+]);
+const RESOURCE_RULE: GoType = GoType::Struct(&[
+    ("Verbs", "verbs", GoType::STRINGS),
+    ("APIGroups", "apiGroups", GoType::STRINGS),
+    ("Resources", "resources", GoType::STRINGS),
+    ("ClusterScope", "clusterScope", GoType::BOOL),
+    ("Namespaces", "namespaces", GoType::STRINGS),
+]);
+const OTHER_RULE: GoType =
+    GoType::Struct(&[("Verbs", "verbs", GoType::STRINGS), ("NonResourceURLs", "nonResourceURLs", GoType::STRINGS)]);
+const NAMED: &[GoField] = &[("Name", "name", GoType::STRING)];
 const VERBS: [&str; 9] = ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
 
 /// Kinds of subjects, each with its field.
@@ -38,6 +67,10 @@ impl Strategy for FlowSchema {
     fn validate(&self, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         validate_spec(object, &Path::new("spec"), &mut errors);
+        let name = text(object, "/metadata/name");
+        if mandatory_spec(name).is_some_and(|spec| !SPEC.is_equal(&spec, &object["spec"])) {
+            errors.push(not_fixed(&SPEC, object, &format!("spec of '{name}' must equal the fixed value")));
+        }
         validate_conditions(object, &mut errors);
         errors
     }
@@ -48,6 +81,32 @@ impl Strategy for FlowSchema {
             validate_conditions(object, &mut errors);
         }
         errors
+    }
+}
+
+/// Returns the spec of the FlowSchemas that every cluster has in the same form.
+fn mandatory_spec(name: &str) -> Option<Value> {
+    let group = |name: &str| json!({"kind": "Group", "group": {"name": name}});
+    let all = |subjects: Value| {
+        json!([{
+            "subjects": subjects,
+            "resourceRules": [{
+                "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": true, "namespaces": ["*"],
+            }],
+            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+        }])
+    };
+    match name {
+        "exempt" => Some(json!({
+            "priorityLevelConfiguration": {"name": "exempt"}, "matchingPrecedence": 1,
+            "rules": all(json!([group("system:masters")])),
+        })),
+        "catch-all" => Some(json!({
+            "priorityLevelConfiguration": {"name": "catch-all"}, "matchingPrecedence": MAX_PRECEDENCE,
+            "distinguisherMethod": {"type": "ByUser"},
+            "rules": all(json!([group("system:unauthenticated"), group("system:authenticated")])),
+        })),
+        _ => None,
     }
 }
 
@@ -275,6 +334,35 @@ mod tests {
             spec.matchingPrecedence: Invalid value: 10001: must not be greater than 10000
             spec.priorityLevelConfiguration.name: Invalid value: "A_": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
         "#]],
+        );
+    }
+
+    #[test]
+    fn the_specs_of_the_mandatory_schemas_are_fixed() {
+        for name in ["exempt", "catch-all"] {
+            let fixed = json!({"metadata": {"name": name}, "spec": mandatory_spec(name)});
+            check_create(&FlowSchema, fixed.clone(), expect![[""]]);
+            let mut changed = fixed;
+            changed["spec"]["rules"][0]["resourceRules"][0]["verbs"] = json!(["get"]);
+            assert_eq!(FlowSchema.validate(&changed).len(), 1, "{name}");
+        }
+        let mut exempt = json!({"metadata": {"name": "exempt"}, "spec": mandatory_spec("exempt")});
+        exempt["spec"]["rules"] = json!([]);
+        check_create(
+            &FlowSchema,
+            exempt,
+            expect![[r#"
+                spec: Invalid value: {"PriorityLevelConfiguration":{"Name":"exempt"},"MatchingPrecedence":1,"DistinguisherMethod":null,"Rules":[]}: spec of 'exempt' must equal the fixed value
+            "#]],
+        );
+        let mut all = json!({"metadata": {"name": "catch-all"}, "spec": mandatory_spec("catch-all")});
+        all["spec"]["rules"][0]["subjects"] = json!([{"kind": "User", "user": {"name": "u"}}]);
+        check_create(
+            &FlowSchema,
+            all,
+            expect![[r#"
+                spec: Invalid value: {"PriorityLevelConfiguration":{"Name":"catch-all"},"MatchingPrecedence":10000,"DistinguisherMethod":{"Type":"ByUser"},"Rules":[{"Subjects":[{"Kind":"User","User":{"Name":"u"},"Group":null,"ServiceAccount":null}],"ResourceRules":[{"Verbs":["*"],"APIGroups":["*"],"Resources":["*"],"ClusterScope":true,"Namespaces":["*"]}],"NonResourceRules":[{"Verbs":["*"],"NonResourceURLs":["*"]}]}]}: spec of 'catch-all' must equal the fixed value
+            "#]],
         );
     }
 

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use windlass_schema::field::{ErrorList, Path};
+use windlass_schema::field::{ErrorList, FieldError, Path};
 
 use crate::columns::{AGE, Column, NAME, Printer, age, column, count, name};
 use crate::field_errors::FieldErrors;
+use crate::go_type::GoType;
 use crate::object::{integer, is_set, items, map, set, set_default, text};
 use crate::strategy::{Strategy, WriteContext};
 
@@ -17,6 +18,40 @@ pub struct PriorityLevelConfiguration;
 
 const MAX_QUEUES: i64 = 10_000_000;
 const MAX_HASH_BITS: i64 = 60;
+/// kube-apiserver's internal type of the spec.
+const SPEC: GoType = GoType::Struct(&[
+    ("Type", "type", GoType::STRING),
+    (
+        "Limited",
+        "limited",
+        GoType::Pointer(&[
+            ("NominalConcurrencyShares", "nominalConcurrencyShares", GoType::INT),
+            ("LimitResponse", "limitResponse", RESPONSE),
+            ("LendablePercent", "lendablePercent", GoType::INT_POINTER),
+            ("BorrowingLimitPercent", "borrowingLimitPercent", GoType::INT_POINTER),
+        ]),
+    ),
+    (
+        "Exempt",
+        "exempt",
+        GoType::Pointer(&[
+            ("NominalConcurrencyShares", "nominalConcurrencyShares", GoType::INT_POINTER),
+            ("LendablePercent", "lendablePercent", GoType::INT_POINTER),
+        ]),
+    ),
+]);
+const RESPONSE: GoType = GoType::Struct(&[
+    ("Type", "type", GoType::STRING),
+    (
+        "Queuing",
+        "queuing",
+        GoType::Pointer(&[
+            ("Queues", "queues", GoType::INT),
+            ("HandSize", "handSize", GoType::INT),
+            ("QueueLengthLimit", "queueLengthLimit", GoType::INT),
+        ]),
+    ),
+]);
 const PRESERVE_ZERO: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
 
 pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
@@ -52,6 +87,7 @@ impl Strategy for PriorityLevelConfiguration {
             errors.forbidden(&Path::new("metadata").child("annotations"), detail);
         }
         validate_spec(object, &Path::new("spec"), &mut errors);
+        validate_if_mandatory(object, &mut errors);
         validate_conditions(object, &mut errors);
         errors
     }
@@ -79,6 +115,35 @@ fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
         limited(queuing, "queueLengthLimit"),
         age(object, now),
     ]
+}
+
+/// Rejects changes of the levels that every cluster has in the same form. The shares of `exempt` may be changed.
+fn validate_if_mandatory(object: &Value, errors: &mut ErrorList) {
+    let spec = &object["spec"];
+    match text(object, "/metadata/name") {
+        "exempt" => {
+            let fixed = json!({"type": "Exempt", "exempt": spec["exempt"]});
+            if !SPEC.is_equal(&fixed, spec) {
+                let detail = "spec of 'exempt' except the 'spec.exempt' field must equal the fixed value";
+                errors.push(not_fixed(&SPEC, object, detail));
+            }
+        }
+        "catch-all" => {
+            let limited = json!({
+                "nominalConcurrencyShares": 5, "lendablePercent": 0, "limitResponse": {"type": "Reject"},
+            });
+            if !SPEC.is_equal(&json!({"type": "Limited", "limited": limited}), spec) {
+                errors.push(not_fixed(&SPEC, object, "spec of 'catch-all' must equal the fixed value"));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Returns the error of a spec that may not be changed.
+pub(super) fn not_fixed(of: &GoType, object: &Value, detail: &str) -> FieldError {
+    let error = FieldError::invalid(&Path::new("spec"), &Value::Null, detail);
+    FieldError { value: Some(of.encode(&object["spec"])), ..error }
 }
 
 /// Validates the conditions of a status: each type must occur only once.
@@ -238,6 +303,39 @@ mod tests {
                 "queuing": {"handSize": 8, "queues": 64, "queueLengthLimit": 50}}})
         );
         check_create(&PriorityLevelConfiguration, object, expect![[""]]);
+    }
+
+    #[test]
+    fn the_specs_of_the_mandatory_levels_are_fixed_but_for_the_shares_of_exempt() {
+        let named = |name: &str, spec: Value| json!({"metadata": {"name": name}, "spec": spec});
+        let exempt = |shares: u32| {
+            let exempt = json!({"nominalConcurrencyShares": shares, "lendablePercent": 50});
+            named("exempt", json!({"type": "Exempt", "exempt": exempt}))
+        };
+        check_create(&PriorityLevelConfiguration, exempt(0), expect![[""]]);
+        check_create(&PriorityLevelConfiguration, exempt(7), expect![[""]]);
+        check_create(&PriorityLevelConfiguration, named("exempt", json!({"type": "Exempt"})), expect![[""]]);
+        check_create(
+            &PriorityLevelConfiguration,
+            named("exempt", json!({"type": "Exempt", "limited": {"nominalConcurrencyShares": 1}})),
+            expect![[r#"
+                spec.limited: Forbidden: must be nil if the type is not Limited
+                spec: Invalid value: {"Type":"Exempt","Limited":{"NominalConcurrencyShares":1,"LimitResponse":{"Type":"","Queuing":null},"LendablePercent":0,"BorrowingLimitPercent":null},"Exempt":null}: spec of 'exempt' except the 'spec.exempt' field must equal the fixed value
+            "#]],
+        );
+        let all = |shares: u32| {
+            let response = json!({"type": "Reject"});
+            let limited = json!({"nominalConcurrencyShares": shares, "lendablePercent": 0, "limitResponse": response});
+            named("catch-all", json!({"type": "Limited", "limited": limited}))
+        };
+        check_create(&PriorityLevelConfiguration, all(5), expect![[""]]);
+        check_create(
+            &PriorityLevelConfiguration,
+            all(6),
+            expect![[r#"
+                spec: Invalid value: {"Type":"Limited","Limited":{"NominalConcurrencyShares":6,"LimitResponse":{"Type":"Reject","Queuing":null},"LendablePercent":0,"BorrowingLimitPercent":null},"Exempt":null}: spec of 'catch-all' must equal the fixed value
+            "#]],
+        );
     }
 
     #[test]

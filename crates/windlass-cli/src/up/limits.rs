@@ -43,6 +43,7 @@ impl LimitArgs {
             max_requests_inflight: self.max_requests_inflight,
             max_mutating_requests_inflight: self.max_mutating_requests_inflight,
             priority_and_fairness: self.enable_priority_and_fairness,
+            ..Limits::default()
         }
     }
 }

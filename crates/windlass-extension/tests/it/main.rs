@@ -10,7 +10,7 @@ use futures_util::StreamExt as _;
 use k8s_openapi::{
     api::{
         authentication::v1::{TokenRequest, TokenRequestSpec},
-        core::v1::{Namespace, Service, ServiceAccount},
+        core::v1::{ConfigMap, Namespace, Service, ServiceAccount},
         rbac::v1::ClusterRoleBinding,
     },
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
@@ -295,4 +295,26 @@ async fn the_main_api_server_decides_who_may_do_what() {
     let diver: Api<Flunder> = Api::namespaced(world.main.client_as(User::service_account("sea", "diver")), "sea");
     assert!(diver.list(&ListParams::default()).await.is_err());
     assert_eq!(world.direct("", "/healthz").await.0, 200);
+}
+
+#[tokio::test]
+async fn a_new_authority_of_front_proxies_needs_no_restart() {
+    let world = World::start().await;
+    world.available().await;
+    world.flunders().list(&ListParams::default()).await.unwrap();
+    let (root, certificate, key) = front_proxy();
+    world.main.set_front_proxy(certificate, key);
+    let list = async || world.flunders().list(&ListParams::default()).await;
+    assert!(list().await.is_err(), "the authority must be unknown yet");
+    let maps: Api<ConfigMap> = Api::namespaced(world.main.client(), "kube-system");
+    let name = "extension-apiserver-authentication";
+    let mut map = maps.get(name).await.unwrap();
+    map.data.as_mut().unwrap().get_mut("requestheader-client-ca-file").unwrap().push_str(&root);
+    maps.replace(name, &PostParams::default(), &map).await.unwrap();
+    let accepted = async {
+        while list().await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), accepted).await.unwrap();
 }

@@ -18,22 +18,37 @@ const LOWER: &str = "PreemptLowerPriority";
 const TOKEN_VOLUME: &str = "kube-api-access-";
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// `DefaultTolerationSeconds`: unless it specifies otherwise, a pod tolerates an unreachable or not-ready node for five
-/// minutes. Runs on create and update.
-pub fn default_tolerations(pod: &mut Value) {
+/// How long pods stay on failing nodes unless they say otherwise, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TolerationSeconds {
+    /// On nodes that are not ready.
+    pub not_ready: i64,
+    /// On nodes that cannot be reached.
+    pub unreachable: i64,
+}
+
+impl Default for TolerationSeconds {
+    fn default() -> Self {
+        Self { not_ready: 300, unreachable: 300 }
+    }
+}
+
+/// `DefaultTolerationSeconds`: unless it specifies otherwise, a pod tolerates an unreachable or not-ready node for a
+/// while. Runs on create and update.
+pub fn default_tolerations(pod: &mut Value, seconds: TolerationSeconds) {
     if !pod.get("spec").is_some_and(Value::is_object) {
         return;
     }
     let mut tolerations = items(pod, "/spec/tolerations").to_vec();
     let before = tolerations.len();
-    for taint in [NOT_READY, UNREACHABLE] {
+    for (taint, seconds) in [(NOT_READY, seconds.not_ready), (UNREACHABLE, seconds.unreachable)] {
         let is_tolerated = tolerations[..before].iter().any(|toleration| {
             matches!(text(toleration, "/effect"), "" | "NoExecute")
                 && (text(toleration, "/key").is_empty() || text(toleration, "/key") == taint)
         });
         if !is_tolerated {
             tolerations
-                .push(json!({"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
+                .push(json!({"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}));
         }
     }
     if tolerations.len() > before {
@@ -164,9 +179,9 @@ mod tests {
         let added = |tolerations: Value| {
             let mut pod = json!({"spec": {"tolerations": tolerations}});
             let before = items(&pod, "/spec/tolerations").len();
-            default_tolerations(&mut pod);
+            default_tolerations(&mut pod, TolerationSeconds::default());
             let once = pod.clone();
-            default_tolerations(&mut pod);
+            default_tolerations(&mut pod, TolerationSeconds::default());
             assert_eq!(pod, once, "a second pass adds nothing");
             items(&pod, "/spec/tolerations")[before..].iter().map(|t| text(t, "/key").to_owned()).collect::<Vec<_>>()
         };

@@ -9,6 +9,7 @@ mod addresses;
 mod allocated_values;
 mod families;
 mod networks;
+mod node_ports;
 mod pool;
 mod problems;
 
@@ -22,15 +23,13 @@ use windlass_schema::names::parse_ip_sloppy;
 
 use self::networks::ServiceCidr;
 pub use self::networks::{InvalidNetwork, NetworkUsage, ServiceNetwork};
+pub use self::node_ports::{InvalidPortRange, NodePortRange};
 use self::pool::{Pool, Unavailable};
 pub use self::problems::Problem;
 use super::{needs_cluster_ip, needs_health_check, node_ports, texts};
 use crate::object::{boolean, copy, integer, items, set, text};
 
-const NODE_PORTS: std::ops::RangeInclusive<u32> = 30000..=32767;
-const NODE_PORTS_TEXT: &str = "30000-32767";
-
-/// Allocates cluster IPs from the IPv4 networks of the cluster and its ServiceCIDRs, and node ports from 30000–32767.
+/// Allocates cluster IPs from the IPv4 networks of the cluster and its ServiceCIDRs, and node ports.
 #[derive(Debug, Clone)]
 pub struct ServiceAllocator {
     network: ServiceNetwork,
@@ -38,6 +37,7 @@ pub struct ServiceAllocator {
     cidrs: BTreeMap<Box<str>, ServiceCidr>,
     addresses: Pool,
     ports: Pool,
+    node_ports: NodePortRange,
     /// The values that stored services use, by `namespace/name`.
     stored: BTreeMap<Box<str>, Values>,
     /// The addresses that IPAddresses of other users than this allocator occupy, by their names.
@@ -110,13 +110,22 @@ impl ServiceAllocator {
             network,
             cidrs: BTreeMap::new(),
             addresses: Pool::default(),
-            ports: Pool::new(*NODE_PORTS.start()..NODE_PORTS.end() + 1, 86),
+            ports: NodePortRange::default().pool(),
+            node_ports: NodePortRange::default(),
             stored: BTreeMap::new(),
             occupied: BTreeMap::new(),
             random: RandomState::new().hash_one(network.prefix),
         };
         allocator.update_networks();
         allocator
+    }
+
+    /// Sets the ports from which node ports are allocated, before any service is observed.
+    #[must_use]
+    pub fn with_node_ports(mut self, range: NodePortRange) -> Self {
+        self.ports = range.pool();
+        self.node_ports = range;
+        self
     }
 
     /// Sets the seed of the random choices.
@@ -388,7 +397,8 @@ impl ServiceAllocator {
         self.ports.reserve(number).map_err(|error| match error {
             Unavailable::Taken => taken.to_owned(),
             Unavailable::OutOfRange => {
-                format!("provided port is not in the valid range. The range of valid ports is {NODE_PORTS_TEXT}")
+                let range = self.node_ports;
+                format!("provided port is not in the valid range. The range of valid ports is {range}")
             }
         })?;
         allocation.taken_ports.push(number);
@@ -397,8 +407,8 @@ impl ServiceAllocator {
 
     fn any_port(&mut self, allocation: &mut Allocation) -> Result<i64, AllocationError> {
         let port = if allocation.dry_run {
-            // Placeholders beyond the range.
-            allocation.taken_ports.iter().max().map_or(NODE_PORTS.end() + 2, |port| port + 1)
+            // Placeholders outside of the range.
+            allocation.taken_ports.iter().max().map_or(self.node_ports.placeholder(), |port| port + 1)
         } else {
             let random = self.next_random();
             self.ports

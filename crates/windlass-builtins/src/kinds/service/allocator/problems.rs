@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use super::{NODE_PORTS_TEXT, ServiceAllocator, pool::Pool};
+use super::{ServiceAllocator, pool::Pool};
 
 /// A problem of a stored service, worded as in kube-apiserver's repair controllers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,7 +59,10 @@ impl ServiceAllocator {
                     Verdict::OutOfRange => report(
                         PORTS,
                         "PortOutOfRange",
-                        format!("Port {port} is not within the port range {NODE_PORTS_TEXT}; please recreate service"),
+                        format!(
+                            "Port {port} is not within the port range {}; please recreate service",
+                            self.node_ports
+                        ),
                     ),
                 }
             }
