@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use serde::Deserialize;
+use serde_json::Value;
 
 use super::Suite;
 
@@ -17,12 +17,6 @@ const VERSION: &str = "v0.24.1";
 /// Packages whose suites download programs of old releases from GitHub.
 const DOWNLOADING: &[&str] = &["client/apiutil"];
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Module {
-    dir: PathBuf,
-}
-
 /// Compiles the suites of controller-runtime that start a control plane.
 pub(super) fn controller_runtime(data: &Path, is_wanted: &dyn Fn(&str) -> bool) -> anyhow::Result<Vec<Suite>> {
     let root = data.join("controller-runtime");
@@ -31,9 +25,10 @@ pub(super) fn controller_runtime(data: &Path, is_wanted: &dyn Fn(&str) -> bool) 
         let json = output(
             Command::new("go").args(["mod", "download", "-json"]).arg(format!("{CONTROLLER_RUNTIME}@{VERSION}")),
         )?;
-        let module: Module = serde_json::from_slice(&json).context("go mod download")?;
+        let module: Value = serde_json::from_slice(&json).context("go mod download")?;
+        let source = module["Dir"].as_str().context("go mod download names no directory")?;
         // The module cache is read-only, and suites write beside their sources.
-        output(Command::new("cp").arg("-r").arg(&module.dir).arg(&root))?;
+        output(Command::new("cp").arg("-r").arg(source).arg(&root))?;
         output(Command::new("chmod").args(["-R", "u+w"]).arg(&root))?;
     }
     let listed = output(Command::new("go").args(["list", "-f", "{{.Dir}}", "./pkg/..."]).current_dir(&root))?;
