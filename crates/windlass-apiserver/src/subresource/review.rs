@@ -9,13 +9,15 @@ use crate::{
     options::{FieldValidation, WriteKind, WriteOptions},
     status::{ApiError, Result},
     user::User,
-    write::{decode::decode_body, managed_fields},
+    write::{decode::decode_body, managed_fields, preconditions::match_namespace},
 };
 
 /// Answers `kubectl auth whoami`.
 pub(crate) fn self_subject(call: &Call<'_>) -> Result<Answer> {
     let mut review = decode_body(call, FieldValidation::Warn)?;
     let info = info(call.user);
+    // The answer is a new object.
+    review["metadata"] = json!({});
     meta::set(&mut review, "creationTimestamp", meta::format_time(call.server.now()));
     review["status"] = json!({"userInfo": info});
     Ok(Answer::Value { code: StatusCode::CREATED, value: review })
@@ -25,6 +27,7 @@ pub(crate) fn self_subject(call: &Call<'_>) -> Result<Answer> {
 pub(crate) async fn token(call: &Call<'_>) -> Result<Answer> {
     let options = WriteOptions::parse(&call.query, WriteKind::Create)?;
     let mut review = decode_body(call, options.field_validation)?;
+    match_namespace(call, &mut review)?;
     managed_fields::track(call, &options, None, &mut review);
     let spec = &review["spec"];
     let token = spec["token"].as_str().unwrap_or_default().to_owned();
