@@ -17,7 +17,7 @@ use windlass_builtins::resource::Resource;
 use windlass_store::Revision;
 
 use self::{
-    scope::{check_scope, has_tables},
+    scope::{check_name, check_scope, has_tables},
     time_limit::{TimeLimit, hold_seat},
 };
 use crate::{
@@ -199,28 +199,26 @@ impl Inner {
         path: &str,
         audit: Option<&Arc<RequestAudit>>,
     ) -> Result<Response<Body>> {
-        let read = matches!(parts.method, Method::GET | Method::HEAD);
-        if health::is_health_path(path) {
+        if health::is_health_path(path) && !path.ends_with('/') {
             return Ok(health::answer(self, path, &Query::parse(parts.uri.query())).await);
         }
-        if !read {
-            return Err(if path.starts_with("/api") || matches!(path, CONFIGURATION_PATH | KEYS_PATH) {
-                ApiError::method_not_allowed()
-            } else {
-                ApiError::page_not_found()
-            });
-        }
         let registry = self.registry.load_full();
+        if !scope::serves_method(path, &parts.method) {
+            let listing = Listing::new(&registry, self);
+            let unknown = || discovery::answer(&listing, path, &parts.headers, &parts.uri).err();
+            return Err(scope::method_error(path, unknown));
+        }
         match path.trim_end_matches('/') {
-            "/version" => Ok(represent::json(StatusCode::OK, &health::version())),
+            // Only the paths of a router ignore a slash at the end.
+            "/metrics" | "/openapi/v2" | "/openapi/v3" if path.ends_with('/') => Err(ApiError::page_not_found()),
+            "/version" => health::version_answer(&parts.headers),
             snapshot::PATH if parts.method == Method::GET => snapshot::answer(self).await,
             "/metrics" => Ok(represent::text(StatusCode::OK, self.metrics.render(self))),
             CONFIGURATION_PATH | KEYS_PATH if parts.method == Method::GET => {
                 issuers::answer(self, path.trim_end_matches('/'), &parts.headers)
             }
-            "" => {
-                let listing = Listing::new(&registry, self);
-                Ok(represent::json(StatusCode::OK, &discovery::paths(&listing)))
+            "" | "/index.html" => {
+                Ok(represent::json(StatusCode::OK, &discovery::paths(&Listing::new(&registry, self))))
             }
             path if path.starts_with("/openapi/") => {
                 if let Some(remote) = self.remote_document(path) {
@@ -297,9 +295,10 @@ impl Inner {
             Some(_) if unnamed => return Err(ApiError::bad_request("name must be provided")),
             None if !allowed || named_create || unnamed => return Err(ApiError::method_not_allowed()),
             _ if parts.method == Method::HEAD => return Err(ApiError::method_not_allowed()),
-            _ => {}
+            _ => check_name(verb, target.name)?,
         }
-        let offer = Offer { custom: custom.is_some(), tables: has_tables(endpoint, target.subresource) };
+        let (tables, streams) = (has_tables(endpoint, target.subresource), verb == Verb::List);
+        let offer = Offer { custom: custom.is_some(), tables, streams };
         let accept = negotiate::accept(&parts.headers, verb == Verb::Watch, parts.uri.query(), offer)?;
         let limited = parts.extensions.get::<Peer>().is_some();
         let (body, _charge) = self.uploads.read(&parts.method, body, user, limited).await?;
