@@ -40,6 +40,9 @@ pub(crate) fn answer(listing: &Listing<'_>, path: &str, headers: &HeaderMap, uri
         ["api" | "apis", ..] => return Err(ApiError::no_such_resource()),
         _ => return Err(ApiError::page_not_found()),
     };
+    if segments.len() > 1 {
+        negotiate::accept_untransformed(headers)?;
+    }
     represent::value(headers, uri, StatusCode::OK, &value)
 }
 

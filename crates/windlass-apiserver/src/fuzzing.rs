@@ -93,7 +93,7 @@ pub fn delete_options(body: &Value) -> Result<()> {
 
 /// Returns the media type of the response to a request for a resource.
 pub fn response_type(headers: &HeaderMap, watch: bool, query: &str, custom: bool) -> Result<&'static str> {
-    let offer = negotiate::Offer { custom, tables: !custom };
+    let offer = negotiate::Offer { custom, tables: !custom, streams: false };
     negotiate::accept(headers, watch, Some(query), offer).map(|representation| representation.media.name())
 }
 

@@ -20,7 +20,7 @@ use windlass_store::Revision;
 
 use self::{
     context::{Context, Facts, ParsedRequest},
-    scope::{check_scope, has_tables},
+    scope::{check_name, check_scope, has_tables},
     time_limit::hold_seat,
 };
 use crate::{
@@ -216,28 +216,26 @@ impl Inner {
     /// Answers requests for paths that are not a resource's.
     async fn path(self: &Arc<Self>, context: Context<'_>, path: &str) -> Result<Response<Body>> {
         let Context { parts, audit, .. } = context;
-        let read = matches!(parts.method, Method::GET | Method::HEAD);
-        if health::is_health_path(path) {
+        if health::is_health_path(path) && !path.ends_with('/') {
             return Ok(health::answer(self, path, &Query::parse(parts.uri.query())).await);
         }
-        if !read {
-            return Err(if path.starts_with("/api") || matches!(path, CONFIGURATION_PATH | KEYS_PATH) {
-                ApiError::method_not_allowed()
-            } else {
-                ApiError::page_not_found()
-            });
-        }
         let registry = self.registry.load_full();
+        if !scope::serves_method(path, &parts.method) {
+            let listing = Listing::new(&registry, self);
+            let unknown = || discovery::answer(&listing, path, &parts.headers, &parts.uri).err();
+            return Err(scope::method_error(path, unknown));
+        }
         match path.trim_end_matches('/') {
-            "/version" => Ok(represent::json(StatusCode::OK, &health::version())),
+            // Only the paths of a router ignore a slash at the end.
+            "/metrics" | "/openapi/v2" | "/openapi/v3" if path.ends_with('/') => Err(ApiError::page_not_found()),
+            "/version" => health::version_answer(&parts.headers),
             snapshot::PATH if parts.method == Method::GET => snapshot::answer(self).await,
             "/metrics" => Ok(represent::text(StatusCode::OK, self.metrics.render(self))),
             CONFIGURATION_PATH | KEYS_PATH if parts.method == Method::GET => {
                 issuers::answer(self, path.trim_end_matches('/'), &parts.headers)
             }
-            "" => {
-                let listing = Listing::new(&registry, self);
-                Ok(represent::json(StatusCode::OK, &discovery::paths(&listing)))
+            "" | "/index.html" => {
+                Ok(represent::json(StatusCode::OK, &discovery::paths(&Listing::new(&registry, self))))
             }
             path if path.starts_with("/openapi/") => {
                 if let Some(remote) = self.remote_document(path) {
@@ -315,9 +313,10 @@ impl Inner {
             Some(_) if unnamed => return Err(ApiError::bad_request("name must be provided")),
             None if !allowed || named_create || unnamed => return Err(ApiError::method_not_allowed()),
             _ if parts.method == Method::HEAD => return Err(ApiError::method_not_allowed()),
-            _ => {}
+            _ => check_name(verb, target.name)?,
         }
-        let offer = Offer { custom: custom.is_some(), tables: has_tables(endpoint, target.subresource) };
+        let (tables, streams) = (has_tables(endpoint, target.subresource), verb == Verb::List);
+        let offer = Offer { custom: custom.is_some(), tables, streams };
         let accept = negotiate::accept(&parts.headers, verb == Verb::Watch, parts.uri.query(), offer)?;
         let limited = parts.extensions.get::<Peer>().is_some();
         let (body, _charge) = self.uploads.read(&parts.method, body, user, limited).await?;

@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::{Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::{body::Body, query::Query, represent, server::Inner};
+use crate::{body::Body, query::Query, represent, server::Inner, status::ApiError, tokens::issuers};
 
 /// The checks of all endpoints, under the names of kube-apiserver: `etcd` is the store.
 const CHECKS: &[&str] = &["ping", "log", "etcd", BOOTSTRAP_ROLES];
@@ -72,6 +72,14 @@ async fn run(server: &Arc<Inner>, check: &str) -> Result<(), String> {
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err("the store does not respond".to_owned()),
     }
+}
+
+/// Returns the Kubernetes version that is served, as JSON to clients that accept it.
+pub(crate) fn version_answer(headers: &HeaderMap) -> Result<Response<Body>, ApiError> {
+    if !issuers::accepts(headers, "application/json") {
+        return Err(issuers::not_acceptable("application/json"));
+    }
+    Ok(represent::json(StatusCode::OK, &version()))
 }
 
 /// Returns the Kubernetes version that is served.

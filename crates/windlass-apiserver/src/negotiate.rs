@@ -95,13 +95,15 @@ pub(crate) struct Offer {
     pub(crate) custom: bool,
     /// Whether it has tables. Resources that are not stored, such as reviews, have none.
     pub(crate) tables: bool,
+    /// Whether the route of the request also serves watches.
+    pub(crate) streams: bool,
 }
 
 /// Returns the representation of the answer to a request for a resource.
 pub(crate) fn accept(headers: &HeaderMap, watch: bool, query: Option<&str>, offer: Offer) -> Result<Representation> {
     let header = accept_header(headers);
     if !offer.custom {
-        route(header, watch)?;
+        route(header, watch || offer.streams)?;
     }
     let transform_of = |clause: &Clause<'_>, media| {
         transform_of(clause, media).filter(|form| match form {
@@ -159,6 +161,14 @@ pub(crate) fn preferred<'a>(headers: &HeaderMap, media_types: &[&'a str]) -> Opt
     clauses.iter().find_map(|clause| media_types.iter().find(|media_type| clause.names(media_type)).copied())
 }
 
+/// Rejects a request for discovery of a group or version that accepts none of its forms.
+pub(crate) fn accept_untransformed(headers: &HeaderMap) -> Result<()> {
+    let header = accept_header(headers);
+    route(header, false)?;
+    let all = Media::ALL.into_iter().map(Media::name);
+    choose(header, untransformed).map(|_| ()).ok_or_else(|| not_acceptable(all))
+}
+
 /// Returns the encoding of a body; without a header it is JSON.
 pub(crate) fn content_type(header: Option<&HeaderValue>) -> Result<Media> {
     let Some(header) = header.filter(|header| !header.is_empty()) else { return Ok(Media::Json) };
@@ -177,7 +187,7 @@ fn accept_header(headers: &HeaderMap) -> &str {
 }
 
 /// Decides as the router does: one plain media type must be among those of the route.
-fn route(header: &str, watch: bool) -> Result<()> {
+fn route(header: &str, streams: bool) -> Result<()> {
     let fits = |part: &str| {
         let name = part.split(';').next().unwrap_or_default().trim_matches(' ');
         name == "*/*" || Media::ALL.iter().any(|media| media.name() == name)
@@ -185,7 +195,7 @@ fn route(header: &str, watch: bool) -> Result<()> {
     if header.is_empty() || header.split(',').any(fits) {
         return Ok(());
     }
-    let streams = Media::ALL.into_iter().filter_map(Media::stream_name).filter(|_| watch);
+    let streams = Media::ALL.into_iter().filter_map(Media::stream_name).filter(|_| streams);
     let names = join(Media::ALL.into_iter().map(Media::name).chain(streams));
     let message = format!("406: Not Acceptable\n\nAvailable representations: {names}");
     Err(ApiError::not_acceptable(message).with_details(Map::new()))

@@ -53,10 +53,10 @@ impl<'a> Query<'a> {
         self.get(name).map(|value| !matches!(value, "0" | "false" | "False" | "FALSE"))
     }
 
-    /// Returns an integer parameter; `None` if it is absent or empty.
+    /// Returns an integer parameter; `None` if it is absent.
     pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>> {
         match self.get(name) {
-            None | Some("") => Ok(None),
+            None => Ok(None),
             Some(text) => text.parse().map(Some).map_err(|_| {
                 let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
                 let why = if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {

@@ -80,11 +80,15 @@ fn transformed(call: &Call<'_>, value: Value) -> Result<Value> {
         _ if !own => value,
         Transform::Table => {
             let include = table::Include::parse(call.query.text("includeObject"))?;
-            let metadata = json!({"resourceVersion": value["metadata"]["resourceVersion"]});
+            let metadata = table_metadata(&value);
             let columns = if is_scale { Columns::scale() } else { Columns::of(call.endpoint) };
             table::table_with(&columns, call.endpoint, &[value], include, metadata, true)
         }
         Transform::PartialObjectMetadata => partial(&value),
+        // Unstructured objects count as lists until their items are read.
+        Transform::PartialObjectMetadataList if call.endpoint.custom().is_some() => {
+            return Err(ApiError::unexpected("content is not a list"));
+        }
         Transform::PartialObjectMetadataList => {
             let message = format!(
                 "you requested PartialObjectMetadataList, but the requested object is not a list (*{})",
@@ -94,6 +98,14 @@ fn transformed(call: &Call<'_>, value: Value) -> Result<Value> {
         }
     };
     Ok(if own && call.accept.old_form { old_form(value) } else { value })
+}
+
+/// Returns the metadata of a table with one object, which has no version after a dry run.
+fn table_metadata(object: &Value) -> Value {
+    match &object["metadata"]["resourceVersion"] {
+        Value::Null => json!({}),
+        version => json!({"resourceVersion": version}),
+    }
 }
 
 /// Returns a table or metadata in the version that old clients request.

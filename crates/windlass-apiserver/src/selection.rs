@@ -149,7 +149,14 @@ fn check_fields(endpoint: &Endpoint, fields: &FieldSelector) -> Result<bool> {
             return Err(ApiError::bad_request(why));
         }
         if !offered.contains(&field) {
-            return Err(ApiError::bad_request(format!("field label not supported: {field}")));
+            let resource = &*endpoint.resource;
+            return Err(ApiError::bad_request(match &*resource.kind {
+                "Job" => format!("field label \"{field}\" not supported for Job"),
+                "ResourceSlice" => {
+                    format!("field label not supported for {}, Kind=ResourceSlice: {field}", resource.api_version())
+                }
+                _ => format!("field label not supported: {field}"),
+            }));
         }
         needs_object = true;
     }

@@ -15,7 +15,7 @@ mod token;
 use self::access_review::Review;
 use crate::{
     call::{Answer, Call},
-    status::Result,
+    status::{ApiError, Result},
     verb::Verb,
 };
 
@@ -30,7 +30,9 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb) -> Option<Result<Answe
         ("", "pods" | "services" | "nodes", "exec" | "attach" | "portforward" | "proxy") => {
             connect::connect(call, verb).await
         }
-        ("", "componentstatuses", "") if verb == Verb::Get => Err(call.not_found()),
+        ("", "componentstatuses", "") if verb == Verb::Get => {
+            Err(ApiError::not_found("componentstatus", "", call.target.name))
+        }
         ("", "serviceaccounts", "token") => token::create(call).await,
         ("authentication.k8s.io", "selfsubjectreviews", "") => review::self_subject(call).await,
         ("authentication.k8s.io", "tokenreviews", "") => review::token(call).await,

@@ -36,7 +36,7 @@ const VERBS: &str = "v1.Verbs";
 #[derive(Debug, thiserror::Error)]
 pub enum ProtobufError {
     /// The body does not begin with [`PREFIX`].
-    #[error("provided data does not appear to be a protobuf message, expected prefix {:?}", PREFIX)]
+    #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
     Prefix,
     /// The envelope names no kind.
     #[error("Object 'Kind' is missing")]

@@ -8,13 +8,15 @@ use windlass_schema::field::{ErrorList, FieldError, Path};
 use super::{Custom, scale};
 
 impl Custom {
-    /// Validates the kind that an object claims. If it is wrong, nothing else is validated.
-    pub(crate) fn validate_type(&self, kind: &str, object: &Value) -> ErrorList {
-        let given = &object["kind"];
-        if given == kind {
-            return ErrorList::new();
-        }
-        vec![FieldError::invalid(&Path::new("kind"), given, format!("must be {kind}"))]
+    /// Validates the kind and version that an object claims. If one is wrong, nothing else is validated.
+    pub(crate) fn validate_type(&self, kind: &str, api_version: &str, object: &Value) -> ErrorList {
+        let expected = [("kind", kind), ("apiVersion", api_version)];
+        let wrong = expected.into_iter().filter(|(field, expected)| object[field] != **expected);
+        wrong
+            .map(|(field, expected)| {
+                FieldError::invalid(&Path::new(field), &object[field], format!("must be {expected}"))
+            })
+            .collect()
     }
 
     /// Validates a new or changed object, metadata excepted.

@@ -1,11 +1,14 @@
 //! Whether a path addresses a resource in the scope that it has, and which resources can be shown as Tables.
 
 use http::Method;
+use windlass_schema::{field::quote, names::is_path_segment_name};
 
 use crate::{
     registry::Endpoint,
     request_info::ResourceRequest,
     status::{ApiError, Result},
+    tokens::issuers::{CONFIGURATION_PATH, KEYS_PATH},
+    verb::Verb,
 };
 
 /// Checks that namespaced objects are addressed in a namespace, and cluster-scoped ones are not.
@@ -41,6 +44,40 @@ pub(super) fn check_scope(endpoint: &Endpoint, target: &ResourceRequest<'_>, met
         return Err(ApiError::method_not_allowed());
     }
     Ok(())
+}
+
+/// Rejects requests for an object with a name that no object can have.
+pub(super) fn check_name(verb: Verb, name: &str) -> Result<()> {
+    let reasons = match verb {
+        Verb::Get | Verb::Update | Verb::Patch | Verb::Delete => is_path_segment_name(name),
+        _ => Vec::new(),
+    };
+    if reasons.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!("Name parameter invalid: {}: {}", quote(name), reasons.join(";"))))
+}
+
+/// Returns whether a path that is not a resource's is served for requests of a method. As in kube-apiserver, the lists of
+/// groups and paths are served for all of them, and what go-restful routes is not served for `HEAD`.
+pub(super) fn serves_method(path: &str, method: &Method) -> bool {
+    let below = path.strip_prefix("/apis/").map(|below| below.trim_end_matches('/'));
+    if matches!(path, "/" | "/index.html" | "/apis" | "/openapi/v2") || below.is_some_and(|group| !group.contains('/'))
+    {
+        return true;
+    }
+    let routed = path.starts_with("/api") || path.trim_end_matches('/') == "/version";
+    *method == Method::GET || (*method == Method::HEAD && !routed)
+}
+
+/// Returns the error for a path that is not served for the method of the request. `unknown` is the error for a path
+/// of discovery that is not served at all.
+pub(super) fn method_error(path: &str, unknown: impl FnOnce() -> Option<ApiError>) -> ApiError {
+    match path.trim_end_matches('/') {
+        "/version" | CONFIGURATION_PATH | KEYS_PATH => ApiError::method_not_allowed(),
+        path if path.starts_with("/api") => unknown().unwrap_or_else(ApiError::method_not_allowed),
+        _ => ApiError::page_not_found(),
+    }
 }
 
 /// Returns whether a resource can be represented as a Table: if it is stored, or is the status or the scale of one.

@@ -6,7 +6,7 @@ use super::*;
 const ACCEPTED: &str = "only the following media types are accepted: application/json, application/yaml, \
                         application/vnd.kubernetes.protobuf";
 
-const BUILTIN: Offer = Offer { custom: false, tables: true };
+const BUILTIN: Offer = Offer { custom: false, tables: true, streams: false };
 
 fn headers(accept: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
@@ -89,6 +89,12 @@ fn transformations_that_are_not_served_fall_back_to_the_next_clause() {
 fn the_router_rejects_media_types_that_no_route_has() {
     let all = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
     rejects("text/html", false, &format!("406: Not Acceptable\n\nAvailable representations: {all}"));
+    let list = accept(&headers("text/html"), false, None, Offer { streams: true, ..BUILTIN });
+    let streams = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+    assert_eq!(
+        list.expect_err("HTML is not served").message,
+        format!("406: Not Acceptable\n\nAvailable representations: {all}, {streams}")
+    );
     rejects("application/*", false, &format!("406: Not Acceptable\n\nAvailable representations: {all}"));
     let error = accept(&headers("text/html"), false, None, BUILTIN).expect_err("HTML is not served");
     assert_eq!(error.details.as_deref(), Some(&serde_json::json!({})));

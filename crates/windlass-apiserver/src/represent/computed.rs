@@ -49,7 +49,7 @@ pub(crate) fn computed(
         }
         Transform::PartialObjectMetadataList => json!({
             "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {},
-            "items": objects.iter().map(partial).collect::<Vec<_>>(),
+            "items": Some(objects.iter().map(partial).collect::<Vec<_>>()).filter(|items| !items.is_empty()),
         }),
     };
     let value = match call.accept.transform {

@@ -70,7 +70,9 @@ impl EventFormat {
             Transform::Table => {
                 let revision = object["metadata"]["resourceVersion"].clone();
                 let headers = !std::mem::replace(&mut self.headers_sent, true);
-                table::table(endpoint, &[object], self.include, json!({"resourceVersion": revision}), headers)
+                // Clients find the version and annotations of a bookmark in its object.
+                let include = if kind == "BOOKMARK" { table::Include::Metadata } else { self.include };
+                table::table(endpoint, &[object], include, json!({"resourceVersion": revision}), headers)
             }
             Transform::PartialObjectMetadata | Transform::PartialObjectMetadataList => partial(&object),
             Transform::None => object,

@@ -48,8 +48,13 @@ pub(super) fn whole_text(endpoint: &Endpoint, items: WholeList, revision: u64) -
 /// Encodes a list as JSON, transformed.
 pub(super) fn transformed_json(call: &Call<'_>, list: ListAnswer) -> Result<Response<Body>> {
     let mut form = ItemForm::of(call)?;
+    let mut without_items = envelope(call, &list, &form, Vec::new());
+    if form.is_null_if_empty() && list.objects.is_empty() {
+        without_items["items"] = Value::Null;
+        return Ok(bytes(StatusCode::OK, "application/json", go_json::encode_object(&without_items).into()));
+    }
     // The items are the last field.
-    let mut head = go_json::encode_object(&envelope(call, &list, &form, Vec::new()));
+    let mut head = go_json::encode_object(&without_items);
     head.truncate(head.len() - LIST_END.len());
     let endpoint = call.endpoint.clone();
     let write = move |object: &StoredObject, out: &mut Vec<u8>| {
@@ -190,6 +195,11 @@ impl ItemForm {
         Ok(Self { kind, old: call.accept.old_form })
     }
 
+    /// Returns whether the items of an empty list are null.
+    fn is_null_if_empty(&self) -> bool {
+        matches!(self.kind, ItemKind::Metadata)
+    }
+
     /// Returns an object as an item.
     fn item(&mut self, endpoint: &Endpoint, object: Value) -> Value {
         let mut item = match &mut self.kind {
@@ -241,5 +251,9 @@ pub(super) fn transformed(call: &Call<'_>, list: &ListAnswer) -> Result<Value> {
     let mut form = ItemForm::of(call)?;
     let objects = list.objects.iter().map(|object| call.endpoint.to_served_value(object));
     let items = objects.map(|object| form.item(call.endpoint, object)).collect();
-    Ok(envelope(call, list, &form, items))
+    let mut value = envelope(call, list, &form, items);
+    if form.is_null_if_empty() && list.objects.is_empty() {
+        value["items"] = Value::Null;
+    }
+    Ok(value)
 }

@@ -33,17 +33,22 @@ pub(crate) fn answer(server: &Inner, path: &str, headers: &HeaderMap) -> Result<
         _ => ("application/json", configuration),
     };
     if !accepts(headers, media_type) {
-        let message = format!("406: Not Acceptable\n\nAvailable representations: {media_type}");
-        return Err(ApiError::not_acceptable(message).with_details(Map::new()));
+        return Err(not_acceptable(media_type));
     }
     let mut response = represent::bytes(StatusCode::OK, media_type, document.to_string().into());
     response.headers_mut().insert(header::CACHE_CONTROL, CACHE);
     Ok(response)
 }
 
+/// 406 for a path with one media type.
+pub(crate) fn not_acceptable(media_type: &str) -> ApiError {
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {media_type}");
+    ApiError::not_acceptable(message).with_details(Map::new())
+}
+
 /// Returns whether a client accepts a media type, which it must name exactly or not at all.
-fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
-    let Some(accept) = headers.get(header::ACCEPT) else { return true };
+pub(crate) fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
+    let Some(accept) = headers.get(header::ACCEPT).filter(|accept| !accept.is_empty()) else { return true };
     let ranges = accept.to_str().unwrap_or_default().split(',');
     ranges
         .map(|range| range.split(';').next().unwrap_or_default().trim())

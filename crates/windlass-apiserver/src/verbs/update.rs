@@ -19,8 +19,8 @@ use crate::{
 pub(crate) async fn update(call: &Call<'_>) -> Result<Answer> {
     let options = WriteOptions::parse(&call.query, WriteKind::Update)?;
     let mut object = decode_body(call, options.field_validation)?;
-    match_name(call, &object)?;
     match_namespace(call, &mut object)?;
+    match_name(call, &object)?;
     if call.current().await?.is_none() && call.endpoint.facts.creates_on_update && call.subresource.is_none() {
         let written = create_object(call, object, &options, ManagedFieldsMode::Track).await?;
         return Ok(written.answer(StatusCode::CREATED));

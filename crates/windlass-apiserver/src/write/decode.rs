@@ -7,7 +7,7 @@ use http::header::CONTENT_TYPE;
 use serde_json::Value;
 use windlass_builtins::protobuf;
 use windlass_schema::{
-    decode,
+    decode::{self, TypeMeta},
     json::{self, Document},
     yaml,
 };
@@ -50,8 +50,17 @@ fn decode_builtin(call: &Call<'_>, validation: FieldValidation) -> Result<Value>
             decoded.map_err(|error| unrecognized(&error.to_string()))?.value.into()
         }
     };
-    let given_version = given(&document.value, "apiVersion").unwrap_or(&api_version).to_owned();
-    let given_kind = given(&document.value, "kind").unwrap_or(kind).to_owned();
+    let TypeMeta { api_version: mut given_version, kind: mut given_kind } = decode::type_meta(&document.value)
+        .map_err(|error| unrecognized(&format!("couldn't get version/kind; json parse error: {error}")))?;
+    if given_version.matches('/').count() > 1 {
+        return Err(unrecognized(&format!("unexpected GroupVersion string: {given_version}")));
+    }
+    if given_version.is_empty() {
+        given_version.push_str(&api_version);
+    }
+    if given_kind.is_empty() {
+        given_kind.push_str(kind);
+    }
     check_kind(call, (&given_version, &given_kind), (&api_version, kind))?;
     let rejected = |why: &str| {
         let version = given_version.rsplit('/').next().unwrap_or_default();
@@ -114,11 +123,12 @@ fn check_kind(call: &Call<'_>, given: (&str, &str), expected: (&str, &str)) -> R
     let endpoint = call.endpoint;
     // kube-apiserver decodes CustomResourceDefinitions in a server of their own, which knows no other kinds.
     let definitions = call.is_definition();
-    let known = endpoint
-        .table
-        .resources
-        .iter()
-        .find(|have| !definitions && &*have.kind == given_kind && have.api_version() == given_version);
+    let known = endpoint.table.resources.iter().find(|have| {
+        let item_kind = given_kind.strip_suffix("List").filter(|item| !item.is_empty());
+        let is_list =
+            item_kind.is_some_and(|item| *have.kind == *item) || (given_kind == "List" && *have.kind == *"Pod");
+        !definitions && (*have.kind == *given_kind || is_list) && have.api_version() == given_version
+    });
     let scheme = match definitions {
         true => "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:55",
         false => "pkg/api/legacyscheme/scheme.go:30",
@@ -126,7 +136,7 @@ fn check_kind(call: &Call<'_>, given: (&str, &str), expected: (&str, &str)) -> R
     let other_version = definitions && given_kind == kind && given_version == "apiextensions.k8s.io/v1beta1";
     let why = match known {
         None if other_version => return Err(wrong_version(given_version, api_version)),
-        Some(other) if &*other.kind == kind && endpoint.stored.plural == other.plural => {
+        Some(other) if given_kind == kind && endpoint.stored.plural == other.plural => {
             return Err(wrong_version(given_version, api_version));
         }
         Some(_) => {

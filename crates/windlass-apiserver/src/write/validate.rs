@@ -81,7 +81,7 @@ fn custom_resource_errors(
     old: Option<&Value>,
     warnings: &Warnings,
 ) -> ErrorList {
-    let wrong_type = custom.validate_type(&endpoint.resource.kind, object);
+    let wrong_type = custom.validate_type(&endpoint.resource.kind, &endpoint.resource.api_version(), object);
     let mut errors = match old {
         None if !wrong_type.is_empty() => return wrong_type,
         None => metadata_errors(endpoint, object, None),

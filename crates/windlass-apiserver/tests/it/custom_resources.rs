@@ -72,6 +72,12 @@ async fn schema_and_rules_are_enforced() {
     let rejected = client.merge(&path, &json!({"spec": {"color": "blue"}})).await;
     assert!(rejected.message().contains("the color stays"), "{}", rejected.message());
     assert_eq!(client.merge(&path, &json!({"spec": {"size": 8}})).await.expect(200)["metadata"]["generation"], 2);
+    let rejected = client.merge(&path, &json!({"apiVersion": "example.com/v9"})).await;
+    assert_eq!(rejected.code, 422);
+    assert!(rejected.message().contains("apiVersion: Invalid value: \"example.com/v9\": must be "));
+    let list = [("accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")];
+    let answer = client.ask(Method::GET, &path, &list, "").await;
+    assert_eq!(answer.expect(500)["message"], "content is not a list");
 }
 
 #[tokio::test]

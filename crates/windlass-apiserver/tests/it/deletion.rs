@@ -36,6 +36,31 @@ async fn preconditions_are_checked() {
 }
 
 #[tokio::test]
+async fn options_of_wrong_types_delete_nothing() {
+    let client = Client::new().await;
+    let path = format!("{CONFIG_MAPS}/a");
+    client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
+    for (options, why) in [
+        (
+            json!({"dryRun": "All"}),
+            "json: cannot unmarshal string into Go struct field DeleteOptions.dryRun of type []string",
+        ),
+        (
+            json!({"gracePeriodSeconds": "x"}),
+            "json: cannot unmarshal string into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
+        ),
+        (
+            json!([]),
+            "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct \
+             { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }",
+        ),
+    ] {
+        assert_eq!(delete_with(&client, &path, options).await.expect(400)["message"], why);
+    }
+    client.get(&path).await.expect(200);
+}
+
+#[tokio::test]
 async fn the_propagation_policy_becomes_a_finalizer_for_the_garbage_collector() {
     let client = Client::new().await;
     for (policy, finalizer) in [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")] {

@@ -38,6 +38,21 @@ async fn label_and_field_selectors_narrow_a_list() {
     assert_eq!(names(&rest.expect(200)), ["a", "e"]);
     let rejected = client.get(&format!("{CONFIG_MAPS}?fieldSelector=data.a%3D1")).await;
     assert_eq!(rejected.code, 400);
+    let only = "\"x\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"";
+    for (path, why) in [
+        ("/api/v1/persistentvolumeclaims", only),
+        ("/api/v1/pods", "field label not supported: x"),
+        ("/apis/batch/v1/jobs", "field label \"x\" not supported for Job"),
+        (
+            "/apis/resource.k8s.io/v1/resourceslices",
+            "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: x",
+        ),
+    ] {
+        let rejected = client.get(&format!("{path}?fieldSelector=x%3D1")).await;
+        assert_eq!(rejected.expect(400)["message"], why);
+    }
+    let empty = client.get(&format!("{CONFIG_MAPS}?limit=")).await;
+    assert_eq!(empty.expect(400)["message"], "strconv.ParseInt: parsing \"\": invalid syntax");
 }
 
 #[tokio::test]

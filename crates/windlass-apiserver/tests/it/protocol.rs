@@ -30,6 +30,59 @@ async fn unknown_paths_are_answered_as_by_kube_apiserver() {
 }
 
 #[tokio::test]
+async fn paths_without_resources_are_served_for_the_methods_of_kube_apiserver() {
+    let client = Client::new().await;
+    for (method, path, code) in [
+        (Method::POST, "/", 200),
+        (Method::GET, "/index.html", 200),
+        (Method::OPTIONS, "/apis", 200),
+        (Method::POST, "/apis/apps/", 200),
+        (Method::POST, "/apis/none.example.com", 404),
+        (Method::POST, "/apis/apps/v2", 404),
+        (Method::POST, "/apis/apps/v1", 405),
+        (Method::HEAD, "/api/v1", 405),
+        (Method::HEAD, "/apis", 200),
+        (Method::PUT, "/version", 405),
+        (Method::HEAD, "/version", 405),
+        (Method::GET, "/healthz/", 404),
+        (Method::GET, "/metrics/", 404),
+        (Method::GET, "/openapi/v2/", 404),
+    ] {
+        assert_eq!(client.ask(method.clone(), path, &[], "").await.code, code, "{method} {path}");
+    }
+    let chart = [("accept", "application/json;as=Chart;v=v1;g=meta.k8s.io")];
+    for path in ["/apis/apps", "/apis/apps/v1"] {
+        assert_eq!(client.ask(Method::GET, path, &chart, "").await.code, 406, "{path}");
+    }
+    assert_eq!(client.ask(Method::GET, "/version", &[("accept", "application/yaml")], "").await.code, 406);
+    let answer = client.get(&format!("{CONFIG_MAPS}/..")).await;
+    assert_eq!(answer.expect(400)["message"], "Name parameter invalid: \"..\": may not be '..'");
+}
+
+#[tokio::test]
+async fn bodies_that_name_no_kind_are_rejected_in_the_words_of_kube_apiserver() {
+    let client = Client::new().await;
+    for (body, why) in [
+        (
+            "[]",
+            "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct",
+        ),
+        (r#"{"apiVersion": 1}"#, "json: cannot unmarshal number into Go struct field .apiVersion of type string"),
+        (r#"{"apiVersion": "a/b/c", "kind": "Foo"}"#, "unexpected GroupVersion string: a/b/c"),
+        (r#"{"apiVersion": "v1", "kind": "List"}"#, "converting (v1.List) to (core.ConfigMap): unknown conversion"),
+        (
+            r#"{"apiVersion": "v1", "kind": "ConfigMapList"}"#,
+            "converting (v1.ConfigMapList) to (core.ConfigMap): unknown conversion",
+        ),
+    ] {
+        let answer = client.ask(Method::POST, CONFIG_MAPS, &[("content-type", "application/json")], body).await;
+        let rejected = answer.expect(400);
+        let message = rejected["message"].as_str().unwrap();
+        assert!(message.contains(why), "{body}: {message}");
+    }
+}
+
+#[tokio::test]
 async fn bodies_come_as_yaml_and_protobuf_too() {
     let client = Client::new().await;
     let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: from-yaml}\ndata:\n  a: |\n    two\n    lines\n";
@@ -62,7 +115,11 @@ async fn tables_and_metadata_are_made_of_lists() {
     assert_eq!(columns, ["Name", "Data", "Age"]);
     assert_eq!(table["rows"][0]["cells"][0], "a");
     assert_eq!(table["rows"][0]["object"]["kind"], "PartialObjectMetadata");
+    let created = client.ask(Method::POST, &format!("{CONFIG_MAPS}?dryRun=All"), &accept, config_map("b").to_string());
+    assert_eq!(created.await.expect(201)["metadata"], json!({}));
     let accept = [("accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")];
+    let empty = client.ask(Method::GET, &format!("{CONFIG_MAPS}?labelSelector=none"), &accept, "").await.expect(200);
+    assert_eq!(empty.get("items"), Some(&json!(null)));
     let list = client.ask(Method::GET, CONFIG_MAPS, &accept, "").await.expect(200);
     assert_eq!((list["kind"].as_str(), &list["items"][0]["data"]), (Some("PartialObjectMetadataList"), &json!(null)));
 }

@@ -9,7 +9,7 @@ use windlass_schema::field::ErrorList;
 use super::pod_template;
 use crate::columns::{self, Column, Printer, column, wide};
 use crate::diff::same;
-use crate::object::{copy, integer, map, set, set_default, set_default_text, text};
+use crate::object::{copy, integer, is_set, map, set, set_default, set_default_text, text};
 use crate::strategy::{Strategy, WriteContext};
 
 /// Strategy of DaemonSets.
@@ -64,6 +64,10 @@ impl Strategy for DaemonSet {
         set_default_text(object, "/spec/updateStrategy/type", "RollingUpdate");
         if text(object, "/spec/updateStrategy/type") == "RollingUpdate" {
             set_default(object, "/spec/updateStrategy/rollingUpdate/maxUnavailable", 1);
+            set_default(object, "/spec/updateStrategy/rollingUpdate/maxSurge", 0);
+        } else if is_set(object, "/spec/updateStrategy/rollingUpdate") {
+            // kube-apiserver's internal type has numbers here, which cannot be absent.
+            set_default(object, "/spec/updateStrategy/rollingUpdate/maxUnavailable", 0);
             set_default(object, "/spec/updateStrategy/rollingUpdate/maxSurge", 0);
         }
         set_default(object, "/spec/revisionHistoryLimit", 10);

@@ -66,10 +66,6 @@ impl Strategy for PersistentVolume {
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
         warnings(object)
     }
-
-    fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, String)> {
-        vec![("name", text(object, "/metadata/name").to_owned())]
-    }
 }
 
 fn cells(object: &Value, now: Timestamp) -> Vec<Value> {

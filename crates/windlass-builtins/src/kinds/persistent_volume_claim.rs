@@ -66,10 +66,6 @@ impl Strategy for PersistentVolumeClaim {
         }
         warnings
     }
-
-    fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, String)> {
-        vec![("name", text(object, "/metadata/name").to_owned())]
-    }
 }
 
 fn cells(object: &Value, now: Timestamp) -> Vec<Value> {

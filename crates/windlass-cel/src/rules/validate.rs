@@ -217,7 +217,8 @@ impl Walk<'_> {
         let may_ratchet = !rule.uses_old_self && ratchet.is_unchanged();
         let detail = match &rule.message_program {
             None => None,
-            Some(program) => match self.message(rule, &scope.evaluate(program, optional)) {
+            // As in kube-apiserver, `oldSelf` is never an optional here, whatever the rule says.
+            Some(program) => match self.message(rule, &scope.evaluate(program, false)) {
                 Message::Text(text) => Some(text),
                 Message::Failed => None,
                 Message::Stop(detail) => {

@@ -104,7 +104,7 @@ impl Page {
             let read = match call.server.storage.store().list(options.clone()).await {
                 Ok(page) => page,
                 Err(StoreError::Compacted { .. }) => return Err(expired(self.after.as_deref())),
-                Err(StoreError::Future { current, .. }) => return Err(too_large(self.revision.0, current, None)),
+                Err(StoreError::Future { current, .. }) => return Err(too_large(self.revision.0, current, Some(1))),
                 Err(error) => return Err(error.into()),
             };
             let (mut keys, mut found) = (Vec::new(), Vec::new());

@@ -1,8 +1,9 @@
 //! Decodes the options of a delete.
 
 use http::header::CONTENT_TYPE;
+use serde_json::Value;
 use windlass_builtins::protobuf;
-use windlass_schema::{json, yaml};
+use windlass_schema::{decode, json, yaml};
 
 use super::given;
 use crate::{
@@ -29,6 +30,7 @@ pub(crate) fn delete_options(call: &Call<'_>) -> Result<DeleteOptions> {
             protobuf::decode(&call.body, call.endpoint.table).map_err(|error| bad(error.to_string()))?.value
         }
     };
+    decode::type_meta(&body).map_err(|error| bad(format!("couldn't get version/kind; json parse error: {error}")))?;
     let (kind, version) = (given(&body, "kind"), given(&body, "apiVersion").unwrap_or_default());
     if let Some(kind) = kind.filter(|kind| *kind != "DeleteOptions") {
         return Err(bad(format!(
@@ -36,6 +38,7 @@ pub(crate) fn delete_options(call: &Call<'_>) -> Result<DeleteOptions> {
              \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
         )));
     }
+    check_types(&body).map_err(bad)?;
     if let Some(audit) = call.audit {
         // The apiVersion is the one that kube-apiserver records.
         let mut recorded = body.clone();
@@ -44,4 +47,41 @@ pub(crate) fn delete_options(call: &Call<'_>) -> Result<DeleteOptions> {
         audit.request_object(&recorded);
     }
     DeleteOptions::from_body(&body)
+}
+
+/// Rejects fields of other types than those of `DeleteOptions`, so that no option is lost.
+fn check_types(body: &Value) -> Result<(), String> {
+    let fields: [(&str, &str, fn(&Value) -> bool); 8] = [
+        ("gracePeriodSeconds", "int64", Value::is_i64),
+        ("preconditions", "v1.Preconditions", Value::is_object),
+        ("preconditions.uid", "types.UID", Value::is_string),
+        ("preconditions.resourceVersion", "string", Value::is_string),
+        ("orphanDependents", "bool", Value::is_boolean),
+        ("propagationPolicy", "v1.DeletionPropagation", Value::is_string),
+        ("dryRun", "[]string", Value::is_array),
+        ("ignoreStoreReadErrorWithClusterBreakingPotential", "bool", Value::is_boolean),
+    ];
+    for (field, go_type, fits) in fields {
+        let Some(value) = body.pointer(&format!("/{}", field.replace('.', "/"))) else { continue };
+        if value.is_null() || fits(value) {
+            continue;
+        }
+        let given = match value {
+            Value::Bool(_) => "bool".to_owned(),
+            Value::Number(number) if matches!(go_type, "int64") => format!("number {number}"),
+            Value::Number(_) => "number".to_owned(),
+            Value::String(_) => "string".to_owned(),
+            Value::Array(_) => "array".to_owned(),
+            Value::Object(_) | Value::Null => "object".to_owned(),
+        };
+        let owner = if field.contains('.') { "Preconditions" } else { "DeleteOptions" };
+        return Err(format!("json: cannot unmarshal {given} into Go struct field {owner}.{field} of type {go_type}"));
+    }
+    let mut values = body["dryRun"].as_array().into_iter().flatten();
+    match values.all(|value| value.is_string() || value.is_null()) {
+        true => Ok(()),
+        false => {
+            Err("json: cannot unmarshal non-string into Go struct field DeleteOptions.dryRun of type string".into())
+        }
+    }
 }

@@ -28,6 +28,14 @@ fn the_generation_of_the_template_counts_its_changes_only() {
 }
 
 #[test]
+fn a_rolling_update_that_is_not_used_has_zeros() {
+    let mut set = valid();
+    set["spec"]["updateStrategy"] = json!({"type": "OnDelete", "rollingUpdate": {"maxSurge": 1}});
+    DaemonSet.default(&mut set);
+    assert_eq!(set["spec"]["updateStrategy"]["rollingUpdate"], json!({"maxSurge": 1, "maxUnavailable": 0}));
+}
+
+#[test]
 fn a_daemon_set_has_two_update_strategies() {
     let update = |value| json!({"/spec/updateStrategy": value});
     check_create(

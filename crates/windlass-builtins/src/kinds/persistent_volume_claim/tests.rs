@@ -107,6 +107,13 @@ fn every_field_of_the_spec_is_checked() {
 }
 
 #[test]
+fn a_data_source_of_the_core_group_is_valid_however_its_group_is_absent() {
+    let mut claim = with("/spec/dataSource", json!({"apiGroup": null, "kind": "PersistentVolumeClaim", "name": "a"}));
+    claim["spec"]["dataSourceRef"] = json!({"kind": "PersistentVolumeClaim", "name": "a"});
+    check_create(&PersistentVolumeClaim, claim, expect![[""]]);
+}
+
+#[test]
 fn both_data_source_fields_are_kept_equal() {
     let settled = |pointer: &str, value: Value| {
         let mut claim = with(pointer, value);

@@ -40,6 +40,20 @@ fn an_optional_old_value_may_be_absent() {
 }
 
 #[test]
+fn an_optional_old_value_is_no_optional_in_messages() {
+    let message = |expression: &str| {
+        let schema = spec(&json!({"type": "string", "x-kubernetes-validations": [
+            {"rule": "oldSelf.orValue('') == self", "optionalOldSelf": true, "messageExpression": expression}]}));
+        run(&rules(&schema), &json!({"spec": "b"}), Some(&json!({"spec": "a"}))).errors[0].to_string()
+    };
+    assert_eq!(message("self + ' is new'"), "spec: Invalid value: \"b\": b is new");
+    assert_eq!(
+        message("oldSelf.hasValue() ? 'changed' : 'new'"),
+        "spec: Invalid value: \"b\": failed rule: oldSelf.orValue('') == self"
+    );
+}
+
+#[test]
 fn elements_with_keys_are_correlated_after_moving() {
     let list = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k", "n"],
         "items": {"type": "object", "required": ["k", "n"], "properties": {"k": {"type": "string"}, "n": {"type": "integer"},

@@ -132,8 +132,10 @@ fn validate_data_sources(spec: &Value, tolerated: Tolerated, path: &Path, errors
     if !is_set(spec, "/dataSource") || !is_set(spec, "/dataSourceRef") {
         return;
     }
-    let same =
-        |field: &str| spec.pointer(&format!("/dataSource/{field}")) == spec.pointer(&format!("/dataSourceRef/{field}"));
+    // Where the group is required, an absent one is null.
+    let field_of =
+        |source: &str, field: &str| spec.pointer(&format!("/{source}/{field}")).filter(|value| !value.is_null());
+    let same = |field: &str| field_of("dataSource", field) == field_of("dataSourceRef", field);
     if !text(spec, "/dataSourceRef/namespace").is_empty() {
         let detail = "may not be specified when dataSourceRef.namespace is specified";
         errors.invalid_shown(path, "{}".to_owned(), detail);
