@@ -1,4 +1,4 @@
-//! The status of ResourceClaims: whoever may write it needs another permission to bind a claim, and one per driver to
+//! The status of ResourceClaims: a user who may write it needs another permission to bind a claim, and one per driver to
 //! change the state of its devices.
 
 use futures_util::future::BoxFuture;
