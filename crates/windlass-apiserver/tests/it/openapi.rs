@@ -146,8 +146,8 @@ async fn the_hash_of_a_document_is_its_tag() {
 
 #[tokio::test]
 async fn documents_have_few_media_types() {
-    let client = Client::new().await;
     const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+    let client = Client::new().await;
     for (path, accept, expected) in [
         ("/openapi/v2", "", Some("application/json")),
         ("/openapi/v2", "*/*", Some("application/json")),

@@ -115,8 +115,9 @@ async fn tables_and_metadata_are_made_of_lists() {
     assert_eq!(columns, ["Name", "Data", "Age"]);
     assert_eq!(table["rows"][0]["cells"][0], "a");
     assert_eq!(table["rows"][0]["object"]["kind"], "PartialObjectMetadata");
-    let created = client.ask(Method::POST, &format!("{CONFIG_MAPS}?dryRun=All"), &accept, config_map("b").to_string());
-    assert_eq!(created.await.expect(201)["metadata"], json!({}));
+    let path = format!("{CONFIG_MAPS}?dryRun=All");
+    let created = client.ask(Method::POST, &path, &accept, config_map("b").to_string()).await.expect(201);
+    assert_eq!(created["metadata"], json!({}));
     let accept = [("accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")];
     let empty = client.ask(Method::GET, &format!("{CONFIG_MAPS}?labelSelector=none"), &accept, "").await.expect(200);
     assert_eq!(empty.get("items"), Some(&json!(null)));

@@ -5,6 +5,7 @@ mod gates;
 mod options;
 mod serving;
 mod table;
+mod values;
 
 use std::{io::Write as _, process::ExitCode};
 
@@ -18,6 +19,10 @@ use self::{
 use super::{handover, io_errors};
 use crate::{failure, logging, signals::Signals, threads, up::limits::raise_open_files, version};
 
+/// What to use instead of a deprecated flag, as kube-apiserver says it.
+const ADMISSION_CONTROL: &str = "Use --enable-admission-plugins or --disable-admission-plugins instead. Will be removed in \
+                                 a future version.";
+
 /// Acts as kube-apiserver.
 pub(super) fn run(arguments: &[String]) -> ExitCode {
     let flags = match flags::parse(arguments) {
@@ -29,6 +34,9 @@ pub(super) fn run(arguments: &[String]) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    if flags.last("admission-control").is_some() {
+        eprintln!("Flag --admission-control has been deprecated, {ADMISSION_CONTROL}");
+    }
     logging::start(verbosity(&flags));
     match ServerOptions::of(&flags, &|name| std::env::var(name).ok()) {
         Ok(options) => match serve(options) {

@@ -107,6 +107,11 @@ impl AdmissionArgs {
     }
 }
 
+/// Returns all plugins of Kubernetes.
+pub(crate) fn known() -> impl Iterator<Item = &'static str> {
+    KNOWN.into_iter()
+}
+
 /// Returns whether Kubernetes has a plugin of this name.
 pub(crate) fn is_known(name: &str) -> bool {
     KNOWN.contains(&name)

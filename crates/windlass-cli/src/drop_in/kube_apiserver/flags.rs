@@ -1,5 +1,6 @@
 //! The command line of kube-apiserver, which is one of Go's `pflag` package.
 
+use windlass_plane::NodePortRange;
 use windlass_schema::time::parse_duration;
 
 use super::table::FLAGS;
@@ -23,6 +24,7 @@ pub(super) enum Kind {
     Float,
     Duration,
     Ip,
+    PortRange,
     Text,
     /// Texts separated by commas; further flags add to the list.
     Strings,
@@ -194,6 +196,7 @@ fn check(kind: Kind, value: &str) -> Result<(), String> {
         Kind::Ip => {
             value.trim().parse::<std::net::IpAddr>().map(drop).map_err(|_| format!("failed to parse IP: {value:?}"))
         }
+        Kind::PortRange => value.parse::<NodePortRange>().map(drop).map_err(|error| error.to_string()),
         Kind::Version | Kind::Text | Kind::Strings | Kind::TextArray | Kind::Pairs => Ok(()),
     }
 }
@@ -279,6 +282,10 @@ mod tests {
             (
                 "--allow-privileged=maybe",
                 "invalid argument \"maybe\" for \"--allow-privileged\" flag: strconv.ParseBool: parsing \"maybe\": invalid syntax",
+            ),
+            (
+                "--service-node-port-range=9-8",
+                "invalid argument \"9-8\" for \"--service-node-port-range\" flag: end port cannot be less than start port: 9-8",
             ),
             ("--bind-address=abc", "invalid argument \"abc\" for \"--bind-address\" flag: failed to parse IP: \"abc\""),
             (

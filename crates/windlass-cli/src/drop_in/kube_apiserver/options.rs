@@ -5,6 +5,7 @@ use std::{
     fs,
     net::{IpAddr, Ipv4Addr},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser};
@@ -12,10 +13,11 @@ use windlass_plane::{
     AuthorizationOptions, AuthorizerOptions, CertificateAndKey, GivenCredentials, NodeOptions, PlaneOptions,
     RuntimeConfig, Selection, ServiceNetwork, StoreKind, TokenKey, UnknownLoop,
 };
+use windlass_schema::time::parse_duration;
 
 use super::{
     flags::{Flags, Kind, find},
-    gates, serving,
+    gates, serving, values,
 };
 use crate::{
     drop_in::{handover::Storage, io_errors},
@@ -68,6 +70,7 @@ impl ServerOptions {
     pub(super) fn of(flags: &Flags, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
         let mut ignored: Vec<String> = flags.ignored().iter().map(|name| format!("--{name}")).collect();
         gates::check_feature_gates(flags)?;
+        values::check_logging(flags)?;
         let networks = ServiceNetworks::parse(flags.last("service-cluster-ip-range").unwrap_or_default())?;
         if flags.last("feature-gates").is_some_and(|gates| !gates.is_empty()) {
             ignored.push("--feature-gates".to_owned());
@@ -78,7 +81,7 @@ impl ServerOptions {
         let serving = serving::certificate(files.map(|(cert, key)| (cert.into(), key.into())), cert_dir, address)?;
         let (token_key, front_proxy) = (token_key(flags)?, front_proxy(flags)?);
 
-        let mut problems = Vec::new();
+        let mut problems = values::problems(flags);
         let etcd: Vec<String> = flags.list("etcd-servers").map(str::to_owned).collect();
         if etcd.is_empty() {
             problems.push("--etcd-servers must be specified".to_owned());
@@ -109,6 +112,12 @@ impl ServerOptions {
                 .push("--service-account-signing-key-file and --service-account-issuer are required flags".to_owned());
         }
         let mut options = shared.and_then(|shared| shared.options(&mut ignored, &mut problems));
+        if let Some(options) = &mut options {
+            tune(options, flags);
+        }
+        if problems.is_empty() {
+            values::check_start(flags)?;
+        }
         if let Some(options) = options.as_mut().filter(|_| nodes.count > 0) {
             authorize_nodes(&mut options.authorization);
         }
@@ -200,14 +209,7 @@ fn shared(flags: &Flags, ignored: &mut Vec<String>, problems: &mut Vec<String>) 
     if flags.last("authorization-mode").is_none() && flags.last("authorization-config").is_none() {
         line.push("--authorization-mode=AlwaysAllow".to_owned());
     }
-    for plugin in flags.list("enable-admission-plugins") {
-        // Unknown plugins are errors of the parser.
-        match admission::is_default(plugin) || !admission::is_known(plugin) {
-            true => line.push(format!("--enable-admission-plugins={plugin}")),
-            false => ignored.push(format!("--enable-admission-plugins={plugin}")),
-        }
-    }
-    line.extend(flags.list("disable-admission-plugins").map(|plugin| format!("--disable-admission-plugins={plugin}")));
+    plugins(flags, &mut line, ignored, problems);
     let parsed = command.try_get_matches_from(line).and_then(|matches| SharedArgs::from_arg_matches(&matches));
     parsed
         .map_err(|error| {
@@ -216,6 +218,48 @@ fn shared(flags: &Flags, ignored: &mut Vec<String>, problems: &mut Vec<String>) 
             problems.push(first.strip_prefix("error: ").unwrap_or(first).to_owned());
         })
         .ok()
+}
+
+/// Sets the options of flags that only kube-apiserver has. Their values have been checked.
+fn tune(options: &mut PlaneOptions, flags: &Flags) {
+    let number = |name: &str| flags.last(name).and_then(|number| number.parse::<i64>().ok());
+    let tolerations = &mut options.admission_configuration.tolerations;
+    tolerations.not_ready = number("default-not-ready-toleration-seconds").unwrap_or(tolerations.not_ready);
+    tolerations.unreachable = number("default-unreachable-toleration-seconds").unwrap_or(tolerations.unreachable);
+    let range = flags.last("service-node-port-range").and_then(|range| range.parse().ok());
+    options.node_ports = range.unwrap_or(options.node_ports);
+    let timeout = flags.last("request-timeout").and_then(|timeout| parse_duration(timeout).ok());
+    let timeout = timeout.and_then(|nanoseconds| u64::try_from(nanoseconds).ok()).map(Duration::from_nanos);
+    options.limits.request_timeout = timeout.unwrap_or(options.limits.request_timeout);
+}
+
+/// Adds the plugins to enable and to disable to a command line.
+fn plugins(flags: &Flags, line: &mut Vec<String>, ignored: &mut Vec<String>, problems: &mut Vec<String>) {
+    let (enable, disable) = ("enable-admission-plugins", "disable-admission-plugins");
+    if flags.last("admission-control").is_some() {
+        if flags.last(enable).or(flags.last(disable)).is_some() {
+            let problem = format!("admission-control and {enable}/{disable} flags are mutually exclusive");
+            problems.push(problem);
+        }
+        let wanted: Vec<&str> = flags.list("admission-control").collect();
+        for plugin in &wanted {
+            if !admission::is_known(plugin) {
+                problems.push(format!("admission-control plugin {plugin:?} is unknown"));
+            } else if !admission::is_default(plugin) {
+                ignored.push(format!("--admission-control={plugin}"));
+            }
+        }
+        let others = admission::known().filter(|plugin| !wanted.contains(plugin));
+        return line.extend(others.map(|plugin| format!("--{disable}={plugin}")));
+    }
+    for plugin in flags.list(enable) {
+        // Unknown plugins are errors of the parser.
+        match admission::is_default(plugin) || !admission::is_known(plugin) {
+            true => line.push(format!("--{enable}={plugin}")),
+            false => ignored.push(format!("--{enable}={plugin}")),
+        }
+    }
+    line.extend(flags.list(disable).map(|plugin| format!("--{disable}={plugin}")));
 }
 
 /// Adds the authorizer of nodes, which envtest does not ask for: without it, nodes could not even register.

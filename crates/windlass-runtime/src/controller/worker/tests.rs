@@ -8,6 +8,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
+use serde_json::json;
 
 use super::*;
 use crate::{
@@ -128,32 +129,83 @@ async fn a_worker_that_is_stopped_midway_returns_its_key() {
     work.done();
 }
 
+/// Lines of the log.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Lines {
+    /// Collects the lines of this thread until the guard is dropped.
+    fn collect() -> (Self, tracing::subscriber::DefaultGuard) {
+        // A global subscriber: a span that another thread enters first, without a subscriber, would stay disabled here.
+        let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
+        let lines = Self::default();
+        let written = lines.clone();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || written.clone()).finish();
+        (lines, tracing::subscriber::set_default(subscriber))
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().clone()).unwrap()
+    }
+}
+
+/// Returns the error of an update that the API server answers with a Status.
+fn rejected(status: serde_json::Value) -> Error {
+    Error::from(ContextError::Rejected {
+        verb: crate::context::Verb::Update,
+        kind: "Pod".to_owned(),
+        key: ObjectKey::namespaced("shop", "web"),
+        source: Box::new(serde_json::from_value(status).unwrap()),
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn conflicts_and_races_with_deletion_are_logged_as_information_and_other_failures_as_errors() {
+    let (lines, _guard) = Lines::collect();
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let workers = workers(move |_key| {
+        let attempt = attempts.fetch_add(1, Ordering::SeqCst);
+        async move {
+            let status = |code: u16, reason: &str| json!({"kind": "Status", "status": "Failure", "message": reason, "reason": reason, "code": code});
+            match attempt {
+                0 | 1 => Err(rejected(status(404, "NotFound"))),
+                2 => Err(rejected(status(409, "Conflict"))),
+                3 => Err(rejected(status(403, "Forbidden"))),
+                _ => Ok(Action::done()),
+            }
+        }
+    });
+    workers.queue.add(ObjectKey::namespaced("shop", "web"), Priority::NORMAL);
+    exhaust(workers, 1).await;
+    let text = lines.text();
+    let logged: Vec<(&str, bool)> = text
+        .lines()
+        .map(|line| (line.split_whitespace().nth(1).unwrap_or_default(), line.contains("trying again")))
+        .collect();
+    // An object that is still missing in the second attempt is not about to be deleted.
+    assert_eq!(logged, [("INFO", true), ("ERROR", false), ("INFO", true), ("ERROR", false)], "{text}");
+}
+
 #[tokio::test]
 async fn a_log_line_names_controller_object_and_reconcile() {
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
-    impl Write for Lines {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    // A global subscriber: a span that another thread enters first, without a subscriber, would stay disabled here.
-    let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
-    let lines = Lines::default();
-    let written = lines.clone();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || written.clone()).finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let (lines, _guard) = Lines::collect();
     let workers = Arc::new(workers(|_key| async { Err(Error::terminal("bad cidr")) }));
     for name in ["web", "db"] {
         workers.queue.add(ObjectKey::namespaced("shop", name), Priority::NORMAL);
     }
     workers.queue.drain();
     workers.work().await;
-    let text = String::from_utf8(lines.0.lock().clone()).unwrap();
+    let text = lines.text();
     let ids: Vec<Uuid> = text
         .lines()
         .zip(["web", "db"])
@@ -170,14 +222,6 @@ async fn a_log_line_names_controller_object_and_reconcile() {
 
 #[test]
 fn races_with_deletion_are_no_errors_unless_an_object_stays_missing() {
-    let rejected = |status: serde_json::Value| {
-        Error::from(ContextError::Rejected {
-            verb: crate::context::Verb::Update,
-            kind: "Pod".to_owned(),
-            key: ObjectKey::namespaced("shop", "web"),
-            source: Box::new(serde_json::from_value(status).unwrap()),
-        })
-    };
     let gone = serde_json::json!({
         "status": "Failure", "code": 404, "reason": "NotFound", "message": "pods \"web\" not found",
         "details": {"name": "web", "kind": "pods"},

@@ -98,7 +98,7 @@ fn flags_of_the_server_have_their_meaning() {
 
 #[test]
 fn flags_without_an_effect_are_named() {
-    let more = "--feature-gates=WatchList=true --runtime-config=api/all=true,resource.k8s.io/v1alpha3 \
+    let more = "--feature-gates=WatchList=true --runtime-config=api/all=true,resource.k8s.io/v1beta1 \
                 --service-cluster-ip-range=10.96.0.0/12,fd00::/108 --event-ttl=2h --cors-allowed-origins=a \
                 --enable-admission-plugins=AlwaysPullImages,NodeRestriction --disable-admission-plugins=ResourceQuota";
     let expected = [
@@ -106,7 +106,7 @@ fn flags_without_an_effect_are_named() {
         "--event-ttl",
         "--feature-gates",
         "--service-cluster-ip-range=fd00::/108",
-        "--runtime-config=resource.k8s.io/v1alpha3",
+        "--runtime-config=resource.k8s.io/v1beta1",
         "--enable-admission-plugins=AlwaysPullImages",
     ];
     let found = options(&format!("{LEAST} {more}")).unwrap();
@@ -114,6 +114,34 @@ fn flags_without_an_effect_are_named() {
     assert_eq!(found.plane.runtime_config, RuntimeConfig::parse(["api/all=true"]).unwrap());
     assert_eq!(found.plane.service_network.to_string(), "10.96.0.0/12");
     assert_eq!(found.plane.disabled_admission_plugins, ["ResourceQuota"]);
+}
+
+#[test]
+fn flags_of_kube_apiserver_alone_have_an_effect() {
+    let more = "--default-not-ready-toleration-seconds=7 --default-unreachable-toleration-seconds=0 \
+                --service-node-port-range=31000+9 --request-timeout=1m30s";
+    let found = options(&format!("{LEAST} {more}")).unwrap();
+    let tolerations = found.plane.admission_configuration.tolerations;
+    assert_eq!((tolerations.not_ready, tolerations.unreachable), (7, 0));
+    assert_eq!(found.plane.node_ports.to_string(), "31000-31009");
+    assert_eq!(found.plane.limits.request_timeout, Duration::from_secs(90));
+    assert_eq!(found.ignored, Vec::<String>::new());
+}
+
+#[test]
+fn the_old_flag_of_admission_plugins_names_exactly_those_that_run() {
+    let found = options(&format!("{LEAST} --admission-control=NamespaceLifecycle,LimitRanger,AlwaysAdmit")).unwrap();
+    let disabled = found.plane.disabled_admission_plugins;
+    assert_eq!(disabled.len(), admission::known().count() - 3);
+    assert!(disabled.iter().any(|name| name == "ServiceAccount"), "{disabled:?}");
+    assert!(!disabled.iter().any(|name| ["NamespaceLifecycle", "LimitRanger"].contains(&name.as_str())));
+    assert_eq!(found.ignored, ["--admission-control=AlwaysAdmit"]);
+    let none = options(&format!("{LEAST} --admission-control=")).unwrap().plane.disabled_admission_plugins;
+    assert_eq!(none.len(), admission::known().count());
+    let both = format!("{LEAST} --admission-control=Foo --enable-admission-plugins=Priority");
+    let expected = "[admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually \
+                    exclusive, admission-control plugin \"Foo\" is unknown]";
+    assert_eq!(options(&both).unwrap_err(), expected);
 }
 
 #[test]
@@ -183,6 +211,17 @@ fn wrong_values_are_errors_of_kube_apiserver() {
             format!("{LEAST} --advertise-address=fd00::1"),
             "service IP family \"10.0.0.0/24\" must match public address family \"fd00::1\"".to_owned(),
         ),
+        (
+            format!("{LEAST} --storage-backend=etcd2 --goaway-chance=1"),
+            "[--storage-backend invalid, allowed values: etcd3. If not specified, it will default to 'etcd3', \
+             --goaway-chance can not be less than 0 or greater than 0.02]"
+                .to_owned(),
+        ),
+        (
+            format!("{LEAST} --logging-format=xml --tls-min-version=1.2"),
+            "format: Invalid value: \"xml\": Unsupported log format".to_owned(),
+        ),
+        (format!("{LEAST} --tls-min-version=1.2"), "unknown tls version \"1.2\"".to_owned()),
         (format!("{LEAST} --authorization-mode=Foo"), "authorization-mode \"Foo\" is not a valid mode".to_owned()),
         (
             format!("{LEAST} --enable-admission-plugins=Foo"),
