@@ -49,9 +49,12 @@ pub(crate) fn delete_options(call: &Call<'_>) -> Result<DeleteOptions> {
     DeleteOptions::from_body(&body)
 }
 
+/// A field of `DeleteOptions`: its path, its type in Go, and the check of a value.
+type Field = (&'static str, &'static str, fn(&Value) -> bool);
+
 /// Rejects fields of other types than those of `DeleteOptions`, so that no option is lost.
 fn check_types(body: &Value) -> Result<(), String> {
-    let fields: [(&str, &str, fn(&Value) -> bool); 8] = [
+    let fields: [Field; 8] = [
         ("gracePeriodSeconds", "int64", Value::is_i64),
         ("preconditions", "v1.Preconditions", Value::is_object),
         ("preconditions.uid", "types.UID", Value::is_string),
@@ -66,22 +69,28 @@ fn check_types(body: &Value) -> Result<(), String> {
         if value.is_null() || fits(value) {
             continue;
         }
-        let given = match value {
-            Value::Bool(_) => "bool".to_owned(),
-            Value::Number(number) if matches!(go_type, "int64") => format!("number {number}"),
-            Value::Number(_) => "number".to_owned(),
-            Value::String(_) => "string".to_owned(),
-            Value::Array(_) => "array".to_owned(),
-            Value::Object(_) | Value::Null => "object".to_owned(),
-        };
+        let given = go_name(value, go_type);
         let owner = if field.contains('.') { "Preconditions" } else { "DeleteOptions" };
         return Err(format!("json: cannot unmarshal {given} into Go struct field {owner}.{field} of type {go_type}"));
     }
     let mut values = body["dryRun"].as_array().into_iter().flatten();
-    match values.all(|value| value.is_string() || value.is_null()) {
-        true => Ok(()),
-        false => {
-            Err("json: cannot unmarshal non-string into Go struct field DeleteOptions.dryRun of type string".into())
+    match values.find(|value| !value.is_string() && !value.is_null()) {
+        None => Ok(()),
+        Some(value) => {
+            let given = go_name(value, "string");
+            Err(format!("json: cannot unmarshal {given} into Go struct field DeleteOptions.dryRun of type string"))
         }
+    }
+}
+
+/// Names the JSON type of a value as Go's decoder does when it expects another type.
+fn go_name(value: &Value, expected: &str) -> String {
+    match value {
+        Value::Bool(_) => "bool".to_owned(),
+        Value::Number(number) if expected == "int64" => format!("number {number}"),
+        Value::Number(_) => "number".to_owned(),
+        Value::String(_) => "string".to_owned(),
+        Value::Array(_) => "array".to_owned(),
+        Value::Object(_) | Value::Null => "object".to_owned(),
     }
 }
