@@ -77,7 +77,7 @@ async fn a_kind_is_watched_and_readable_while_it_is_in_the_set() {
     for round in 1..3 {
         assert!(watches.add("secrets", secrets(&cluster)) && !watches.add("secrets", secrets(&cluster)));
         assert_eq!(watches.names(), ["secrets"]);
-        watches.synced().await;
+        watches.synced().await.unwrap();
         create(&api, secret(&format!("s{round}"))).await;
         journal.until("the new Secret is counted", |seen| seen.last() == Some(&round.to_string())).await;
         assert_eq!(informer(&running), (true, true));
@@ -101,7 +101,7 @@ async fn an_informer_that_something_else_uses_keeps_running() {
     for name in ["one", "two"] {
         watches.add(name, secrets(&cluster));
     }
-    watches.synced().await;
+    watches.synced().await.unwrap();
     watches.retain(|name| name == "two");
     create(&api, secret("s")).await;
     journal.until("the Secret is counted", |seen| seen.last().is_some_and(|last| last == "1")).await;
@@ -115,7 +115,7 @@ async fn an_informer_that_something_else_uses_keeps_running() {
     let running = start(&cluster, controller);
     journal.has(1).await;
     watches.add("secrets", secrets(&cluster));
-    watches.synced().await;
+    watches.synced().await.unwrap();
     watches.remove("secrets");
     create(&api, secret("t")).await;
     journal.until("the Secret is counted", |seen| seen.last().is_some_and(|last| last == "2")).await;
@@ -161,7 +161,7 @@ async fn a_kind_that_is_not_served_yet_is_watched_as_soon_as_it_is() {
     journal.has(1).await;
     let key = ObjectKey::namespaced(plane.namespace(), "a");
     watches.add("gadgets", Watch::<DynamicObject>::with(resource.clone()).map(move |_, _| vec![key.clone()]));
-    watches.synced().await;
+    watches.synced().await.unwrap();
     plane.define::<Gadget>().await;
     create(&plane.api::<Gadget>(), Gadget::new("g", GadgetSpec {})).await;
     journal.until("the gadget is seen", |seen| seen.last() == Some(&1)).await;
