@@ -342,21 +342,24 @@ impl ResourceCache {
         self.changed.notified()
     }
 
-    /// Returns the next events after a revision: at most `limit`, and about [`BATCH_BYTES`]. Returns `None` if some of
-    /// them are no longer kept.
+    /// Returns the next events after a revision: about `limit`, and about [`BATCH_BYTES`], and always all of the last
+    /// revision. Returns `None` if some of them are no longer kept.
     pub(crate) fn events_after(&self, revision: Revision, limit: usize) -> Option<Vec<Arc<CacheEvent>>> {
         let state = self.state.read();
         if revision < state.log_start {
             return None;
         }
         let from = state.log.partition_point(|event| event.object.revision <= revision);
-        let mut bytes = 0;
-        let fitting = |event: &&Arc<CacheEvent>| {
-            let fits = bytes < BATCH_BYTES;
+        let (mut events, mut bytes): (Vec<Arc<CacheEvent>>, _) = (Vec::new(), 0);
+        for event in state.log.range(from..) {
+            let fits = bytes < BATCH_BYTES && events.len() < limit;
+            if !fits && events.last().is_none_or(|last| last.object.revision != event.object.revision) {
+                break;
+            }
             bytes += event.object.size();
-            fits
-        };
-        Some(state.log.range(from..).take(limit).take_while(fitting).cloned().collect())
+            events.push(event.clone());
+        }
+        Some(events)
     }
 
     /// Returns the lines of all events after a revision whose keys begin with a prefix, with the revision of the last
@@ -480,6 +483,21 @@ mod tests {
         let oldest_kept = 21 - MIN_EVENTS as u64;
         assert_eq!(revisions(cache.events_after(Revision(oldest_kept - 2), 10)), None);
         assert_eq!(revisions(cache.events_after(Revision(oldest_kept - 1), 10)), Some(vec![oldest_kept]));
+    }
+
+    #[test]
+    fn a_batch_has_all_events_of_its_last_revision() {
+        let cache = ResourceCache::new("/core/things/", Revision(1));
+        cache.apply(&[
+            write("a", 2, 10),
+            write("b", 3, BATCH_BYTES),
+            write("c", 3, 10),
+            write("d", 3, 10),
+            write("e", 4, 10),
+        ]);
+        assert_eq!(revisions(cache.events_after(Revision(1), 10)), Some(vec![2, 3, 3, 3]));
+        assert_eq!(revisions(cache.events_after(Revision(1), 1)), Some(vec![2]));
+        assert_eq!(revisions(cache.events_after(Revision(2), 2)), Some(vec![3, 3, 3]));
     }
 
     #[test]
