@@ -31,8 +31,11 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
         let cluster = Cluster::start(&etcd, &folder.join(members.to_string()), members)?;
         test("etcd", &[("ETCD_SERVERS", &cluster.servers())])?;
     }
-    println!("\nmembers that are killed");
-    test("faults", &[("ETCD_PROGRAM", &etcd.display().to_string())])
+    let program = [("ETCD_PROGRAM", &*etcd.to_string_lossy())];
+    println!("\ncertificates");
+    test("tls", &program)?;
+    println!("\nmembers that are killed or paused");
+    test("faults", &program)
 }
 
 fn test(name: &str, variables: &[(&str, &str)]) -> anyhow::Result<()> {

@@ -121,6 +121,8 @@ impl Channel {
         let mut errors = Vec::new();
         for index in (first..first + count).map(|index| index % count) {
             let endpoint = &self.endpoints[index];
+            // If the caller gives up meanwhile, the next one does not begin with a server that does not respond.
+            self.next.store((index + 1) % count, Ordering::Relaxed);
             let late = || EtcdError::Unreachable { cause: format!("{endpoint}: it does not respond") };
             match timeout(CONNECT, self.member(endpoint)).await.unwrap_or_else(|_| Err(late())) {
                 Ok(connection) => {
@@ -136,15 +138,22 @@ impl Channel {
     /// Connects to a server and checks that it can be used.
     async fn member(&self, endpoint: &Endpoint) -> Result<Connection, EtcdError> {
         let connection = Connection::open(endpoint, &self.files).await?;
-        let status: Result<StatusResponse, _> = connection.call(STATUS, encoded(&StatusRequest {}), CONNECT).await;
-        let status = status.map_err(|error| match error {
-            // With TLS 1.3, a client certificate is rejected after the handshake.
-            CallError::Lost(cause) | CallError::NotSent(cause) if cause.contains("fatal alert") => {
-                EtcdError::Tls { cause }
+        let status: StatusResponse = match connection.call(STATUS, encoded(&StatusRequest {}), CONNECT).await {
+            Ok(status) => status,
+            Err(CallError::Status(status)) => {
+                let cause = format!("{endpoint}: {}", status.message);
+                return Err(match status.is_rejection() {
+                    true => EtcdError::Refused { cause },
+                    false => EtcdError::Unreachable { cause },
+                });
             }
-            CallError::Lost(cause) | CallError::NotSent(cause) => EtcdError::Unreachable { cause },
-            CallError::Status(status) => EtcdError::Refused { cause: format!("{endpoint}: {}", status.message) },
-        })?;
+            Err(CallError::Lost(cause) | CallError::NotSent(cause)) => {
+                return Err(match Connection::rejection(endpoint, &self.files).await {
+                    Some(alert) => EtcdError::Tls { cause: format!("{endpoint}: {alert}") },
+                    None => EtcdError::Unreachable { cause },
+                });
+            }
+        };
         let unusable = |problem: &str| Err(EtcdError::Unreachable { cause: format!("{endpoint}: {problem}") });
         if !self.is_ours(&status) {
             return unusable("it belongs to another cluster");

@@ -17,7 +17,7 @@ use hyper::{body::Incoming, client::conn::http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use prost::Message;
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite},
     net::TcpStream,
     sync::mpsc,
     task::JoinHandle,
@@ -33,6 +33,8 @@ use crate::{
 
 /// How often the other side must show that it is there, also between calls, and how long it may take.
 const KEEPALIVE: Duration = Duration::from_secs(5);
+/// How long a server may take to reject a client certificate.
+const REJECTION: Duration = Duration::from_millis(500);
 /// Number of bytes that etcd may send ahead, per call and together.
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 16 << 20;
@@ -116,6 +118,19 @@ impl Connection {
 
     pub(crate) fn endpoint(&self) -> &Endpoint {
         &self.endpoint
+    }
+
+    /// Returns why a server rejects the client certificate, if it does. With TLS 1.3 it says so after the handshake, and a
+    /// client that writes meanwhile may see only that the connection is closed.
+    pub(crate) async fn rejection(endpoint: &Endpoint, files: &TlsFiles) -> Option<String> {
+        if !endpoint.tls {
+            return None;
+        }
+        let (connector, name) = (files.connector().await.ok()?, tls::server_name(&endpoint.host).ok()?);
+        let stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await.ok()?;
+        let mut stream = connector.connect(name, stream).await.ok()?;
+        let error = tokio::time::timeout(REJECTION, stream.read_u8()).await.ok()?.err()?;
+        error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()).then(|| error.to_string())
     }
 
     /// Returns whether calls will fail.

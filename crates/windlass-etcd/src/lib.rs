@@ -25,6 +25,9 @@ mod tls;
 mod watch;
 mod write;
 
+#[cfg(test)]
+mod tests;
+
 pub use self::{
     error::EtcdError,
     options::{DEFAULT_PREFIX, EtcdOptions},

@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn events_of_one_revision_stay_together_however_the_answer_is_split() {
-        let events = vec![put("/w/a", 6), put("/w/b", 7), put("/w/c", 7), put("/w/d", 7), put("/w/e", 8)];
+        let events = [put("/w/a", 6), put("/w/b", 7), put("/w/c", 7), put("/w/d", 7), put("/w/e", 8)];
         for first in 0..=events.len() {
             for second in first..=events.len() {
                 let parts = [&events[..first], &events[first..second], &events[second..]];
