@@ -7,6 +7,7 @@ mod cargo;
 mod conformance;
 mod decisions;
 mod e2e;
+mod etcd;
 mod fuzz;
 mod peers;
 mod policy;
@@ -15,7 +16,7 @@ mod tidy;
 
 use anyhow::bail;
 
-const USAGE: &str = "usage: cargo xtask builtins [--check | --openapi | --vectors [DIR...]] | conformance [FLAGS] | decisions [FLAGS] | e2e [FLAGS] | fuzz [FLAGS] | peers | policy [FLAGS] | scaffold [FLAGS] | tidy";
+const USAGE: &str = "usage: cargo xtask builtins [--check | --openapi | --vectors [DIR...]] | conformance [FLAGS] | decisions [FLAGS] | e2e [FLAGS] | etcd [FLAGS] | fuzz [FLAGS] | peers | policy [FLAGS] | scaffold [FLAGS] | tidy";
 
 fn main() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -25,6 +26,7 @@ fn main() -> anyhow::Result<()> {
         Some((&"conformance", rest)) => conformance::run(rest),
         Some((&"decisions", rest)) => decisions::run(rest),
         Some((&"e2e", rest)) => e2e::run(rest),
+        Some((&"etcd", rest)) => etcd::run(rest),
         Some((&"fuzz", rest)) => fuzz::run(rest),
         Some((&"peers", rest)) => peers::run(rest),
         Some((&"policy", rest)) => policy::run(rest),

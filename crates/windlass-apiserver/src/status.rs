@@ -268,9 +268,13 @@ impl std::error::Error for ApiError {}
 
 impl From<windlass_store::Error> for ApiError {
     fn from(error: windlass_store::Error) -> Self {
+        use windlass_store::Error;
         match error {
-            // Clients know etcd's message.
-            windlass_store::Error::NoSpace => Self::unexpected(error.to_string()),
+            // Clients know etcd's messages.
+            Error::NoSpace => Self::unexpected(error.to_string()),
+            Error::TooLarge { cause } | Error::Unavailable { cause } | Error::Unknown { cause } => {
+                Self::unexpected(cause)
+            }
             error => Self::internal(error.to_string()),
         }
     }

@@ -123,13 +123,22 @@ impl Storage {
         let _ = progress.wait_for(|at| *at >= revision).await;
     }
 
-    /// Follows the store forever; lists it again when the watch is cut off.
+    /// Follows the store forever. A watch that is cut off is resumed where it was, so that no client notices; the store is
+    /// listed again only if the events in between have been compacted.
     pub(crate) async fn follow(self: Arc<Self>) {
         loop {
+            let before = self.applied();
             let error = self.follow_once().await;
-            warn!(%error, "the watch on the store ended; listing it again");
-            if let Err(error) = self.load().await {
-                warn!(%error, "failed to list the store");
+            if matches!(error, Error::Compacted { .. }) {
+                warn!(%error, "the watch on the store cannot be resumed; listing the store again");
+                if let Err(error) = self.load().await {
+                    warn!(%error, "failed to list the store");
+                }
+            } else {
+                warn!(%error, revision = %self.applied(), "the watch on the store ended; resuming it");
+            }
+            if self.applied() == before {
+                // The error may last.
                 tokio::time::sleep(Duration::from_millis(500)).await;
             }
         }

@@ -8,6 +8,7 @@ pub(crate) mod background;
 pub(crate) mod limits;
 pub(crate) mod oidc;
 pub(crate) mod service_network;
+mod store;
 
 use std::{
     env, fs, io,
@@ -21,7 +22,7 @@ use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use windlass_plane::{
     NodeOptions, Plane, PlaneOptions, ProcessOptions, Processes, Runtime, RuntimeConfig, Selection, ServiceNetwork,
-    Stages, StoreKind, UnknownLoop,
+    Stages, UnknownLoop,
 };
 
 use self::service_network::ServiceNetworks;
@@ -61,12 +62,6 @@ pub(crate) struct UpArgs {
     /// Port to listen on; 0 picks a free port
     #[arg(long, default_value_t = 6443)]
     port: u16,
-    /// Storage of objects
-    #[arg(long, value_enum, default_value_t = StoreArg::Embedded)]
-    store: StoreArg,
-    /// Maximum size of all objects and their history, in bytes, with the embedded store; 0 for no limit
-    #[arg(long, value_name = "BYTES", default_value_t = 8 << 30)]
-    quota_backend_bytes: u64,
     /// Additional DNS name or IP address for the serving certificate; may be repeated
     #[arg(long, value_name = "NAME")]
     tls_san: Vec<String>,
@@ -103,6 +98,8 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
     #[command(flatten)]
+    store: store::StoreArgs,
+    #[command(flatten)]
     audit: audit::AuditArgs,
     #[command(flatten)]
     authentication: authentication::AuthenticationArgs,
@@ -114,14 +111,6 @@ pub(crate) struct UpArgs {
     admission: admission::AdmissionArgs,
     #[command(flatten)]
     limits: limits::LimitArgs,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum StoreArg {
-    /// In memory; lost when the server stops
-    Memory,
-    /// In a file in the data directory
-    Embedded,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -151,6 +140,7 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
     let service_network = service_network(&args.service_cluster_ip_range)?;
     let jwt = args.oidc.jwt()?;
     let authentication = args.authentication.options(jwt.as_ref())?;
+    let (quota_bytes, store) = (args.store.quota_bytes(), args.store.kind()?);
     let data_dir = args.data_dir.resolve()?;
     if args.background && !args.detached {
         return background::start(&data_dir, &args.data_dir.option(), Duration::from_secs(args.wait.into()));
@@ -171,11 +161,8 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
     let options = PlaneOptions {
         address: args.address,
         port: args.port,
-        store: match args.store {
-            StoreArg::Memory => StoreKind::Memory,
-            StoreArg::Embedded => StoreKind::Embedded,
-        },
-        quota_bytes: (args.quota_backend_bytes > 0).then_some(args.quota_backend_bytes),
+        store,
+        quota_bytes,
         extra_names: args.tls_san,
         old_definitions: !args.no_v1beta1_crds,
         controllers,

@@ -52,6 +52,7 @@ pub use windlass_apiserver::{
     authorization::{AuthorizationOptions, AuthorizerOptions, Permission, WebhookOptions},
     tokens::{TokenKey, TokenKeyError},
 };
+pub use windlass_etcd::{DEFAULT_PREFIX as ETCD_PREFIX, EtcdError, EtcdOptions};
 pub use windlass_loops::{CertificateAndKey, Selection, UnknownLoop};
 pub use windlass_nodes::{
     NodeOptions, NodeUsage, POD_PROCESS, ProcessOptions, Processes, Runtime, StageError, Stages, exec_pod_process,

@@ -3,13 +3,14 @@
 mod error;
 mod running;
 mod standalone;
+mod store;
 
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use tokio::net::TcpListener;
@@ -22,13 +23,14 @@ use windlass_apiserver::{
     },
     authorization::AuthorizationOptions,
 };
-use windlass_store::{EmbeddedOptions, EmbeddedStore, MemoryStore, Store};
+use windlass_etcd::EtcdOptions;
 
-use self::running::Running;
+pub(crate) use self::store::open_when_free;
 pub use self::{
     error::PlaneError,
     standalone::{GivenCredentials, Standalone},
 };
+use self::{running::Running, store::open_store};
 use crate::{
     DataDirLock, FRONT_PROXY_CLIENT, LockError, LoopOptions, Loops, NodeOptions, NodeUsage, Pki, Processes, Runtime,
     Selection, files, metrics_server, renewal::Renewal, token_key,
@@ -48,7 +50,7 @@ const PROCESSES_ARE_NOT_ISOLATED: &str = "pods run as processes of this user and
 pub(crate) const CLOSING: Duration = Duration::from_secs(1);
 
 /// Store of a plane's objects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum StoreKind {
     /// In memory: lost when the plane stops.
     Memory,
@@ -58,6 +60,8 @@ pub enum StoreKind {
     /// In a single file in the data directory that survives the end of the process, but not that of the machine: a write is
     /// acknowledged before it is on disk.
     EmbeddedWithoutFsync,
+    /// In etcd. Certificates and keys are in the data directory all the same.
+    Etcd(EtcdOptions),
 }
 
 /// Options for starting a plane.
@@ -167,7 +171,11 @@ impl Plane {
         let url = url(listener.local_addr().map_err(listening)?);
 
         // No token can have been issued for a service account of a new store.
-        let is_new = options.store == StoreKind::Memory || !directory.join(STORE).exists();
+        let is_new = match options.store {
+            StoreKind::Memory => true,
+            StoreKind::Embedded | StoreKind::EmbeddedWithoutFsync => !directory.join(STORE).exists(),
+            StoreKind::Etcd(_) => false,
+        };
         // The disk is busy opening the store while this thread issues certificates.
         let store = open_store(options.store, directory, options.quota_bytes);
         let mut names = options.extra_names.clone();
@@ -378,47 +386,6 @@ fn create_and_lock(directory: &Path) -> Result<DataDirLock, PlaneError> {
             Err(LockError::File { source, .. })
                 if source.kind() == io::ErrorKind::NotFound && attempts < CREATE_AT_MOST => {}
             result => return Ok(result?),
-        }
-    }
-}
-
-/// Starts to open the store at once; the returned future resolves to the result.
-fn open_store(
-    kind: StoreKind,
-    directory: &Path,
-    quota_bytes: Option<u64>,
-) -> impl Future<Output = Result<Arc<dyn Store>, PlaneError>> + use<> {
-    let path = directory.join(STORE);
-    let file = path.clone();
-    let options = EmbeddedOptions { quota_bytes, ..EmbeddedOptions::DEFAULT };
-    // After a crash the whole file is read, which would block the threads that serve.
-    let opening = tokio::task::spawn_blocking(move || -> Result<Arc<dyn Store>, windlass_store::Error> {
-        match kind {
-            StoreKind::Memory => Ok(Arc::new(MemoryStore::new())),
-            StoreKind::Embedded => Ok(Arc::new(open_when_free(|| EmbeddedStore::open_file(&file, options))?)),
-            StoreKind::EmbeddedWithoutFsync => {
-                Ok(Arc::new(open_when_free(|| EmbeddedStore::open_file_without_fsync(&file, options))?))
-            }
-        }
-    });
-    async move {
-        let opened = opening.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
-        opened.map_err(|source| PlaneError::Store { path, source })
-    }
-}
-
-/// Opens a file, which may still be in use for a moment: the previous plane releases the directory's lock when it
-/// stops, and the file when the last of its tasks has ended.
-pub(crate) fn open_when_free(
-    open: impl Fn() -> Result<EmbeddedStore, windlass_store::Error>,
-) -> Result<EmbeddedStore, windlass_store::Error> {
-    let deadline = Instant::now() + CLOSING;
-    loop {
-        match open() {
-            Err(windlass_store::Error::Locked { .. }) if Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            result => return result,
         }
     }
 }

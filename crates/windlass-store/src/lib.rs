@@ -24,7 +24,8 @@ pub use self::{
     memory::MemoryStore,
 };
 
-/// A point in the store's history. Every successful write has its own revision, larger than all earlier ones.
+/// A point in the store's history. Every successful write through this crate has its own revision, larger than all earlier ones;
+/// a shared backend may let others write several keys at one revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Revision(pub u64);
 
@@ -107,7 +108,7 @@ pub struct Event {
 /// Consecutive events of a watch.
 #[derive(Debug, Clone)]
 pub struct Batch {
-    /// Events in revision order; empty if the batch only reports progress.
+    /// Events in revision order; empty if the batch only reports progress. All events of a revision are in one batch.
     pub events: Vec<Event>,
     /// Every event of the watch's prefix up to and including this revision has now been delivered.
     pub revision: Revision,
@@ -163,6 +164,25 @@ pub enum Error {
     /// The store's quota is used up. Deletes are still accepted. The text is etcd's, which clients know.
     #[error("etcdserver: mvcc: database space exceeded")]
     NoSpace,
+    /// The value is too large for the store.
+    #[error("{cause}")]
+    TooLarge {
+        /// The error of the backend, which clients know.
+        cause: String,
+    },
+    /// The backend does not respond at present. Nothing was written.
+    #[error("{cause}")]
+    Unavailable {
+        /// The error of the backend, which clients know.
+        cause: String,
+    },
+    /// It is not known whether a write was carried out, or will be: the backend has not answered, and the state of the key
+    /// does not tell.
+    #[error("{cause} (the write may have been carried out)")]
+    Unknown {
+        /// The error of the backend, which clients know.
+        cause: String,
+    },
     /// The store cannot be used until the program is started again.
     #[error("the store has failed: {cause}")]
     Failed {

@@ -13,6 +13,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("windlass-cel", &["windlass-schema"]),
     ("windlass-merge", &["windlass-schema"]),
     ("windlass-store", &["windlass-schema", "windlass-merge"]),
+    ("windlass-etcd", &["windlass-store"]),
     ("windlass-builtins", &["windlass-schema", "windlass-cel", "windlass-merge"]),
     (
         "windlass-apiserver",
@@ -56,6 +57,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "windlass-apiserver",
             "windlass-resource-metrics",
             "windlass-store",
+            "windlass-etcd",
             "windlass-tls",
             "windlass",
         ],

@@ -342,21 +342,24 @@ impl ResourceCache {
         self.changed.notified()
     }
 
-    /// Returns the next events after a revision: at most `limit`, and about [`BATCH_BYTES`]. Returns `None` if some of
-    /// them are no longer kept.
+    /// Returns the next events after a revision: about `limit`, and about [`BATCH_BYTES`], and always all of the last
+    /// revision. Returns `None` if some of them are no longer kept.
     pub(crate) fn events_after(&self, revision: Revision, limit: usize) -> Option<Vec<Arc<CacheEvent>>> {
         let state = self.state.read();
         if revision < state.log_start {
             return None;
         }
         let from = state.log.partition_point(|event| event.object.revision <= revision);
-        let mut bytes = 0;
-        let fitting = |event: &&Arc<CacheEvent>| {
-            let fits = bytes < BATCH_BYTES;
+        let (mut events, mut bytes): (Vec<Arc<CacheEvent>>, _) = (Vec::new(), 0);
+        for event in state.log.range(from..) {
+            let fits = bytes < BATCH_BYTES && events.len() < limit;
+            if !fits && events.last().is_none_or(|last| last.object.revision != event.object.revision) {
+                break;
+            }
             bytes += event.object.size();
-            fits
-        };
-        Some(state.log.range(from..).take(limit).take_while(fitting).cloned().collect())
+            events.push(event.clone());
+        }
+        Some(events)
     }
 
     /// Returns the lines of all events after a revision whose keys begin with a prefix, with the revision of the last
@@ -457,42 +460,4 @@ impl State {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn write(name: &str, revision: u64, size: usize) -> Event {
-        let value = format!(r#"{{"metadata":{{"name":"{name}"}},"data":"{}"}}"#, "x".repeat(size));
-        Event { key: format!("/core/things/{name}").into(), revision: Revision(revision), value: Some(value.into()) }
-    }
-
-    fn revisions(events: Option<Vec<Arc<CacheEvent>>>) -> Option<Vec<u64>> {
-        events.map(|events| events.iter().map(|event| event.object.revision.0).collect())
-    }
-
-    #[test]
-    fn large_events_stay_in_the_log() {
-        let cache = ResourceCache::new("/core/things/", Revision(1));
-        cache.apply(&[write("a", 2, 2 * MAX_BYTES)]);
-        assert_eq!(revisions(cache.events_after(Revision(1), 10)), Some(vec![2]));
-        for revision in 3..=20 {
-            cache.apply(&[write("b", revision, 1 << 20)]);
-        }
-        let oldest_kept = 21 - MIN_EVENTS as u64;
-        assert_eq!(revisions(cache.events_after(Revision(oldest_kept - 2), 10)), None);
-        assert_eq!(revisions(cache.events_after(Revision(oldest_kept - 1), 10)), Some(vec![oldest_kept]));
-    }
-
-    #[test]
-    fn a_batch_ends_after_some_bytes() {
-        let cache = ResourceCache::new("/core/things/", Revision(1));
-        cache.apply(&[
-            write("a", 2, 10),
-            write("b", 3, BATCH_BYTES / 2),
-            write("c", 4, BATCH_BYTES),
-            write("d", 5, 10),
-        ]);
-        assert_eq!(revisions(cache.events_after(Revision(1), 10)), Some(vec![2, 3, 4]));
-        assert_eq!(revisions(cache.events_after(Revision(4), 10)), Some(vec![5]));
-        assert_eq!(revisions(cache.events_after(Revision(1), 1)), Some(vec![2]));
-    }
-}
+mod tests;

@@ -33,12 +33,14 @@ impl History {
             self.pending.extend(batch.events);
         }
         let (mut events, mut bytes, mut read) = (Vec::new(), 0, 0);
-        for event in &self.pending {
+        for (index, event) in self.pending.iter().enumerate() {
             let previous = previous(store, event).await?;
             bytes += event.value.as_ref().map_or(0, |value| value.len());
             events.extend(CacheEvent::rebuilt(event, previous).map(Arc::new));
             read += 1;
-            if bytes >= BATCH_BYTES {
+            // Events of one revision stay together.
+            let is_last = self.pending.get(index + 1).is_none_or(|next| next.revision != event.revision);
+            if bytes >= BATCH_BYTES && is_last {
                 break;
             }
         }

@@ -114,3 +114,39 @@ async fn a_page_of_a_compacted_revision_says_how_to_continue() {
     let rest = client.get(&format!("{CONFIG_MAPS}?continue={token}")).await.expect(200);
     assert_eq!(names(&rest), ["b", "c", "d"]);
 }
+
+#[tokio::test]
+async fn a_watch_on_the_store_that_is_cut_off_is_resumed_without_a_client_noticing() {
+    let store = Arc::new(TestStore::default());
+    let client = Client::over(store.clone()).await;
+    let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
+    let is_of_everything = |options: &&windlass_store::ListOptions| options.prefix.is_empty();
+    let lists = || store.lists.lock().iter().filter(is_of_everything).count();
+    let before = lists();
+    for name in ["a", "b", "c"] {
+        store.interrupt_watches();
+        client.post(CONFIG_MAPS, &config_map(name)).await.expect(201);
+        assert_eq!(client.get(&format!("{CONFIG_MAPS}/{name}")).await.expect(200)["metadata"]["name"], name);
+        assert_eq!(events.brief().await, format!("ADDED {name}"));
+    }
+    assert_eq!((before, lists()), (1, 1), "the store must be listed only at the start");
+}
+
+#[tokio::test]
+async fn errors_of_etcd_reach_the_client_as_they_are() {
+    let errors: [fn() -> Error; 4] = [
+        || Error::Unavailable { cause: "etcdserver: no leader".to_owned() },
+        || Error::Unknown { cause: "etcdserver: request timed out".to_owned() },
+        || Error::TooLarge { cause: "etcdserver: request is too large".to_owned() },
+        || Error::NoSpace,
+    ];
+    let expected = ["no leader", "request timed out", "request is too large", "mvcc: database space exceeded"];
+    let store = Arc::new(TestStore::default());
+    let client = Client::over(store.clone()).await;
+    for (error, expected) in errors.into_iter().zip(expected) {
+        store.fail_writes(error);
+        let answer = client.post(CONFIG_MAPS, &config_map("a")).await;
+        assert_eq!((answer.code, answer.message()), (500, format!("etcdserver: {expected}")));
+        assert_eq!(answer.json().get("reason"), None);
+    }
+}

@@ -14,7 +14,7 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use windlass_store::{Batch, Entry, Error, ListOptions, Page, Revision, Store, Usage, Watch, memory::MemoryStore};
 
 /// The time between an operation's call and its effect, and between its effect and its return, in a slow store.
@@ -42,6 +42,10 @@ pub(crate) struct TestStore {
     released: Arc<Semaphore>,
     /// The lists that were requested.
     pub(crate) lists: Mutex<Vec<ListOptions>>,
+    /// The number of times that all watches were cut off.
+    interruptions: watch::Sender<usize>,
+    /// The error of writes, if the backend is unreachable.
+    unreachable: Mutex<Option<fn() -> Error>>,
 }
 
 impl Default for TestStore {
@@ -56,6 +60,8 @@ impl Default for TestStore {
             arrived: Arc::new(Semaphore::new(0)),
             released: Arc::new(Semaphore::new(0)),
             lists: Mutex::default(),
+            interruptions: watch::Sender::default(),
+            unreachable: Mutex::default(),
         }
     }
 }
@@ -102,6 +108,16 @@ impl TestStore {
         self.rejected.load(Ordering::Relaxed)
     }
 
+    /// Cuts off all watches.
+    pub(crate) fn interrupt_watches(&self) {
+        self.interruptions.send_modify(|count| *count += 1);
+    }
+
+    /// Makes writes fail with an error.
+    pub(crate) fn fail_writes(&self, error: fn() -> Error) {
+        *self.unreachable.lock() = Some(error);
+    }
+
     fn full() -> Error {
         Error::Poisoned { cause: "no space left on device".to_owned() }
     }
@@ -116,6 +132,9 @@ impl TestStore {
     where
         F: Future<Output = Result<Revision, Error>> + Send + 'static,
     {
+        if let Some(error) = *self.unreachable.lock() {
+            return Err(error());
+        }
         if self.rejects.lock().is_some_and(|rejects| rejects(key)) {
             self.rejected.fetch_add(1, Ordering::Relaxed);
             return Err(Self::full());
@@ -174,7 +193,9 @@ impl Store for TestStore {
     }
     async fn watch(&self, prefix: &str, after: Revision) -> Result<Box<dyn Watch>, Error> {
         let watch = self.inner.watch(prefix, after).await?;
-        Ok(if self.delay.is_zero() { watch } else { Box::new(SlowWatch(watch, 2 * self.delay)) })
+        let watch: Box<dyn Watch> =
+            if self.delay.is_zero() { watch } else { Box::new(SlowWatch(watch, 2 * self.delay)) };
+        Ok(Box::new(InterruptedWatch(watch, self.interruptions.subscribe())))
     }
     async fn compact(&self, revision: Revision) -> Result<(), Error> {
         self.inner.compact(revision).await
@@ -184,6 +205,20 @@ impl Store for TestStore {
     }
     fn usage(&self) -> Usage {
         Usage { file: 4096, in_use: 1000, quota: Some(2000), available: Some(77) }
+    }
+}
+
+/// A watch that can be cut off.
+struct InterruptedWatch(Box<dyn Watch>, watch::Receiver<usize>);
+
+#[async_trait]
+impl Watch for InterruptedWatch {
+    async fn next(&mut self) -> Result<Batch, Error> {
+        tokio::select! {
+            biased;
+            _ = self.1.changed() => Err(Error::WatchInterrupted),
+            batch = self.0.next() => batch,
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{error::Error as StdError, io, net::SocketAddr, path::PathBuf};
 
 use windlass_apiserver::authentication::AuthenticationError;
+use windlass_etcd::EtcdError;
 
 use crate::{LockError, PkiError};
 
@@ -42,6 +43,9 @@ pub enum PlaneError {
         /// The error of the store.
         source: windlass_store::Error,
     },
+    /// etcd cannot be used as the store.
+    #[error("failed to open the store in etcd")]
+    Etcd(#[source] EtcdError),
     /// The API server could not be built on top of the store.
     #[error("failed to start the API server")]
     Server(#[source] Box<dyn StdError + Send + Sync>),
@@ -128,6 +132,7 @@ impl PlaneError {
                     path.display()
                 ),
             }),
+            Self::Etcd(error) => Some(error.hint().into()),
             Self::DataDirLost { .. } => Some("start it again; stop it before its data is deleted or moved".into()),
             Self::StoreFailed(_) => Some("check the disk, then start it again: acknowledged writes are kept".into()),
             Self::Audit(_) => Some("check the --audit-log and --audit-webhook options".into()),

@@ -81,3 +81,14 @@ pub async fn a_watch_overtaken_by_compaction_skips_nothing(store: &Arc<dyn Store
         Err(error) => panic!("the watch must fail with `Compacted` or `WatchInterrupted`: {error}"),
     }
 }
+
+/// A watch that starts at the compacted revision delivers the next event, a deletion.
+pub async fn a_watch_starts_right_at_the_compacted_revision(store: &Arc<dyn Store>, root: &str) {
+    let key = format!("{root}key");
+    let created = store.create(&key, Bytes::new()).await.expect("create must succeed");
+    let deleted = store.delete(&key, created).await.expect("delete must succeed");
+    store.compact(created).await.expect("compact must succeed");
+    let mut watch = store.watch(root, created).await.expect("watch must start at the compacted revision");
+    let events = events_through(&mut *watch, deleted).await.expect("the watch must continue");
+    assert_eq!(events, [(key, deleted, None)]);
+}

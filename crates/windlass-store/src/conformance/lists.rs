@@ -99,3 +99,67 @@ pub async fn a_future_revision_is_rejected(store: &Arc<dyn Store>, root: &str) {
     rejected(store.watch(root, future).await.err());
     rejected(store.compact(future).await.err());
 }
+
+/// While others write and compact, a list is either the state of one revision or fails with `Compacted`.
+pub async fn lists_are_consistent_while_others_write_and_compact(store: &Arc<dyn Store>, root: &str) {
+    const KEYS: usize = 400;
+    // In every state that a list may show, all keys exist, and their values are the number of a round or the next one.
+    for number in 0..KEYS {
+        store.create(&format!("{root}{number:03}"), Bytes::from_static(&[0])).await.expect("create must succeed");
+    }
+    let writer = {
+        let (store, root) = (store.clone(), root.to_owned());
+        tokio::spawn(async move {
+            for round in 1..4_u8 {
+                for number in 0..KEYS {
+                    let key = format!("{root}{number:03}");
+                    let entry = store.get(&key).await.expect("get must succeed").expect("the key must exist");
+                    let written = store.update(&key, entry.revision, Bytes::from(vec![round])).await;
+                    let written = written.expect("this key must have no other writer");
+                    if number % 20 == 0 {
+                        store.compact(written).await.expect("compact must succeed");
+                    }
+                }
+            }
+        })
+    };
+    let (mut whole, mut paged) = (0, 0);
+    while !writer.is_finished() || paged == 0 {
+        // A store that never waits would keep a single thread from the writer.
+        tokio::task::yield_now().await;
+        let entries = listed(store, below(root)).await;
+        is_one_state(&entries, KEYS);
+        whole += 1;
+        let mut pages: Vec<Observed> = Vec::new();
+        let mut at = None;
+        let complete = loop {
+            let after = pages.last().map(|last| last.0.clone());
+            let page = match store.list(ListOptions { after, limit: Some(150), at, ..below(root) }).await {
+                Ok(page) => page,
+                Err(Error::Compacted { .. }) => break false,
+                Err(error) => panic!("a list must fail with `Compacted` or succeed: {error}"),
+            };
+            at = Some(page.revision);
+            let remaining = page.remaining;
+            pages.extend(
+                page.entries.into_iter().map(|entry| (entry.key.to_string(), entry.revision, Some(entry.value))),
+            );
+            if remaining == 0 {
+                break true;
+            }
+        };
+        if complete {
+            is_one_state(&pages, KEYS);
+            paged += 1;
+        }
+    }
+    writer.await.expect("the writer must finish");
+    assert!(whole > 0);
+}
+
+/// Checks that keys at the beginning were written in one round, and the others in the round before.
+fn is_one_state(entries: &[Observed], keys: usize) {
+    assert_eq!(entries.len(), keys);
+    let rounds: Vec<u8> = entries.iter().map(|entry| entry.2.as_ref().map_or(0, |value| value[0])).collect();
+    assert!(rounds.is_sorted_by(|one, next| one >= next) && rounds[0] - rounds[keys - 1] <= 1, "{rounds:?}");
+}

@@ -41,6 +41,30 @@ pub async fn a_watch_starts_anywhere_in_history(store: &Arc<dyn Store>, root: &s
     }
 }
 
+/// A new watch from the revision of any batch continues exactly there.
+pub async fn a_watch_resumes_after_any_batch(store: &Arc<dyn Store>, root: &str) {
+    let mut at = store.revision().await.expect("revision must succeed");
+    let (mut expected, mut events): (Vec<Observed>, Vec<Observed>) = (Vec::new(), Vec::new());
+    for number in 0..60 {
+        let (key, value) = (format!("{root}{number}"), Bytes::from(vec![number; 10]));
+        let revision = store.create(&key, value.clone()).await.expect("create must succeed");
+        expected.push((key, revision, Some(value)));
+        if number % 3 == 0 {
+            let mut watch = store.watch(root, at).await.expect("watch must start");
+            let batch = tokio::time::timeout(PATIENCE, watch.next()).await.expect("a watch must deliver every event");
+            let batch = batch.expect("the watch must continue");
+            events.extend(batch.events.iter().map(observed));
+            at = batch.revision;
+        }
+    }
+    let last = expected[59].1;
+    if at < last {
+        let mut watch = store.watch(root, at).await.expect("watch must start");
+        events.extend(events_through(&mut *watch, last).await.expect("the watch must continue"));
+    }
+    assert_eq!(events, expected);
+}
+
 /// Dropping a pending call of `next` loses no event.
 pub async fn a_wait_that_is_cancelled_loses_nothing(store: &Arc<dyn Store>, root: &str) {
     let start = store.revision().await.expect("revision must succeed");

@@ -3,7 +3,7 @@ use std::{path::Path, sync::Arc};
 use bytes::Bytes;
 use windlass_store::{
     EmbeddedOptions, EmbeddedStore, Error, MemoryStore, Retention, Revision, Store,
-    conformance::{check_all, leave_a_history, the_history_is_still_there},
+    conformance::{check_all, failed_writes_move_no_revision, leave_a_history, the_history_is_still_there},
 };
 
 /// So little memory that nearly every watch must read the file.
@@ -25,12 +25,15 @@ fn open(path: &Path, options: EmbeddedOptions) -> Arc<dyn Store> {
 async fn the_memory_store_conforms() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     check_all(&store, "/conformance").await;
+    failed_writes_move_no_revision(&store, "/failed/").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_embedded_store_conforms() {
     let directory = directory();
-    check_all(&open(&directory.path().join("store"), EmbeddedOptions::default()), "/conformance").await;
+    let store = open(&directory.path().join("store"), EmbeddedOptions::default());
+    check_all(&store, "/conformance").await;
+    failed_writes_move_no_revision(&store, "/failed/").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -40,7 +40,7 @@ async fn eventually<T>(ask: impl AsyncFn() -> Option<T>) -> T {
 async fn versions_are_served_as_configured() {
     let arguments = [
         "--runtime-config=networking.k8s.io/v1beta1=true,autoscaling/v1=false",
-        "--runtime-config=resource.k8s.io/v1alpha3",
+        "--runtime-config=resource.k8s.io/v1beta1",
     ];
     let mut pair = Pair::start_with(&assets(), &arguments, &[]);
     let groups = pair.admin().await.list_api_groups().await.unwrap().groups;
@@ -52,7 +52,7 @@ async fn versions_are_served_as_configured() {
     assert_eq!(versions("autoscaling"), ["v2"]);
     pair.server.stop("TERM");
     let log = pair.server.log();
-    assert!(log.contains("no effect in windlass: --runtime-config=resource.k8s.io/v1alpha3\n"), "{log}");
+    assert!(log.contains("no effect in windlass: --runtime-config=resource.k8s.io/v1beta1\n"), "{log}");
 }
 
 #[tokio::test]

@@ -175,7 +175,8 @@ async fn try_delete_all(
 /// A list of objects, of which only the parts are read that are needed: the rest may nest deeper than a parser accepts.
 #[derive(Deserialize)]
 struct Found {
-    items: Vec<FoundObject>,
+    /// `None` in the lists of metadata that kube-apiserver returns if there are no objects.
+    items: Option<Vec<FoundObject>>,
 }
 
 #[derive(Deserialize)]
@@ -220,7 +221,7 @@ struct Skipped {}
 async fn list(client: &Client, api: &Api<DynamicObject>) -> Result<Vec<FoundObject>, kube::Error> {
     let request = Request::new(api.resource_url()).list_metadata(&ListParams::default());
     let found: Found = client.request(request.map_err(kube::Error::BuildRequest)?).await?;
-    Ok(found.items)
+    Ok(found.items.unwrap_or_default())
 }
 
 async fn delete_one(api: &Api<DynamicObject>, name: &str, params: &DeleteParams) -> Result<(), kube::Error> {
