@@ -176,10 +176,20 @@ async fn conflicts_and_races_with_deletion_are_logged_as_information_and_other_f
     let workers = workers(move |_key| {
         let attempt = attempts.fetch_add(1, Ordering::SeqCst);
         async move {
-            let status = |code: u16, reason: &str| json!({"kind": "Status", "status": "Failure", "message": reason, "reason": reason, "code": code});
+            let status = |code: u16, reason: &str| {
+                json!({
+                    "status": "Failure", "code": code, "reason": reason, "message": reason,
+                    "details": {"name": "web", "kind": "pods"},
+                })
+            };
             match attempt {
                 0 | 1 => Err(rejected(status(404, "NotFound"))),
-                2 => Err(rejected(status(409, "Conflict"))),
+                2 => Err(Error::from(ContextError::Conflict {
+                    verb: crate::context::Verb::Update,
+                    kind: "Pod".to_owned(),
+                    key: ObjectKey::namespaced("shop", "web"),
+                    source: Box::new(serde_json::from_value(status(409, "Conflict")).unwrap()),
+                })),
                 3 => Err(rejected(status(403, "Forbidden"))),
                 _ => Ok(Action::done()),
             }
