@@ -12,7 +12,7 @@ pub(crate) struct Deprecation {
     pub(crate) removed_release: &'static str,
 }
 
-/// A version of a kind, in the words of kube-apiserver: what it is, since when it is deprecated, the release that removes
+/// A version of a kind, worded as in kube-apiserver: its name, since when it is deprecated, the release that removes
 /// it, and what to use instead.
 macro_rules! deprecated {
     ($kind:literal since $since:literal) => {

@@ -138,7 +138,7 @@ impl Connection {
         self.sender.is_closed()
     }
 
-    /// Sends a request and waits for the answer. `within` is the time limit that etcd is told.
+    /// Sends a request and waits for the answer. `within` is the time limit that is sent to etcd.
     pub(crate) async fn call<A: Message + Default>(
         &self,
         method: &'static str,

@@ -146,7 +146,7 @@ impl Watch for EtcdWatch {
                     self.ask_at = Some(Instant::now() + ASK_EVERY);
                     continue;
                 }
-                // The store, which sends, outlives no watch; a closed channel means that nobody will wait.
+                // The store, which sends, outlives no watch; a closed channel means that no caller waits.
                 Ok(()) = self.wanted.changed() => continue,
             };
             let answer = match answer {
@@ -218,7 +218,7 @@ async fn open(client: &Client, range: &Range, after: Revision) -> Result<Stream,
     timeout(ATTEMPT, opening).await.unwrap_or_else(|_| Err(CallError::Lost(TIMED_OUT.to_owned())))
 }
 
-/// Asks for the oldest revision that there is: only a watch that is too old is told.
+/// Asks for the oldest revision that there is: etcd reports it only to a watch that is too old.
 pub(crate) async fn oldest_revision(client: &Client) -> Option<Revision> {
     let asking = async {
         // The key never exists.

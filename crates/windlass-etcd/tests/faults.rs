@@ -120,7 +120,7 @@ struct Written {
     failed: usize,
 }
 
-/// Creates keys until it is told to stop; reports each acknowledged one.
+/// Creates keys until it is stopped; reports each acknowledged one.
 async fn write(store: Arc<dyn Store>, root: String, stop: Arc<AtomicBool>, done: mpsc::Sender<Instant>) -> Written {
     let mut written = Written::default();
     for number in 0_u64.. {

@@ -15,7 +15,7 @@ const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 /// The day on which a token was last used.
 const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 
-/// The warning for tokens in Secrets that nobody has created on purpose.
+/// The warning for tokens in Secrets that were generated for an account.
 const AUTO_GENERATED: &str = "Use tokens from the TokenRequest API or manually created secret-based tokens instead of \
                               auto-generated secret-based tokens.";
 

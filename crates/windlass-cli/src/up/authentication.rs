@@ -129,7 +129,7 @@ fn check_issuers(issuers: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Rejects a URL of keys in the words of kube-apiserver.
+/// Rejects an invalid URL of keys with kube-apiserver's message.
 fn check_keys_url(url: &str) -> anyhow::Result<()> {
     let is_https = url.split_once(':').is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("https"));
     if !url.is_empty() && !is_https {
@@ -138,7 +138,7 @@ fn check_keys_url(url: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the longest validity of tokens, in nanoseconds on the command line; rejects it in the words of kube-apiserver.
+/// Returns the longest validity of tokens, in nanoseconds on the command line; rejects it with kube-apiserver's message.
 fn max_expiration(nanoseconds: i64) -> anyhow::Result<Option<Duration>> {
     if nanoseconds == 0 {
         return Ok(None);

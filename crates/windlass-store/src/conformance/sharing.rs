@@ -11,7 +11,7 @@ use crate::{Error, ListOptions, Revision, Store};
 /// Number of writes that a watch is behind.
 const BACKLOG: u64 = 5_000;
 
-/// Runs all checks of a shared store on two handles, below a root such as `/shared`. Nobody else may write.
+/// Runs all checks of a shared store on two handles, below a root such as `/shared`. No other client may write.
 pub async fn check_shared(one: &Arc<dyn Store>, other: &Arc<dyn Store>, root: &str) {
     writes_through_one_handle_are_seen_through_the_other(one, other, &format!("{root}/handles/")).await;
     failed_writes_move_no_revision(one, &format!("{root}/failed/")).await;
@@ -113,7 +113,7 @@ pub async fn a_watch_that_is_not_read_is_told_everything_later(store: &Arc<dyn S
     assert!(events == expected, "{} of {} events are as they were written", events.len(), expected.len());
 }
 
-/// A watch through one handle either delivers all events or is told that some were compacted through the other.
+/// A watch through one handle either delivers all events or reports that some were compacted through the other.
 pub async fn a_compaction_through_one_handle_hides_nothing_from_the_other(
     one: &Arc<dyn Store>,
     other: &Arc<dyn Store>,

@@ -74,7 +74,7 @@ impl ObjectStorer for Arc<AnyInformer> {
 
     fn received(&self, object: &dyn AnyObject, text: &[u8]) {
         let objects = self.store().len();
-        // Before there are so many that they are packed.
+        // Earlier than objects are packed, so that the type is known by then.
         if self.packer.packs_texts(objects.saturating_mul(2)) {
             self.packer.check(object, text);
         }
