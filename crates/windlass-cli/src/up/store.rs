@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn flags_that_do_not_fit_are_errors_with_hints() {
-        let missing = Flags::try_parse_from(["up", "--store", "etcd"]).unwrap_err().to_string();
+        let missing = kind(&["--store", "etcd"]).unwrap_err().to_string();
         assert!(missing.contains("--etcd-servers <URL>"), "{missing}");
         for (flags, expected) in [
             (
