@@ -1,7 +1,10 @@
 //! One run of a suite: its time, its result, and the memory of the control planes that it starts.
 
 use std::{
-    fmt, fs,
+    collections::HashSet,
+    ffi::OsString,
+    fmt,
+    fs::{self, DirEntry},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -67,11 +70,13 @@ pub(super) fn run_suite(suite: &Suite, assets: &Path) -> anyhow::Result<Outcome>
     let programs = ["kube-apiserver", "etcd"].map(|name| assets.join(name));
     let log = suite.program.with_extension("log");
     let output = fs::File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+    // Some suites leave control planes behind.
+    let earlier: HashSet<OsString> = processes_of(&programs).map(|process| process.file_name()).collect();
     let (is_over, memory) = (AtomicBool::new(false), AtomicU64::new(0));
     let (time, passed) = thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
-                memory.fetch_max(memory_of_programs(&programs), Ordering::Relaxed);
+                memory.fetch_max(memory_of_programs(&programs, &earlier), Ordering::Relaxed);
                 thread::sleep(SAMPLE);
             }
         });
@@ -106,19 +111,20 @@ fn summary(log: &str) -> Option<(usize, usize)> {
     Some((ran, failed))
 }
 
-/// Resident memory of all processes of the programs.
-fn memory_of_programs(programs: &[PathBuf]) -> u64 {
-    let Ok(processes) = fs::read_dir("/proc") else { return 0 };
-    processes
-        .flatten()
-        .filter_map(|process| {
-            // Processes that end in the meantime are skipped.
-            let command = fs::read(process.path().join("cmdline")).ok()?;
-            let program = command.split(|byte| *byte == 0).next()?;
-            let is_meant = programs.iter().any(|path| path.as_os_str().as_encoded_bytes() == program);
-            is_meant.then(|| memory_of(&fs::read_to_string(process.path().join("status")).ok()?, "VmRSS")).flatten()
-        })
-        .sum()
+/// Resident memory of all processes of the programs, except for `earlier` ones.
+fn memory_of_programs(programs: &[PathBuf], earlier: &HashSet<OsString>) -> u64 {
+    let processes = processes_of(programs).filter(|process| !earlier.contains(&process.file_name()));
+    // Processes that end in the meantime are skipped.
+    processes.filter_map(|process| memory_of(&fs::read_to_string(process.path().join("status")).ok()?, "VmRSS")).sum()
+}
+
+/// Returns the directories in `/proc` of all processes of the programs.
+fn processes_of(programs: &[PathBuf]) -> impl Iterator<Item = DirEntry> {
+    fs::read_dir("/proc").into_iter().flatten().flatten().filter(|process| {
+        let Ok(command) = fs::read(process.path().join("cmdline")) else { return false };
+        let program = command.split(|byte| *byte == 0).next().unwrap_or_default();
+        programs.iter().any(|path| path.as_os_str().as_encoded_bytes() == program)
+    })
 }
 
 #[cfg(test)]
