@@ -47,6 +47,8 @@ pub(crate) struct Endpoint {
 pub(crate) enum Form {
     /// In the version that is served.
     Stored,
+    /// In another version, from which only the apiVersion differs.
+    View,
     /// In another version.
     Converted(&'static Conversion),
     /// By the rules of a CustomResourceDefinition.
@@ -68,7 +70,7 @@ impl Endpoint {
             let object = json!({"apiVersion": self.resource.api_version(), "kind": &*self.resource.kind});
             match self.form {
                 Form::Custom(_) => object,
-                Form::Stored | Form::Converted(_) => self.normalize(object),
+                Form::Stored | Form::View | Form::Converted(_) => self.normalize(object),
             }
         })
     }
@@ -122,7 +124,7 @@ impl Endpoint {
     pub(crate) fn custom(&self) -> Option<&Custom> {
         match &self.form {
             Form::Custom(custom) => Some(custom),
-            Form::Stored | Form::Converted(_) => None,
+            Form::Stored | Form::View | Form::Converted(_) => None,
         }
     }
 
@@ -130,7 +132,7 @@ impl Endpoint {
     pub(crate) fn list_kind(&self) -> Cow<'_, str> {
         match &self.form {
             Form::Custom(custom) => custom.list_kind.as_str().into(),
-            Form::Stored | Form::Converted(_) => format!("{}List", self.resource.kind).into(),
+            Form::Stored | Form::View | Form::Converted(_) => format!("{}List", self.resource.kind).into(),
         }
     }
 
@@ -144,6 +146,7 @@ impl Endpoint {
     pub(crate) fn to_served_version(&self, stored: Value) -> Value {
         match &self.form {
             Form::Stored => stored,
+            Form::View => with_version(stored, &self.resource),
             Form::Converted(conversion) => (conversion.to_served_version)(stored),
             Form::Custom(custom) => custom.to_served_version(stored),
         }
@@ -153,6 +156,7 @@ impl Endpoint {
     pub(crate) fn to_storage_version(&self, served: Value) -> Value {
         match &self.form {
             Form::Stored => served,
+            Form::View => with_version(served, &self.stored),
             Form::Converted(conversion) => (conversion.to_storage_version)(served),
             Form::Custom(custom) => custom.to_storage_version(served),
         }
@@ -162,7 +166,7 @@ impl Endpoint {
     pub(crate) fn served_as_stored_after(&self) -> Revision {
         match &self.form {
             Form::Stored => Revision(0),
-            Form::Converted(_) => Revision(u64::MAX),
+            Form::View | Form::Converted(_) => Revision(u64::MAX),
             Form::Custom(custom) => custom.served_as_stored_after(),
         }
     }
@@ -171,4 +175,10 @@ impl Endpoint {
     pub(crate) fn is_served_as_stored(&self, object: &StoredObject) -> bool {
         object.is_converted() || object.written > self.served_as_stored_after()
     }
+}
+
+/// Returns an object with the apiVersion of a resource.
+fn with_version(mut object: Value, resource: &Resource) -> Value {
+    object["apiVersion"] = resource.api_version().into();
+    object
 }

@@ -346,14 +346,13 @@ impl Inner {
             conversions: PendingConversions::default(),
         };
         let deprecation = deprecation::of(resource);
-        let warning = deprecation.map(|deprecation| deprecation.warning).or_else(|| custom?.warning.as_deref());
+        let warning = deprecation.as_ref().map(|deprecation| deprecation.warning(resource));
+        let warning = warning.or_else(|| custom?.warning.clone());
         if let Some(warning) = warning {
             call.warnings.add(warning);
             if let Some(audit) = audit {
                 audit.annotate("k8s.io/deprecated", "true");
-                if let Some(release) = deprecation.map(|deprecation| deprecation.removed_release)
-                    && !release.is_empty()
-                {
+                if let Some(release) = deprecation.and_then(|deprecation| deprecation.removed_release) {
                     audit.annotate("k8s.io/removed-release", release);
                 }
             }

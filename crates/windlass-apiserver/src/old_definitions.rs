@@ -43,10 +43,6 @@ use crate::{
 pub(crate) const VERSION: &str = "v1beta1";
 const KIND: &str = "CustomResourceDefinition";
 
-/// The warning of every response, worded as in the last server that had the version.
-pub(crate) const DEPRECATED: &str = "apiextensions.k8s.io/v1beta1 CustomResourceDefinition is deprecated in v1.16+, \
-                                     unavailable in v1.22+; use apiextensions.k8s.io/v1 CustomResourceDefinition";
-
 static CONVERSION: Conversion = Conversion {
     to_served_version: downgrade,
     // Writes do not use this: their upgrade may fail.

@@ -10,7 +10,6 @@ use std::{
 };
 
 use imbl::OrdMap;
-use serde_json::Value;
 use windlass_builtins::{
     kinds::{self, event::conversion as event, horizontal_pod_autoscaler::conversion as autoscaler},
     resource::{Group, Resource, Table},
@@ -61,79 +60,11 @@ static EVENT: Conversion =
 static AUTOSCALER: Conversion =
     Conversion { to_served_version: autoscaler::v2_to_v1, to_storage_version: autoscaler::v1_to_v2 };
 
-/// Beta and alpha versions whose objects are those of another version, except for the apiVersion.
-static VIEWS: [((&str, &str), Conversion); 8] = [
-    (
-        ("admissionregistration.k8s.io", "v1alpha1"),
-        Conversion {
-            to_served_version: |object| versioned(object, "admissionregistration.k8s.io/v1alpha1"),
-            to_storage_version: |object| versioned(object, "admissionregistration.k8s.io/v1"),
-        },
-    ),
-    (
-        ("admissionregistration.k8s.io", "v1beta1"),
-        Conversion {
-            to_served_version: |object| versioned(object, "admissionregistration.k8s.io/v1beta1"),
-            to_storage_version: |object| versioned(object, "admissionregistration.k8s.io/v1"),
-        },
-    ),
-    (
-        ("certificates.k8s.io", "v1alpha1"),
-        Conversion {
-            to_served_version: |object| versioned(object, "certificates.k8s.io/v1alpha1"),
-            to_storage_version: |object| versioned(object, "certificates.k8s.io/v1beta1"),
-        },
-    ),
-    (
-        ("coordination.k8s.io", "v1alpha2"),
-        Conversion {
-            to_served_version: |object| versioned(object, "coordination.k8s.io/v1alpha2"),
-            to_storage_version: |object| versioned(object, "coordination.k8s.io/v1beta1"),
-        },
-    ),
-    (
-        ("networking.k8s.io", "v1beta1"),
-        Conversion {
-            to_served_version: |object| versioned(object, "networking.k8s.io/v1beta1"),
-            to_storage_version: |object| versioned(object, "networking.k8s.io/v1"),
-        },
-    ),
-    (
-        ("resource.k8s.io", "v1alpha3"),
-        Conversion {
-            to_served_version: |object| versioned(object, "resource.k8s.io/v1alpha3"),
-            to_storage_version: |object| versioned(object, "resource.k8s.io/v1beta2"),
-        },
-    ),
-    (
-        ("resource.k8s.io", "v1beta2"),
-        Conversion {
-            to_served_version: |object| versioned(object, "resource.k8s.io/v1beta2"),
-            to_storage_version: |object| versioned(object, "resource.k8s.io/v1"),
-        },
-    ),
-    (
-        ("storage.k8s.io", "v1beta1"),
-        Conversion {
-            to_served_version: |object| versioned(object, "storage.k8s.io/v1beta1"),
-            to_storage_version: |object| versioned(object, "storage.k8s.io/v1"),
-        },
-    ),
-];
-
-fn versioned(mut object: Value, api_version: &str) -> Value {
-    object["apiVersion"] = api_version.into();
-    object
-}
-
 fn form(resource: &Resource) -> Form {
     match (&*resource.group, &*resource.version, &*resource.plural) {
         ("events.k8s.io", "v1", "events") => Form::Converted(&EVENT),
         ("autoscaling", "v1", "horizontalpodautoscalers") => Form::Converted(&AUTOSCALER),
-        (group, version, _) if runtime_config::base_of(resource).is_some() => {
-            let view = VIEWS.iter().find(|(known, _)| *known == (group, version));
-            view.map_or(Form::Stored, |(_, conversion)| Form::Converted(conversion))
-        }
+        _ if runtime_config::base_of(resource).is_some() => Form::View,
         _ => Form::Stored,
     }
 }

@@ -36,7 +36,7 @@ impl VersionConverter for CallVersions<'_> {
                 let types = TypeRef::custom(schema, &endpoint.table.types, endpoint.object_meta());
                 Ok(Some((object, types)))
             }
-            Form::Stored | Form::Converted(_) => {
+            Form::Stored | Form::View | Form::Converted(_) => {
                 let registry = self.0.server.registry.load_full();
                 let Some(other) = registry.endpoint(group, version, &endpoint.resource.plural) else { return Ok(None) };
                 if !std::ptr::eq(&*other.cache, &*endpoint.cache) {
@@ -57,7 +57,7 @@ impl VersionConverter for CallVersions<'_> {
                 return Err(format!("{error}: {SCALE_API_VERSION}"));
             }
             Form::Custom(custom) => custom.compiled().schema.apply_defaults(&mut object)?,
-            Form::Stored | Form::Converted(_) => {
+            Form::Stored | Form::View | Form::Converted(_) => {
                 decode_value(self.0, &mut object)?;
             }
         }

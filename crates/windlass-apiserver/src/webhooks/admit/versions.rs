@@ -106,7 +106,7 @@ async fn in_version(call: &Call<'_>, object: Value, from: &Endpoint, to: &Endpoi
             // kube-apiserver does not expect this error here either.
             Ok(converted.map_err(|error| ApiError::internal(error.message))?.swap_remove(0))
         }
-        Form::Stored | Form::Converted(_) => Ok(to.to_served_version(from.to_storage_version(object))),
+        Form::Stored | Form::View | Form::Converted(_) => Ok(to.to_served_version(from.to_storage_version(object))),
     }
 }
 
