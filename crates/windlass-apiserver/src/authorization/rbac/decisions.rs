@@ -23,7 +23,7 @@ pub(super) struct DecidedPolicy {
     decided: OnceLock<Box<[ArcSwapOption<Decided>]>>,
 }
 
-/// A request that is allowed, whatever the name of its object is.
+/// A request and its decision, which does not depend on the name of its object.
 struct Decided {
     user: String,
     groups: Vec<String>,
@@ -32,7 +32,7 @@ struct Decided {
     resource: String,
     subresource: String,
     namespace: String,
-    reason: Arc<str>,
+    decision: Decision,
 }
 
 impl From<Policy> for DecidedPolicy {
@@ -50,19 +50,19 @@ impl DecidedPolicy {
             && let Some(decided) = &*decided[place].load()
             && decided.is_about(request.user, action)
         {
-            return Decision::allow(decided.reason.clone());
+            return decided.decision.clone();
         }
         let (decision, depends_on_name) = self.policy.decide_any(request);
-        if decision.is_allowed() && !depends_on_name {
+        if !depends_on_name {
             let decided = self.decided.get_or_init(|| (0..KEPT).map(|_| ArcSwapOption::empty()).collect());
-            decided[place].store(Some(Arc::new(Decided::new(request.user, action, &decision.reason))));
+            decided[place].store(Some(Arc::new(Decided::new(request.user, action, &decision))));
         }
         decision
     }
 }
 
 impl Decided {
-    fn new(user: &User, action: &ResourceAction<'_>, reason: &Arc<str>) -> Self {
+    fn new(user: &User, action: &ResourceAction<'_>, decision: &Decision) -> Self {
         Self {
             user: user.name.clone(),
             groups: user.groups.clone(),
@@ -71,7 +71,7 @@ impl Decided {
             resource: action.resource.to_owned(),
             subresource: action.subresource.to_owned(),
             namespace: action.namespace.to_owned(),
-            reason: reason.clone(),
+            decision: decision.clone(),
         }
     }
 
@@ -127,6 +127,10 @@ mod tests {
         let policy_of_all = policy(&json!([all]));
         assert!(policy_of_all.decide(&pod("x")).is_allowed() && is_kept(&policy_of_all));
         assert!(policy_of_all.decide(&pod("y")).is_allowed());
+        let policy_of_others = policy(&json!([{"verbs": ["list"], "apiGroups": [""], "resources": ["pods"]}]));
+        for name in ["x", "y"] {
+            assert!(!policy_of_others.decide(&pod(name)).is_allowed() && is_kept(&policy_of_others));
+        }
         let policy_of_one = policy(&json!([one]));
         assert!(policy_of_one.decide(&pod("x")).is_allowed() && !is_kept(&policy_of_one));
         assert!(!policy_of_one.decide(&pod("y")).is_allowed());
