@@ -5,6 +5,7 @@ mod scope;
 pub(crate) mod time_limit;
 
 use std::{
+    convert::Infallible,
     future::poll_fn,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::{Pin, pin},
@@ -13,6 +14,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::{Method, Request, Response, StatusCode, Uri, Version, request::Parts};
 use http_body_util::BodyExt as _;
 use tracing::{error, warn};
@@ -66,6 +68,17 @@ impl Inner {
     {
         let (parts, body) = request.into_parts();
         self.handle_any(parts, pin!(body.map_err(Into::into))).await
+    }
+
+    /// [`Inner::handle`] for other crates. Neither generic nor async: the code of an async function is compiled again in
+    /// each crate that awaits it, with the level of optimization of that crate.
+    #[inline(never)]
+    pub(crate) fn handle_boxed(
+        self: Arc<Self>,
+        parts: Parts,
+        mut body: Pin<Box<AnyBody<'static>>>,
+    ) -> BoxFuture<'static, std::result::Result<Response<Body>, Infallible>> {
+        Box::pin(async move { Ok(self.handle_any(parts, body.as_mut()).await) })
     }
 
     /// Answers a request. Not generic, so that the path of a request is compiled once, and not for every type of body.

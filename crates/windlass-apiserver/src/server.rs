@@ -6,14 +6,15 @@ mod error;
 use std::{
     convert::Infallible,
     future::Future,
-    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
 };
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::{Request, Response};
+use http_body_util::BodyExt as _;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::{sync::watch, task::AbortHandle};
@@ -215,14 +216,14 @@ where
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let inner = self.inner.clone();
-        Box::pin(async move { Ok(inner.handle(request).await) })
+        let (parts, body) = request.into_parts();
+        self.inner.clone().handle_boxed(parts, Box::pin(body.map_err(Into::into)))
     }
 }

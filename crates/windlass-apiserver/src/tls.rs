@@ -2,6 +2,7 @@
 
 use std::{convert::Infallible, future::Future, io, pin::pin, sync::Arc, time::Duration};
 
+use futures_util::future::BoxFuture;
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use hyper_util::{
@@ -78,8 +79,19 @@ impl Server {
     }
 }
 
-/// Serves a connection until it ends, is evicted, or the server stops.
-async fn connection(
+/// Serves a connection until it ends, is evicted, or the server stops. Not async, so that everything below, requests
+/// included, is compiled with this crate's level of optimization, not with that of the crate that awaits it.
+#[inline(never)]
+fn connection(
+    server: Server,
+    handshake: Handshake,
+    registration: Option<Registration>,
+    stopped: watch::Receiver<bool>,
+) -> BoxFuture<'static, ()> {
+    Box::pin(serve_connection(server, handshake, registration, stopped))
+}
+
+async fn serve_connection(
     server: Server,
     handshake: Handshake,
     registration: Option<Registration>,

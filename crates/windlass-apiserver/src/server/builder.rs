@@ -7,6 +7,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::watch};
 use tracing::warn;
@@ -334,7 +335,17 @@ impl ServerBuilder {
     }
 
     /// Loads the store and starts the server. Must be called within a tokio runtime.
-    pub async fn build(mut self) -> Result<Server, BuildError> {
+    pub async fn build(self) -> Result<Server, BuildError> {
+        self.start().await
+    }
+
+    /// Starts the server. Not async, so that its tasks are compiled with this crate's level of optimization.
+    #[inline(never)]
+    fn start(self) -> BoxFuture<'static, Result<Server, BuildError>> {
+        Box::pin(self.load_and_start())
+    }
+
+    async fn load_and_start(mut self) -> Result<Server, BuildError> {
         if self.authorizer.is_none() && self.authorization.always_allows() && self.authentication.anonymous.enabled {
             warn!("requests without credentials are rejected, because the authorizer AlwaysAllow allows everything");
             self.authentication.anonymous.enabled = false;
