@@ -16,7 +16,7 @@ const PACKED_RELOCATIONS: &str = "-Wl,-z,pack-relative-relocs";
 /// Keeps one of several functions with the same machine code. Rust does not guarantee that functions have different
 /// addresses, and merges some of them itself; the C code of dependencies does not compare addresses of functions.
 const IDENTICAL_CODE_FOLDING: &str = "-Wl,--icf=all";
-/// Modules whose code is used by a running server.
+/// Prefixes of the functions that run when a server starts; `cargo xtask startup` measures them.
 const STARTUP: &str = include_str!("startup.txt");
 
 fn main() {
@@ -78,36 +78,53 @@ fn can_link(folder: &Path, argument: &str) -> bool {
 fn startup_script() -> String {
     // The standard library, and functions that are rarely called but by everything, such as those that grow a vector.
     let mut patterns: Vec<String> = ["_R*", "unlikely.*"].map(str::to_owned).into();
-    for line in STARTUP.lines().filter(|line| !line.starts_with('#')) {
-        let implementations_of = match line.strip_prefix('<') {
-            Some(of) => mangled(of),
-            None => {
-                let names: String = line.split("::").map(component).collect();
-                patterns.push(format!("_ZN{names}*"));
-                mangled(line) + ".."
-            }
-        };
-        // The names of these functions begin with a length.
-        for length in ["[0-9][0-9]", "[0-9][0-9][0-9]"] {
-            patterns.push(format!("_ZN{length}_$LT${implementations_of}*"));
-        }
-    }
+    patterns.extend(STARTUP.lines().filter(|line| !line.starts_with('#')).flat_map(patterns_of));
     let sections: String = patterns.iter().map(|pattern| format!("    *(.text.{pattern})\n")).collect();
     format!("SECTIONS {{\n  .text.running : {{\n{sections}  }}\n}}\nINSERT BEFORE .text;\n")
 }
 
-/// Returns a name of a path with its length, as it is written in symbols.
+/// Returns patterns for the symbols of functions whose paths begin with `prefix`.
+fn patterns_of(prefix: &str) -> Vec<String> {
+    let (modules, last) = prefix.rsplit_once("::").unwrap_or(("", prefix));
+    let modules: String = modules.split("::").filter(|module| !module.is_empty()).map(component).collect();
+    if last.chars().all(|character| character.is_alphanumeric() || character == '_') {
+        return vec![format!("_ZN{modules}{}*", component(last))];
+    }
+    // The length of an incomplete name is unknown.
+    let last = symbol(last);
+    ["[0-9][0-9]", "[0-9][0-9][0-9]"].map(|length| format!("_ZN{modules}{length}{last}*")).into()
+}
+
+/// Returns a part of a path with its length, as it is written in symbols.
 fn component(name: &str) -> String {
-    let underscore = if name.starts_with('<') { "_" } else { "" };
-    let name = format!("{underscore}{}", mangled(name));
+    let name = symbol(name);
     format!("{}{name}", name.len())
 }
 
-/// Returns a path, or a part of it, as it is written in symbols.
-fn mangled(name: &str) -> String {
-    let written =
-        [("::", ".."), ("<", "$LT$"), (">", "$GT$"), ("&", "$RF$"), ("[", "$u5b$"), ("]", "$u5d$"), (" ", "$u20$")];
-    written.into_iter().fold(name.to_owned(), |name, (character, code)| name.replace(character, code))
+/// Returns a part of a path, as it is written in symbols.
+fn symbol(name: &str) -> String {
+    let escapes = [
+        ("<", "$LT$"),
+        (">", "$GT$"),
+        ("&", "$RF$"),
+        ("*", "$BP$"),
+        (",", "$C$"),
+        ("(", "$LP$"),
+        (")", "$RP$"),
+        (" ", "$u20$"),
+        ("\"", "$u22$"),
+        ("'", "$u27$"),
+        ("+", "$u2b$"),
+        (";", "$u3b$"),
+        ("=", "$u3d$"),
+        ("[", "$u5b$"),
+        ("]", "$u5d$"),
+        ("{", "$u7b$"),
+        ("}", "$u7d$"),
+        ("~", "$u7e$"),
+    ];
+    let name = escapes.into_iter().fold(name.to_owned(), |name, (character, escape)| name.replace(character, escape));
+    if name.starts_with('$') { format!("_{name}") } else { name }
 }
 
 fn head_commit(folder: &Path) -> Option<String> {

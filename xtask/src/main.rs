@@ -12,11 +12,12 @@ mod fuzz;
 mod peers;
 mod policy;
 mod scaffold;
+mod startup;
 mod tidy;
 
 use anyhow::bail;
 
-const USAGE: &str = "usage: cargo xtask builtins [--check | --openapi | --vectors [DIR...]] | conformance [FLAGS] | decisions [FLAGS] | e2e [FLAGS] | etcd [FLAGS] | fuzz [FLAGS] | peers | policy [FLAGS] | scaffold [FLAGS] | tidy";
+const USAGE: &str = "usage: cargo xtask builtins [--check | --openapi | --vectors [DIR...]] | conformance [FLAGS] | decisions [FLAGS] | e2e [FLAGS] | etcd [FLAGS] | fuzz [FLAGS] | peers | policy [FLAGS] | scaffold [FLAGS] | startup [--program FILE] | tidy";
 
 fn main() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -31,6 +32,7 @@ fn main() -> anyhow::Result<()> {
         Some((&"peers", rest)) => peers::run(rest),
         Some((&"policy", rest)) => policy::run(rest),
         Some((&"scaffold", rest)) => scaffold::run(rest),
+        Some((&"startup", rest)) => startup::run(rest),
         Some((&"tidy", rest)) => tidy::run(rest),
         _ => bail!("{USAGE}"),
     }
