@@ -353,8 +353,14 @@ impl Operator {
     /// created with [this operator's metrics](Self::metrics).
     ///
     /// `Ok` means that everything stopped on request and finished its work.
-    pub async fn run_with(self, client: Client, options: Options, shutdown: Shutdown) -> Result<(), OperatorError> {
-        run::run(self, client, options, shutdown).await
+    // Not async, like `main`: the code of an async function is compiled again in each crate that awaits it.
+    pub fn run_with(
+        self,
+        client: Client,
+        options: Options,
+        shutdown: Shutdown,
+    ) -> BoxFuture<'static, Result<(), OperatorError>> {
+        Box::pin(run::run(self, client, options, shutdown))
     }
 
     /// Runs the operator as a program: parses the [flags](Flags), handles signals, and runs until one arrives; or
@@ -364,7 +370,7 @@ impl Operator {
     /// With the feature `otel`, spans are exported to the collector that `OTEL_EXPORTER_OTLP_ENDPOINT` (or
     /// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`) names, by OTLP over HTTP, with the operator's name as the service name. A
     /// program with its own tracing subscriber must export its spans itself.
-    pub async fn main(self) -> ExitCode {
-        command::main(self, std::env::args_os()).await
+    pub fn main(self) -> BoxFuture<'static, ExitCode> {
+        Box::pin(command::main(self, std::env::args_os()))
     }
 }
