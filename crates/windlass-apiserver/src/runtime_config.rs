@@ -10,6 +10,7 @@ use std::{
 };
 
 use windlass_builtins::resource::{Kind, Resource, Table};
+use windlass_schema::sorting::Gather as _;
 
 /// A beta or alpha version of resources that also have another version, `base`, in which they are stored.
 struct View {
@@ -177,7 +178,7 @@ impl RuntimeConfig {
 
     /// Returns the beta and alpha versions that can be enabled.
     pub fn available() -> impl Iterator<Item = String> {
-        let versions: BTreeSet<(&str, &str)> = unstable_versions().collect();
+        let versions: BTreeSet<(&str, &str)> = unstable_versions().gather();
         versions.into_iter().map(|(group, version)| format!("{group}/{version}"))
     }
 

@@ -12,6 +12,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 use clap::Args;
 use windlass_scaffold::{Change, Conflicts, Files, GitSource, SCAFFOLD, Source, VERSION, fingerprint, generate};
+use windlass_schema::sorting::Gather as _;
 
 use crate::{
     failure::ErrorWithHint,
@@ -55,7 +56,7 @@ pub(crate) fn run(args: UpgradeArgs) -> anyhow::Result<()> {
         (None, Some(program)) => ask_base(program, &opened)?,
         (None, None) => Files::new(),
     };
-    let paths: BTreeSet<String> = opened.project.files.keys().cloned().collect();
+    let paths: BTreeSet<String> = opened.project.files.keys().cloned().gather();
     for (path, text) in project::read(&opened.root, &paths)? {
         // An unmodified file equals the generated one.
         let Some(known) = opened.project.files.get(&path) else { continue };
@@ -91,7 +92,7 @@ fn write_base(opened: &OpenProject, folder: &Path) -> anyhow::Result<()> {
 
 /// Reads the files that the older windlass generated, as far as they are in the directory.
 fn read_base(folder: &Path, opened: &OpenProject) -> anyhow::Result<Files> {
-    let paths: BTreeSet<String> = opened.project.files.keys().cloned().collect();
+    let paths: BTreeSet<String> = opened.project.files.keys().cloned().gather();
     ensure!(folder.is_dir(), "{} is not a directory", folder.display());
     project::read(folder, &paths)
 }

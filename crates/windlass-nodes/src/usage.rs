@@ -22,6 +22,7 @@ use windlass_apiserver::{
     status::Result,
 };
 use windlass_resource_metrics::{MeasuredObject, MetricsSource, NodeSample, PodSample, exposition};
+use windlass_schema::sorting::Gather as _;
 
 use self::meter::{ContainerReading, NodeMeter, Reading};
 use crate::{Runtime, machine::runs, processes::AllProcesses};
@@ -76,7 +77,7 @@ impl Measuring {
     fn pods_by_node(&self) -> HashMap<String, (Arc<Node>, Vec<Arc<Pod>>)> {
         let nodes = self.ctx.list::<Node>().unwrap_or_default();
         let nodes = nodes.into_iter().filter(|node| runs(node));
-        let mut all: HashMap<_, _> = nodes.map(|node| (node.name_any(), (node, Vec::new()))).collect();
+        let mut all: HashMap<_, _> = nodes.map(|node| (node.name_any(), (node, Vec::new()))).gather();
         for pod in self.ctx.list::<Pod>().unwrap_or_default() {
             let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
             if let Some((_, pods)) = all.get_mut(node) {
@@ -117,7 +118,7 @@ impl Measuring {
             };
             return running.into_iter().map(reading).collect();
         };
-        let mut totals: HashMap<_, _> = runtime.usage_of(&pod.uid().unwrap_or_default(), all).into_iter().collect();
+        let mut totals: HashMap<_, _> = runtime.usage_of(&pod.uid().unwrap_or_default(), all).into_iter().gather();
         let reading = |(name, started): (String, Timestamp)| {
             let total = totals.remove(&name)?;
             Some(ContainerReading { name, started, reading: Reading::Total { cpu: total.cpu, memory: total.memory } })

@@ -371,6 +371,7 @@ impl Operator {
     /// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`) names, by OTLP over HTTP, with the operator's name as the service name. A
     /// program with its own tracing subscriber must export its spans itself.
     pub fn main(self) -> BoxFuture<'static, ExitCode> {
-        Box::pin(command::main(self, std::env::args_os()))
+        let arguments: Vec<_> = std::env::args_os().collect();
+        Box::pin(command::main(self, arguments))
     }
 }

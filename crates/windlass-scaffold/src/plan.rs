@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use windlass_schema::sorting::Gather as _;
+
 use crate::{
     Files, fingerprint,
     merge::{self, LineChange, line_changes, line_of},
@@ -75,7 +77,7 @@ pub fn plan(
     current: &dyn Fn(&str) -> Option<String>,
     conflicts: Conflicts,
 ) -> FilePlan {
-    let paths: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let paths: BTreeSet<&String> = before.keys().chain(after.keys()).gather();
     let mut plan = FilePlan::default();
     for path in paths {
         let (old, new) = (before.get(path), after.get(path));

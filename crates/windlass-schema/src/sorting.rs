@@ -1,4 +1,4 @@
-//! Stable sorting with little code, for slices that are not sorted often.
+//! Stable sorting with little code, for slices that are not sorted often, and for maps and sets that are collected.
 //!
 //! The standard library's sorts are compiled for every type and comparison, to about 5 KB of machine code each. These
 //! sort positions instead of elements, which needs one sort for all types, an allocation, and a few hundred bytes per
@@ -16,6 +16,19 @@ pub fn sort_by<T>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
 pub fn sort_by_key<T, K: Ord>(items: &mut [T], key: impl Fn(&T) -> K) {
     sort_by(items, |one, other| key(one).cmp(&key(other)));
 }
+
+/// [`Iterator::collect`] for ordered maps and sets, with less code: the standard library sorts what it collects, with a
+/// sort that is compiled for every call.
+pub trait Gather: Iterator + Sized {
+    /// Collects the elements one by one.
+    fn gather<C: Default + Extend<Self::Item>>(self) -> C {
+        let mut all = C::default();
+        all.extend(self);
+        all
+    }
+}
+
+impl<I: Iterator> Gather for I {}
 
 /// Returns the position of every element before it is sorted.
 fn sorted_positions(count: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
+use windlass_schema::sorting::Gather as _;
 
 use self::selectors::Selector;
 use super::submission::Submission;
@@ -137,5 +138,5 @@ fn status(decision: &Decision, ignored: impl IntoIterator<Item = String>) -> Val
 /// Returns the given fields of a rule that are not empty.
 fn rule_to_value(rule: &PolicyRule, fields: &[&str]) -> Value {
     let all = rule.fields().into_iter().filter(|(name, list)| fields.contains(name) && !list.is_empty());
-    all.map(|(name, list)| (name.to_owned(), list.iter().map(|text| &**text).collect())).collect::<Map<_, _>>().into()
+    all.map(|(name, list)| (name.to_owned(), list.iter().map(|text| &**text).gather())).gather::<Map<_, _>>().into()
 }

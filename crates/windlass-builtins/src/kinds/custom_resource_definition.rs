@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, quote};
-use windlass_schema::structural::MAX_DEPTH;
+use windlass_schema::{sorting::Gather as _, structural::MAX_DEPTH};
 
 use crate::object::{carry_over, is_set, items, remove, set, set_default, set_default_text, text};
 use crate::strategy::{Strategy, WriteContext};
@@ -107,7 +107,7 @@ impl Strategy for CustomResourceDefinition {
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         let before = old.map(|old| formats::unrecognized(&internal_version::Spec::new(old))).unwrap_or_default();
-        let known_before: BTreeSet<_> = before.into_iter().collect();
+        let known_before: BTreeSet<_> = before.into_iter().gather();
         let formats = formats::unrecognized(&internal_version::Spec::new(object));
         let new = formats.into_iter().filter(|format| !known_before.contains(format));
         new.map(|format| format!("unrecognized format {}", quote(format))).collect()

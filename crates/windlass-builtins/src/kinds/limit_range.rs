@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 use windlass_schema::field::{ErrorList, Path};
 use windlass_schema::quantity::{Format, Quantity};
+use windlass_schema::sorting::Gather as _;
 
 use super::pod::validation::resources::{validate_container_resource_name, validate_resource_name};
 use crate::field_errors::FieldErrors;
@@ -117,7 +118,7 @@ fn validate_item(item: &Value, path: &Path, errors: &mut ErrorList) {
     }
     amounts.ratio = take("maxLimitRequestRatio", errors);
     let all = [&amounts.min, &amounts.max, &amounts.default, &amounts.request, &amounts.ratio];
-    let names: BTreeSet<&String> = all.iter().flat_map(|list| list.keys()).collect();
+    let names: BTreeSet<&String> = all.iter().flat_map(|list| list.keys()).gather();
     for name in names {
         validate_amounts(name, &amounts, path, errors);
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
+use windlass_schema::sorting::Gather as _;
 use windlass_schema::types::{Field, Scalar, Struct, StructId, Topology, Type};
 
 use super::Sources;
@@ -31,7 +32,7 @@ pub(super) const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 /// Returns these names and those of all schemas they refer to.
 pub(super) fn closure(names: impl IntoIterator<Item = String>, table: &Table) -> BTreeSet<String> {
     let mut waiting: Vec<String> = names.into_iter().collect();
-    let mut seen: BTreeSet<String> = waiting.iter().cloned().collect();
+    let mut seen: BTreeSet<String> = waiting.iter().cloned().gather();
     while let Some(name) = waiting.pop() {
         let structure = table.types.structs.iter().find(|structure| structure.name == name);
         for field in structure.into_iter().flat_map(|structure| &structure.fields) {

@@ -1,7 +1,7 @@
 //! OpenAPI version 2.
 
 use serde_json::{Map, Value, json};
-use windlass_schema::sorting;
+use windlass_schema::{sorting, sorting::Gather as _};
 
 use super::custom::Parts;
 use super::operations::{self, Answer, Body, Operation, PathItem};
@@ -79,8 +79,8 @@ impl<'a> Document<'a> {
 
     pub(super) fn value(&self) -> Value {
         let mut document = self.head();
-        document.insert("paths".to_owned(), self.paths().collect::<Map<_, _>>().into());
-        document.insert("definitions".to_owned(), self.definitions().collect::<Map<_, _>>().into());
+        document.insert("paths".to_owned(), self.paths().gather::<Map<_, _>>().into());
+        document.insert("definitions".to_owned(), self.definitions().gather::<Map<_, _>>().into());
         Value::Object(document)
     }
 

@@ -1,7 +1,7 @@
 //! OpenAPI version 3.
 
 use serde_json::{Map, Value, json};
-use windlass_schema::sorting;
+use windlass_schema::{sorting, sorting::Gather as _};
 
 use super::operations::{self, Answer, Body, Operation, PathItem};
 use super::parameters::Parameter;
@@ -54,9 +54,9 @@ impl<'a> Document<'a> {
 
     pub(super) fn value(&self) -> Value {
         let mut document = Map::from_iter(Self::head().map(|(name, value)| (name.to_owned(), value)));
-        let paths: Map<_, _> = paths(&self.items, false, self.sources.descriptions).collect();
+        let paths: Map<_, _> = paths(&self.items, false, self.sources.descriptions).gather();
         document.insert("paths".to_owned(), paths.into());
-        let schemas: Map<_, _> = self.schemas().collect();
+        let schemas: Map<_, _> = self.schemas().gather();
         document.insert("components".to_owned(), json!({"schemas": schemas, "securitySchemes": Self::security()}));
         Value::Object(document)
     }
@@ -189,5 +189,5 @@ fn content(types: &[&str], schema: &str) -> Value {
 }
 
 fn media_types(types: &[&str], schema: &Value) -> Value {
-    types.iter().map(|media| ((*media).to_owned(), json!({"schema": schema}))).collect::<Map<_, _>>().into()
+    types.iter().map(|media| ((*media).to_owned(), json!({"schema": schema}))).gather::<Map<_, _>>().into()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use windlass_schema::field::quote;
+use windlass_schema::{field::quote, sorting::Gather as _};
 
 use super::{Pod, Violation, list};
 use crate::object::{entries, is_set, text};
@@ -19,7 +19,7 @@ pub(super) fn check(pod: Pod<'_>) -> Option<Violation> {
     let value = |part| text(part, "/securityContext/appArmorProfile/type");
     let pod_sets = wrong(pod.spec);
     let containers = pod.containers_where(wrong);
-    let mut values: BTreeSet<&str> = pod.containers().filter(|part| wrong(part)).map(value).collect();
+    let mut values: BTreeSet<&str> = pod.containers().filter(|part| wrong(part)).map(value).gather();
     if pod_sets {
         values.insert(value(pod.spec));
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use windlass_schema::sorting::Gather as _;
 
 use super::{Pod, Violation, list};
 use crate::object::{boolean, integer, is_set, items, text};
@@ -35,7 +36,7 @@ pub(super) fn ports(pod: Pod<'_>) -> Option<Violation> {
         return None;
     }
     // They are sorted as texts.
-    let ports: BTreeSet<String> = pod.containers().flat_map(used).map(|port| port.to_string()).collect();
+    let ports: BTreeSet<String> = pod.containers().flat_map(used).map(|port| port.to_string()).gather();
     let uses = list::plural(containers.len(), "uses", "use");
     let what = list::plural(ports.len(), "hostPort", "hostPorts");
     let ports: Vec<_> = ports.into_iter().collect();
@@ -55,9 +56,9 @@ pub(super) fn probes_and_lifecycle(pod: Pod<'_>) -> Option<Violation> {
     if containers.is_empty() {
         return None;
     }
-    let containers: BTreeSet<&str> = containers.into_iter().collect();
+    let containers: BTreeSet<&str> = containers.into_iter().gather();
     let containers: Vec<&str> = containers.into_iter().collect();
-    let hosts: BTreeSet<&str> = pod.containers().flat_map(hosts).collect();
+    let hosts: BTreeSet<&str> = pod.containers().flat_map(hosts).gather();
     let uses = list::plural(containers.len(), "uses", "use");
     let what = list::plural(hosts.len(), "probe or lifecycle host", "probe or lifecycle hosts");
     let detail = format!("{} {uses} {what} {}", list::containers(&containers), list::quoted_set(&hosts));

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use windlass_schema::sorting::Gather as _;
 
 use super::{Pod, Violation, list};
 use crate::object::{is_set, text};
@@ -21,7 +22,7 @@ pub(super) fn restricted(pod: Pod<'_>) -> Option<Violation> {
     if containers.is_empty() {
         return None;
     }
-    let types: BTreeSet<&str> = pod.containers().filter(|one| wrong(one)).map(|one| text(one, FIELD)).collect();
+    let types: BTreeSet<&str> = pod.containers().filter(|one| wrong(one)).map(|one| text(one, FIELD)).gather();
     let (names, types) = (list::containers(&containers), list::quoted_set(&types));
     Violation::new("procMount", format!("{names} must not set securityContext.procMount to {types}"))
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use windlass_schema::sorting::Gather as _;
 
 use super::{Pod, Violation, list};
 use crate::object::text;
@@ -21,7 +22,7 @@ pub(super) fn check(pod: Pod<'_>) -> Option<Violation> {
     let wrong = |part: &Value| has_wrong_type(part) || sets(part, "user") || sets(part, "role");
     let setters = list::setters(wrong(pod.spec), &pod.containers_where(wrong))?;
     let parts = || std::iter::once(pod.spec).chain(pod.containers());
-    let types: BTreeSet<&str> = parts().filter(|part| has_wrong_type(part)).map(|part| option(part, "type")).collect();
+    let types: BTreeSet<&str> = parts().filter(|part| has_wrong_type(part)).map(|part| option(part, "type")).gather();
     let mut details = Vec::new();
     if !types.is_empty() {
         details.push(format!("{} {}", list::plural(types.len(), "type", "types"), list::quoted_set(&types)));

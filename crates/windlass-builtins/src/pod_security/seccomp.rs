@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use windlass_schema::field::quote;
+use windlass_schema::{field::quote, sorting::Gather as _};
 
 use super::{Pod, Violation, list};
 use crate::object::{is_set, map, text};
@@ -44,7 +44,7 @@ fn wrong_types(pod: Pod<'_>) -> Option<Violation> {
     let wrong = |part: &Value| is_set(part, PROFILE) && !matches!(profile(part), "RuntimeDefault" | "Localhost");
     let setters = list::setters(wrong(pod.spec), &pod.containers_where(wrong))?;
     let parts = std::iter::once(pod.spec).chain(pod.containers());
-    let types: BTreeSet<&str> = parts.filter(|part| wrong(part)).map(profile).collect();
+    let types: BTreeSet<&str> = parts.filter(|part| wrong(part)).map(profile).gather();
     let types = list::quoted_set(&types);
     Violation::new(REASON, format!("{setters} must not set securityContext.seccompProfile.type to {types}"))
 }

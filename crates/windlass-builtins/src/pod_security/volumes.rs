@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use windlass_schema::sorting::Gather as _;
+
 use super::{Pod, Violation, list};
 use crate::object::{is_set, items, text};
 
@@ -50,7 +52,7 @@ pub(super) fn restricted(pod: Pod<'_>) -> Option<Violation> {
         return None;
     }
     let kind = |volume| OTHERS.iter().find(|kind| is(volume, kind)).copied().unwrap_or("unknown");
-    let kinds: BTreeSet<&str> = wrong.iter().map(|volume| kind(volume)).collect();
+    let kinds: BTreeSet<&str> = wrong.iter().map(|volume| kind(volume)).gather();
     let names: Vec<&str> = wrong.iter().map(|volume| text(volume, "/name")).collect();
     let volumes = list::named(&names, "volume", "volumes");
     let uses = list::plural(names.len(), "uses", "use");

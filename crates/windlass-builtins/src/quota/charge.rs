@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
+use windlass_schema::sorting::Gather as _;
 
 use super::{Evaluator, Usage, Write};
 use crate::object::{entries, set, text};
@@ -105,7 +106,7 @@ pub fn reverted(quota: &Value, cost: &Usage) -> Value {
 
 fn with_used(quota: &Value, used: &Usage) -> Value {
     let mut quota = quota.clone();
-    let used: Map<String, Value> = used.iter().map(|(name, sum)| (name.clone(), sum.to_string().into())).collect();
+    let used: Map<String, Value> = used.iter().map(|(name, sum)| (name.clone(), sum.to_string().into())).gather();
     set(&mut quota, "/status/used", used);
     quota
 }

@@ -5,6 +5,7 @@ use std::io::Write as _;
 
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
+use windlass_schema::sorting::Gather as _;
 use windlass_schema::types::{Field, Scalar, Str, Struct, Topology, Type};
 
 use super::{LIST, MAP, SCALARS, STRUCT, flag};
@@ -168,7 +169,7 @@ impl Writer {
             let frequent = |position: usize| if counts[position] > 15 { counts[position] } else { 0 };
             frequent(b).cmp(&frequent(a)).then_with(|| self.order[a].cmp(&self.order[b]))
         });
-        let places: BTreeMap<usize, u32> = pool.iter().copied().zip(0..).collect();
+        let places: BTreeMap<usize, u32> = pool.iter().copied().zip(0..).gather();
         let mut bytes = Vec::new();
         put(&mut bytes, pool.len() as u32);
         for &position in &pool {

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use windlass_schema::structural::ListType;
+use windlass_schema::{sorting::Gather as _, structural::ListType};
 
 use super::equality::{ElementSet, escaped, map_key};
 use super::{EvalError, List, Outcome, Value};
@@ -233,7 +233,7 @@ fn add_lists<'a>(a: List<'a>, b: &List<'a>) -> Result<List<'a>, EvalError> {
             let keys = escaped(keys);
             let mut items = a.iter().collect::<Result<Vec<_>, _>>()?;
             let places = items.iter().enumerate().filter_map(|(place, item)| Some((map_key(item, &keys)?, place)));
-            let places: HashMap<_, _> = places.collect();
+            let places: HashMap<_, _> = places.gather();
             for other in b.iter() {
                 let other = other?;
                 match map_key(&other, &keys).and_then(|key| places.get(&key)) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use windlass_schema::sorting::Gather as _;
 
 use super::kubectl::{Selection, kind};
 
@@ -65,7 +66,7 @@ impl Until {
             }
             Self::Pods { count, nodes } => {
                 all_ready(objects, *count)?;
-                let at: BTreeSet<&str> = objects.iter().filter_map(|pod| pod["spec"]["nodeName"].as_str()).collect();
+                let at: BTreeSet<&str> = objects.iter().filter_map(|pod| pod["spec"]["nodeName"].as_str()).gather();
                 let right = at.iter().copied().eq(nodes.iter().copied());
                 right.then_some(()).ok_or_else(|| format!("the pods are on {}", Vec::from_iter(at).join(" and ")))
             }

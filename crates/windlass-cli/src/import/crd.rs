@@ -7,6 +7,7 @@ use std::{collections::BTreeSet, path::PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use windlass_scaffold::{Definition, Files, ImportOptions, ScaffoldError, types_path};
+use windlass_schema::sorting::Gather as _;
 
 use crate::{
     cluster::ClusterArgs,
@@ -115,7 +116,7 @@ fn print(imported: Vec<(&Definition, String, String)>) -> anyhow::Result<()> {
         .into_iter()
         .map(|(definition, version, text)| (format!("{}-{version}.rs", definition.name()), text))
         .collect();
-    let paths: BTreeSet<String> = files.keys().cloned().collect();
+    let paths: BTreeSet<String> = files.keys().cloned().gather();
     let here = std::env::current_dir().context("failed to determine the working directory")?;
     project::format_all(&mut files, &paths, &project::style_of(&here));
     let text = |(path, text): (String, String)| if one { text } else { format!("// {path}\n\n{text}") };

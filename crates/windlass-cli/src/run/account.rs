@@ -22,6 +22,7 @@ use kube::{
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use windlass_schema::sorting::Gather as _;
 
 use super::{event::Reporter, trace::LABEL};
 use crate::{
@@ -51,7 +52,7 @@ pub(crate) fn account(objects: &[Value]) -> Option<AccountName> {
 
 /// Returns the namespaces of objects, to apply before them.
 pub(crate) fn namespaces(objects: &[Value]) -> Vec<Value> {
-    let names: BTreeSet<&str> = objects.iter().filter_map(|object| object["metadata"]["namespace"].as_str()).collect();
+    let names: BTreeSet<&str> = objects.iter().filter_map(|object| object["metadata"]["namespace"].as_str()).gather();
     names.into_iter().map(namespace_manifest).collect()
 }
 

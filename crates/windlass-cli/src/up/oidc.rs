@@ -19,7 +19,7 @@ use windlass_plane::{
         },
     },
 };
-use windlass_schema::time::parse_duration;
+use windlass_schema::{sorting::Gather as _, time::parse_duration};
 
 use crate::failure::ErrorWithHint;
 
@@ -148,7 +148,7 @@ impl OidcArgs {
             None => String::new(),
         };
         // The last value of a claim counts.
-        let required: BTreeMap<_, _> = self.oidc_required_claim.iter().cloned().collect();
+        let required: BTreeMap<_, _> = self.oidc_required_claim.iter().cloned().gather();
         let rule = |(claim, required_value)| ClaimValidationRule { claim, required_value, ..Default::default() };
         let authenticator = JwtAuthenticator {
             issuer: Issuer { url, certificate_authority, audiences: vec![client], ..Issuer::default() },

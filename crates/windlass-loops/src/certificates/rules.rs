@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use windlass_schema::sorting::Gather as _;
+
 use super::Request;
 
 const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
@@ -82,7 +84,7 @@ fn is_node(request: &Request) -> bool {
 
 /// Checks that the usages are the required ones; "key encipherment" is optional, as some keys cannot be used for it.
 fn check_usages(usages: &[String], required: [&str; 3]) -> Result<(), String> {
-    let asked: BTreeSet<&str> = usages.iter().map(String::as_str).collect();
+    let asked: BTreeSet<&str> = usages.iter().map(String::as_str).gather();
     let all = BTreeSet::from(required);
     let mut fewer = all.clone();
     fewer.remove("key encipherment");

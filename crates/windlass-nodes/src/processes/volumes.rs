@@ -24,7 +24,7 @@ use std::{
 use k8s_openapi::api::core::v1::{
     ConfigMapVolumeSource, Container, DownwardAPIVolumeFile, KeyToPath, Pod, SecretVolumeSource, Volume,
 };
-use windlass_schema::sorting;
+use windlass_schema::{sorting, sorting::Gather as _};
 
 use super::{
     create_directory, downward,
@@ -328,7 +328,7 @@ pub(super) fn project(directory: &Path, files: &Files) -> io::Result<()> {
     let _ = fs::remove_file(&link);
     symlink(&stamp, &link)?;
     fs::rename(&link, &data)?;
-    let firsts: std::collections::BTreeSet<_> = files.keys().filter_map(|path| path.components().next()).collect();
+    let firsts: std::collections::BTreeSet<_> = files.keys().filter_map(|path| path.components().next()).gather();
     for first in &firsts {
         let visible = directory.join(first);
         if fs::symlink_metadata(&visible).is_err() {

@@ -5,6 +5,7 @@
 //! value; a placeholder within a longer text becomes text.
 
 use serde_json::{Map, Value};
+use windlass_schema::sorting::Gather as _;
 
 use super::{
     selector::{Path, text},
@@ -76,7 +77,7 @@ fn transform(value: &Value, replace: &dyn Fn(&str) -> Option<Value>) -> Option<V
         Value::Array(items) => Some(items.iter().filter_map(|item| transform(item, replace)).collect()),
         Value::Object(fields) => {
             let fields = fields.iter().filter_map(|(name, value)| Some((name.clone(), transform(value, replace)?)));
-            Some(Value::Object(fields.collect::<Map<_, _>>()))
+            Some(Value::Object(fields.gather::<Map<_, _>>()))
         }
         other => Some(other.clone()),
     }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use windlass_schema::sorting::Gather as _;
+
 use super::{MARK, Ownership, PackageFile};
 use crate::{Change, Files};
 
@@ -22,7 +24,7 @@ pub fn review(generated: &[PackageFile], existing: &Files) -> Vec<Change> {
             changes.push(Change { path: path.clone(), old: old.cloned(), new: Some(new), merged });
         }
     }
-    let paths: BTreeSet<&String> = generated.iter().map(|file| &file.path).collect();
+    let paths: BTreeSet<&String> = generated.iter().map(|file| &file.path).gather();
     let is_generated = |text: &str| text.lines().next().is_some_and(|line| line.contains(MARK));
     let stale = existing.iter().filter(|(path, text)| !paths.contains(path) && is_generated(text));
     changes.extend(stale.map(|(path, text)| Change {

@@ -1,6 +1,7 @@
 //! Documents of version 3 from documents of version 2, for servers that have no other.
 
 use serde_json::{Map, Value, json};
+use windlass_schema::sorting::Gather as _;
 
 const DEFINITIONS: &str = "#/definitions/";
 const METHODS: [&str; 7] = ["get", "put", "post", "delete", "options", "head", "patch"];
@@ -45,7 +46,7 @@ fn schema(from: &Value) -> Value {
         };
         (name.clone(), value)
     };
-    let mut into: Map<String, Value> = fields.iter().map(convert).collect();
+    let mut into: Map<String, Value> = fields.iter().map(convert).gather();
     let reference = into.remove("$ref");
     let name = reference.as_ref().and_then(Value::as_str).and_then(|text| text.strip_prefix(DEFINITIONS));
     if let Some(name) = name {

@@ -11,6 +11,7 @@ use http::{Method, StatusCode};
 use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
+use windlass_schema::sorting::Gather as _;
 
 use super::{GROUP, PolicyRule, RESOURCES, uncovered};
 use crate::{bootstrap::request, meta, server::Inner, status::ApiError};
@@ -237,7 +238,7 @@ fn append(object: &mut Value, field: &str, entries: impl IntoIterator<Item = Val
 fn to_value(rule: &PolicyRule) -> Value {
     let fields = rule.fields().into_iter().filter(|(_, list)| !list.is_empty());
     let fields = fields.map(|(name, list)| (name.to_owned(), list.iter().map(|text| &**text).collect()));
-    fields.collect::<Map<_, _>>().into()
+    fields.gather::<Map<_, _>>().into()
 }
 
 #[cfg(test)]

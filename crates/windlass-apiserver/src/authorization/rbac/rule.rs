@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use windlass_schema::go_format::quote;
+use windlass_schema::{go_format::quote, sorting::Gather as _};
 
 use crate::authorization::{Action, PolicyRule, ResourceAction};
 
@@ -146,7 +146,7 @@ pub(crate) fn describe(missing: Vec<PolicyRule>) -> String {
             None => compact.push(rule),
         }
     }
-    let lines: BTreeSet<String> = compact.iter().map(describe_one).collect();
+    let lines: BTreeSet<String> = compact.iter().map(describe_one).gather();
     lines.into_iter().collect::<Vec<_>>().join("\n")
 }
 

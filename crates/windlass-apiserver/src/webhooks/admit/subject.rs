@@ -1,6 +1,7 @@
 //! The request in an AdmissionReview, apart from the objects.
 
 use serde_json::{Map, Value, json};
+use windlass_schema::sorting::Gather as _;
 
 use super::super::review::user_info;
 use crate::{
@@ -103,7 +104,7 @@ fn options(call: &Call<'_>, subject: &Subject<'_>) -> Value {
             let wanted = [("uid", &given.uid), ("resourceVersion", &given.resource_version)];
             let wanted =
                 wanted.into_iter().filter_map(|(field, value)| Some((field.to_owned(), value.clone()?.into())));
-            let wanted: Map<String, Value> = wanted.collect();
+            let wanted: Map<String, Value> = wanted.gather();
             if !wanted.is_empty() {
                 set("preconditions", wanted.into());
             }

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use windlass_schema::field::quote;
+use windlass_schema::{field::quote, sorting::Gather as _};
 
 use super::conditions::{self, Condition, ESTABLISHED, NAMES_ACCEPTED};
 use super::conversion;
@@ -36,7 +36,7 @@ pub fn accept_names_in(object: &Value, group: &GroupNames, now: Timestamp) -> Op
         return None;
     }
     let own = Accepted::of(object);
-    let own_resources: BTreeSet<&str> = own.resources.iter().map(String::as_str).collect();
+    let own_resources: BTreeSet<&str> = own.resources.iter().map(String::as_str).gather();
     let is_resource = |name: &str| group.resources.contains_key(name) || own_resources.contains(name);
     let is_kind = |name: &str| group.kinds.contains_key(name) || own.kinds.iter().any(|own| own == name);
     let mut conflict = None;
@@ -52,7 +52,7 @@ pub fn accept_names_in(object: &Value, group: &GroupNames, now: Timestamp) -> Op
     for (index, (field, reason)) in SINGLE.into_iter().enumerate() {
         if index == 2 && wanted.list("shortNames") != accepted.list("shortNames") {
             let (own, asked) = (accepted.list("shortNames"), wanted.list("shortNames"));
-            let mut seen: BTreeSet<&str> = own.iter().filter_map(Value::as_str).collect();
+            let mut seen: BTreeSet<&str> = own.iter().filter_map(Value::as_str).gather();
             let new = asked.iter().map(|name| name.as_str().unwrap_or_default()).filter(|name| seen.insert(name));
             let taken: Vec<String> = new.filter(|name| is_resource(name)).map(in_use).collect();
             match taken.as_slice() {

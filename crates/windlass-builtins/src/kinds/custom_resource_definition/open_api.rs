@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use windlass_schema::field::{ErrorKind, ErrorList, FieldError, Path};
-use windlass_schema::go_format::marshal;
+use windlass_schema::{go_format::marshal, sorting::Gather as _};
 
 use super::options::Options;
 use super::render;
@@ -268,7 +268,7 @@ pub(super) fn map_keys(schema: Props<'_>, path: &Path) -> ErrorList {
     if list_type == "set" {
         return errors;
     }
-    let required: BTreeSet<_> = item.texts("required").collect();
+    let required: BTreeSet<_> = item.texts("required").gather();
     for key in schema.texts("x-kubernetes-list-map-keys") {
         let Some(property) = item.property(key) else { continue };
         let path = path.child("properties").key(key);

@@ -1,7 +1,7 @@
 //! The annotations in which `autoscaling/v1` objects store values that have no field there, in kube-apiserver's format.
 
 use serde_json::{Map, Value, json};
-use windlass_schema::go_format::marshal;
+use windlass_schema::{go_format::marshal, sorting::Gather as _};
 
 use super::metrics;
 use crate::kinds::internal_types::{self, Field, NUMBER, OPTIONAL, Shape, TEXT, pointer};
@@ -115,7 +115,7 @@ fn lower_names(value: Value) -> Value {
                 let first = letters.next().map(|letter| letter.to_ascii_lowercase());
                 (first.into_iter().chain(letters).collect::<String>(), lower_names(value))
             });
-            Value::Object(fields.collect::<Map<_, _>>())
+            Value::Object(fields.gather::<Map<_, _>>())
         }
         Value::Array(list) => list.into_iter().map(lower_names).collect(),
         other => other,

@@ -4,7 +4,7 @@
 //! exhaustive, so types that it cannot express are left open there.
 
 use serde_json::{Map, Number, Value, json};
-use windlass_schema::json::format_float;
+use windlass_schema::{json::format_float, sorting::Gather as _};
 
 use super::{CustomSubject, META};
 use crate::openapi::{Descriptions, Dialect};
@@ -133,7 +133,7 @@ fn structural(of: &Value, dialect: Dialect, descriptions: &dyn Descriptions) -> 
     let fields = of.get("properties").and_then(Value::as_object).filter(|fields| !fields.is_empty());
     if let Some(fields) = fields.filter(|_| wanted(&schema, "properties")) {
         let fields = fields.iter().map(|(name, field)| (name.clone(), structural(field, dialect, descriptions).into()));
-        schema.insert("properties".to_owned(), Value::Object(fields.collect()));
+        schema.insert("properties".to_owned(), Value::Object(fields.gather()));
     }
     match of.get("additionalProperties") {
         Some(Value::Bool(allowed)) => {
@@ -222,7 +222,7 @@ fn restriction(of: &Value) -> Value {
     }
     if let Some(fields) = of.get("properties").and_then(Value::as_object).filter(|fields| !fields.is_empty()) {
         let fields = fields.iter().map(|(name, field)| (name.clone(), restriction(field)));
-        schema.insert("properties".to_owned(), Value::Object(fields.collect()));
+        schema.insert("properties".to_owned(), Value::Object(fields.gather()));
     }
     Value::Object(schema)
 }

@@ -13,7 +13,7 @@ use windlass_plane::{
     AuthorizationOptions, AuthorizerOptions, CertificateAndKey, GivenCredentials, NodeOptions, PlaneOptions,
     RuntimeConfig, Selection, ServiceNetwork, StoreKind, TokenKey, UnknownLoop,
 };
-use windlass_schema::time::parse_duration;
+use windlass_schema::{sorting::Gather as _, time::parse_duration};
 
 use super::{
     flags::{Flags, Kind, find},
@@ -320,7 +320,7 @@ fn token_key(flags: &Flags) -> Result<Option<TokenKey>, String> {
     };
     let mut text =
         read(signing).map_err(|error| format!("failed to parse service-account-issuer-key-file: {error}"))?;
-    let others: BTreeSet<&str> = flags.values("service-account-key-file").filter(|path| *path != signing).collect();
+    let others: BTreeSet<&str> = flags.values("service-account-key-file").filter(|path| *path != signing).gather();
     for path in others {
         text.push('\n');
         text.push_str(&read(path).map_err(|error| format!("failed to parse service-account-key-file: {error}"))?);

@@ -19,6 +19,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 use windlass_plane::{NodeOptions, Pki, Plane, PlaneOptions, StoreKind, kubeconfig};
+use windlass_schema::sorting::Gather as _;
 
 use super::{POD_NAMESPACE, RECORD_REQUESTS, proxy::Proxy, records::Records};
 use crate::{
@@ -176,7 +177,7 @@ async fn prepare(client: &Client, url: &str, files: &[PathBuf]) -> anyhow::Resul
 
 /// Applies roles, with their namespaces and the account.
 async fn grant(client: &Client, url: &str, account: &AccountName, roles: &[Value]) -> anyhow::Result<()> {
-    let mut names: BTreeSet<&str> = roles.iter().filter_map(|role| role["metadata"]["namespace"].as_str()).collect();
+    let mut names: BTreeSet<&str> = roles.iter().filter_map(|role| role["metadata"]["namespace"].as_str()).gather();
     names.insert(&account.namespace);
     let mut objects: Vec<Value> = names.into_iter().map(namespace_manifest).collect();
     objects.push(account.manifest());

@@ -7,6 +7,7 @@
 use std::{collections::BTreeSet, process::ExitStatus};
 
 use serde_json::Value;
+use windlass_schema::sorting::Gather as _;
 
 use super::{
     LearnArgs,
@@ -113,7 +114,7 @@ impl Proof<'_> {
         let rejected: Vec<Needs> = self.rejected.iter().map(unnamed).collect();
         let before = |one: &Recorded| rejected.contains(&unnamed(one));
         let all = records.all();
-        let forbidden: BTreeSet<Recorded> = all.into_iter().filter(|one| one.is_rejected() && !before(one)).collect();
+        let forbidden: BTreeSet<Recorded> = all.into_iter().filter(|one| one.is_rejected() && !before(one)).gather();
         Ok(match ended {
             Ended::Interrupted => {
                 eprintln!("{NOT_VERIFIED}");

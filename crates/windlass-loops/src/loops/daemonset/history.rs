@@ -9,6 +9,7 @@ use k8s_openapi::api::{
 use kube::{ResourceExt as _, api::Patch};
 use serde_json::json;
 use windlass::{Error, Result, context::Context};
+use windlass_schema::sorting::Gather as _;
 
 use super::fit::HASH_LABEL;
 use crate::revisions::{self, Draft};
@@ -71,7 +72,7 @@ async fn merge(
     duplicates: Vec<Arc<ControllerRevision>>,
     pods: &[Arc<Pod>],
 ) -> Result<()> {
-    let hashes: BTreeSet<&str> = duplicates.iter().map(|revision| hash(revision)).collect();
+    let hashes: BTreeSet<&str> = duplicates.iter().map(|revision| hash(revision)).gather();
     let of_duplicate = |pod: &&Arc<Pod>| {
         let label = pod.metadata.labels.as_ref().and_then(|labels| labels.get(HASH_LABEL));
         label.is_some_and(|label| hashes.contains(label.as_str()))
@@ -92,7 +93,7 @@ pub(super) fn surplus(
     limit: Option<i32>,
 ) -> Vec<Arc<ControllerRevision>> {
     let labels = pods.iter().filter_map(|pod| pod.metadata.labels.as_ref()?.get(HASH_LABEL));
-    let live: BTreeSet<&str> = labels.map(String::as_str).collect();
+    let live: BTreeSet<&str> = labels.map(String::as_str).gather();
     let mut sorted = old.to_vec();
     revisions::sort(&mut sorted);
     let surplus = old.len().saturating_sub(usize::try_from(limit.unwrap_or(10)).unwrap_or(0));

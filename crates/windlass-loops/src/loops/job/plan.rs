@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Pod;
+use windlass_schema::sorting::Gather as _;
 
 use super::{
     backoff::{finished_at, remaining},
@@ -83,7 +84,7 @@ fn each_in_its_time(view: &View, indexed: &Indexed, missing: usize) -> Step {
 /// The first indexes without an active pod.
 fn pending(view: &View, indexed: &Indexed, count: usize) -> Vec<i64> {
     let indexes =
-        |pods: &mut dyn Iterator<Item = &Arc<Pod>>| -> BTreeSet<i64> { pods.filter_map(|pod| index_of(pod)).collect() };
+        |pods: &mut dyn Iterator<Item = &Arc<Pod>>| -> BTreeSet<i64> { pods.filter_map(|pod| index_of(pod)).gather() };
     let mut taken = indexed.succeeded.with(&indexes(&mut view.active.iter()));
     if view.replaces_only_failed() {
         let leaving = |pod: &&Arc<Pod>| is_terminating(pod) && !matches!(phase(pod), "Succeeded" | "Failed");

@@ -14,6 +14,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::Time,
 };
+use windlass_schema::sorting::Gather as _;
 
 use super::{
     backoff::{Failures, finished_at},
@@ -280,7 +281,7 @@ impl View {
 
     fn replaced(&self, indexed: &Indexed) -> BTreeMap<i64, Arc<Pod>> {
         let Some(failed) = &indexed.failed else { return BTreeMap::new() };
-        let active: BTreeSet<i64> = self.active.iter().filter_map(|pod| index_of(pod)).collect();
+        let active: BTreeSet<i64> = self.active.iter().filter_map(|pod| index_of(pod)).gather();
         let mut replaced: BTreeMap<i64, Arc<Pod>> = BTreeMap::new();
         for pod in self.uncounted_pods(&BTreeSet::new(), |pod| self.is_failed(pod)) {
             let Some(index) = index_of(&pod) else { continue };

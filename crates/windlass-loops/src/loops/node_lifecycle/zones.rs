@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use k8s_openapi::api::core::v1::Node;
 use tokio::time::Instant;
+use windlass_schema::sorting::Gather as _;
 
 /// Nodes tainted per second: in a healthy zone, and in a large unhealthy one.
 const RATE: f64 = 0.1;
@@ -93,7 +94,7 @@ impl Zones {
 
     /// Updates the states of the zones from the readiness of their nodes.
     pub(super) fn look(&mut self, ready: &BTreeMap<String, Vec<bool>>) -> Turn {
-        let states: BTreeMap<&String, State> = ready.iter().map(|(zone, nodes)| (zone, state(nodes))).collect();
+        let states: BTreeMap<&String, State> = ready.iter().map(|(zone, nodes)| (zone, state(nodes))).gather();
         for zone in ready.keys() {
             self.zone(zone);
         }

@@ -1,6 +1,7 @@
 //! Accessors for an object and its metadata.
 
 use serde_json::{Map, Value};
+use windlass_schema::sorting::Gather as _;
 
 pub(super) fn managed_fields(object: &Value) -> Option<&Vec<Value>> {
     object.get("metadata")?.get("managedFields")?.as_array()
@@ -12,13 +13,13 @@ pub(super) fn without_managed_fields(object: &Value) -> Value {
         let value = match value {
             Value::Object(metadata) if name == "metadata" => {
                 let kept = metadata.iter().filter(|(name, _)| *name != "managedFields");
-                Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
+                Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).gather())
             }
             value => value.clone(),
         };
         (name.clone(), value)
     });
-    Value::Object(fields.collect())
+    Value::Object(fields.gather())
 }
 
 pub(super) fn take_managed_fields(object: &mut Value) -> Option<Vec<Value>> {

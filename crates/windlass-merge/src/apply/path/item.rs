@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use serde_json::{Number, Value};
-use windlass_schema::field::quote;
+use windlass_schema::{field::quote, sorting::Gather as _};
 
 use super::Name;
 
@@ -178,7 +178,7 @@ fn show(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Array(items) => format!("[{}]", items.iter().map(show).collect::<Vec<_>>().join(",")),
-        Value::Object(map) => map.iter().map(|(key, value)| format!("{key}={}", show(value))).collect(),
+        Value::Object(map) => map.iter().map(|(key, value)| format!("{key}={}", show(value))).gather(),
         scalar => ItemValue::new(scalar).to_string(),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
-use windlass_schema::names;
+use windlass_schema::{names, sorting::Gather as _};
 
 use super::mounts::{self, Volumes};
 use super::{env, probes, resources, security};
@@ -68,7 +68,7 @@ fn validate_regular(spec: &Value, around: &Surroundings<'_>, path: &Path, errors
 }
 
 fn validate_init(spec: &Value, around: &Surroundings<'_>, path: &Path, errors: &mut ErrorList) {
-    let mut names: BTreeSet<_> = items(spec, "/containers").iter().map(|container| text(container, "/name")).collect();
+    let mut names: BTreeSet<_> = items(spec, "/containers").iter().map(|container| text(container, "/name")).gather();
     for (index, container) in items(spec, "/initContainers").iter().enumerate() {
         let at = path.index(index);
         validate_any(spec, container, around, &at, errors);

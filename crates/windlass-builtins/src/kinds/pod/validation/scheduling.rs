@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
-use windlass_schema::names;
+use windlass_schema::{names, sorting::Gather as _};
 
 use crate::field_errors::FieldErrors;
 use crate::kinds::label_selector;
@@ -155,7 +155,7 @@ fn validate_label_keys(term: &Value, path: &Path, errors: &mut ErrorList) {
             errors.qualified_name(&at.index(index), key);
         }
     }
-    let mut selected: BTreeSet<&str> = entries(term, "/labelSelector/matchLabels").map(|(key, _)| key).collect();
+    let mut selected: BTreeSet<&str> = entries(term, "/labelSelector/matchLabels").map(|(key, _)| key).gather();
     for expression in items(term, "/labelSelector/matchExpressions") {
         let key = text(expression, "/key");
         if let Some(index) = wanted.iter().rposition(|wanted| *wanted == key)
