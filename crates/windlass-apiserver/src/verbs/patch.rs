@@ -21,7 +21,7 @@ use crate::{
         ManagedFieldsMode, OnConflict, Written,
         convert::convert_pending,
         create_object,
-        decode::decode_value,
+        decode::{check_patched_kind, decode_value},
         managed_fields,
         preconditions::{match_name, match_namespace},
         update_object,
@@ -165,7 +165,12 @@ impl Patch {
                 _ => Ok(object),
             };
         }
-        decode_patched(call, options, old, self.patched(call, old.clone())?, &|| self.shown(call, old))
+        let patched = self.patched(call, old.clone())?;
+        // A strategic merge patch is not decoded, but copied to the fields of the kind.
+        if !matches!(self, Self::Strategic { .. }) {
+            check_patched_kind(call, &patched.object).map_err(|why| invalid_patch(&self.shown(call, old), &why))?;
+        }
+        decode_patched(call, options, old, patched, &|| self.shown(call, old))
     }
 
     /// Returns the outcome of the patch as error messages show it. Computed again from the beginning, as it is rarely

@@ -18,6 +18,7 @@ use crate::{
     custom::Custom,
     negotiate::{self, Media},
     options::FieldValidation,
+    runtime_config,
     status::{ApiError, Result},
 };
 
@@ -113,15 +114,61 @@ fn set_kind_and_defaults(call: &Call<'_>, object: &mut Value, api_version: &str,
     }
 }
 
+/// Why a body cannot be decoded as an object of the expected kind.
+enum KindError {
+    /// It is of another version.
+    Version(ApiError),
+    /// It is of another kind.
+    Kind(String),
+}
+
 /// Rejects a body whose apiVersion and kind are not the expected ones.
 fn check_kind(call: &Call<'_>, given: (&str, &str), expected: (&str, &str)) -> Result<()> {
-    if given == expected {
+    // kube-apiserver decodes CustomResourceDefinitions in a server of their own.
+    let scheme = match call.is_definition() {
+        true => "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:55",
+        false => "pkg/api/legacyscheme/scheme.go:30",
+    };
+    match kind_error(call, given, expected, scheme) {
+        None => Ok(()),
+        Some(KindError::Version(error)) => Err(error),
+        Some(KindError::Kind(why)) => {
+            let ((given_version, given_kind), (_, kind)) = (given, expected);
+            let version = given_version.rsplit('/').next().unwrap_or_default();
+            let message = format!("{given_kind} in version \"{version}\" cannot be handled as a {kind}: {why}");
+            Err(ApiError::bad_request(message))
+        }
+    }
+}
+
+/// Rejects a patched object of a built-in kind that the patch has turned into another kind.
+pub(crate) fn check_patched_kind(call: &Call<'_>, object: &Value) -> Result<(), String> {
+    if custom_body(call).is_some() {
         return Ok(());
+    }
+    let (api_version, expected) = call.body_kind();
+    let kind = given(object, "kind").unwrap_or(expected);
+    let version = given(object, "apiVersion").unwrap_or(&api_version);
+    let (group, number) = version.split_once('/').unwrap_or(("", version));
+    if kind == expected && runtime_config::is_empty(group, number) {
+        return Ok(());
+    }
+    match kind_error(call, (version, kind), (&api_version, expected), "pkg/runtime/scheme.go:111") {
+        Some(KindError::Kind(why)) => Err(why),
+        _ => Ok(()),
+    }
+}
+
+/// Compares the apiVersion and kind of a body with the expected ones.
+fn kind_error(call: &Call<'_>, given: (&str, &str), expected: (&str, &str), scheme: &str) -> Option<KindError> {
+    let eviction = given == ("policy/v1beta1", "Eviction") && call.target.subresource == "eviction";
+    if given == expected || eviction {
+        return None;
     }
     let ((given_version, given_kind), (api_version, kind)) = (given, expected);
     let version = given_version.rsplit('/').next().unwrap_or_default();
     let endpoint = call.endpoint;
-    // kube-apiserver decodes CustomResourceDefinitions in a server of their own, which knows no other kinds.
+    // The server of CustomResourceDefinitions knows no other kinds.
     let definitions = call.is_definition();
     let known = endpoint.table.resources.iter().find(|have| {
         let item_kind = given_kind.strip_suffix("List").filter(|item| !item.is_empty());
@@ -129,15 +176,11 @@ fn check_kind(call: &Call<'_>, given: (&str, &str), expected: (&str, &str)) -> R
             item_kind.is_some_and(|item| *have.kind == *item) || (given_kind == "List" && *have.kind == *"Pod");
         !definitions && (*have.kind == *given_kind || is_list) && have.api_version() == given_version
     });
-    let scheme = match definitions {
-        true => "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:55",
-        false => "pkg/api/legacyscheme/scheme.go:30",
-    };
     let other_version = definitions && given_kind == kind && given_version == "apiextensions.k8s.io/v1beta1";
     let why = match known {
-        None if other_version => return Err(wrong_version(given_version, api_version)),
+        None if other_version => return Some(KindError::Version(wrong_version(given_version, api_version))),
         Some(other) if given_kind == kind && endpoint.stored.plural == other.plural => {
-            return Err(wrong_version(given_version, api_version));
+            return Some(KindError::Version(wrong_version(given_version, api_version)));
         }
         Some(_) => {
             // The body of a subresource may be of another group than the resource.
@@ -148,8 +191,7 @@ fn check_kind(call: &Call<'_>, given: (&str, &str), expected: (&str, &str)) -> R
             format!("no kind \"{given_kind}\" is registered for version \"{given_version}\" in scheme \"{scheme}\"")
         }
     };
-    let message = format!("{given_kind} in version \"{version}\" cannot be handled as a {kind}: {why}");
-    Err(ApiError::bad_request(message))
+    Some(KindError::Kind(why))
 }
 
 /// 400 for a body in another version than the path names.
