@@ -4,7 +4,6 @@
 //! writes implements [`Admission::validate`], which sees the object in its final form. Both can read other objects
 //! through [`Attributes::objects`].
 
-mod always;
 mod always_pull_images;
 mod anti_affinity_topology;
 mod builtin;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::{
     Admission, AdmissionConfiguration,
-    always::AlwaysDeny,
     always_pull_images::AlwaysPullImages,
     anti_affinity_topology::AntiAffinityTopology,
     certificate_authority::{CertificateAuthority, PodCertificateSigning},
@@ -68,9 +67,8 @@ pub const DISABLEABLE_PLUGINS: [&str; 25] = [
 ];
 
 /// The plugins that run only if they are enabled, by their names in kube-apiserver.
-pub const OPTIONAL_PLUGINS: [&str; 12] = [
+pub const OPTIONAL_PLUGINS: [&str; 11] = [
     "AlwaysAdmit",
-    "AlwaysDeny",
     "AlwaysPullImages",
     "DenyServiceExternalIPs",
     "EventRateLimit",
@@ -103,7 +101,7 @@ pub(crate) fn builtin(
     let ingress_classes = cache("/networking.k8s.io/ingressclasses/");
     let storage = || storage.clone();
     // The order is that of kube-apiserver. Plugins without a name are part of the server there.
-    let plugins: [(&str, Box<dyn Admission>); 35] = [
+    let plugins: [(&str, Box<dyn Admission>); 34] = [
         (
             "NamespaceAutoProvision",
             Box::new(NamespaceAutoProvision { storage: storage(), namespaces: namespaces.clone() }),
@@ -150,7 +148,6 @@ pub(crate) fn builtin(
         ("", Box::new(ClaimStatus)),
         ("", Box::new(PodCertificateSigning)),
         ("", Box::new(RoleEscalation)),
-        ("AlwaysDeny", Box::new(AlwaysDeny)),
     ];
     let is_named = |names: &[String], name: &str| names.iter().any(|one| one == name);
     let is_enabled = |name: &str| match OPTIONAL_PLUGINS.contains(&name) {

@@ -316,7 +316,7 @@ mod tests {
                 "plugins:\n- name: EventRateLimit\n  configuration: {kind: Configuration, apiVersion: \
                  eventratelimit.admission.k8s.io/v1alpha1, limits: [{type: X, qps: 1}]}",
                 "couldn't init admission plugin \"EventRateLimit\": [limits[0].type: Unsupported value: \"X\": supported \
-                 values: \"Namespace\", \"Server\", \"SourceAndObject\", \"User\", limits[0].burst: Invalid value: 0: must \
+                 values: \"Server\", \"Namespace\", \"User\", \"SourceAndObject\", limits[0].burst: Invalid value: 0: must \
                  be positive]",
             ),
             (

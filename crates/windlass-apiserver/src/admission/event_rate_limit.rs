@@ -60,6 +60,7 @@ impl Admission for EventRateLimit {
             [one] => one.clone(),
             all => format!("[{}]", all.join(", ")),
         };
+        let message = format!("Too many requests: {message}");
         Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message))
     }
 }

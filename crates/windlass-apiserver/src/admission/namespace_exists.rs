@@ -14,7 +14,7 @@ use crate::{
     status::{ApiError, Result},
     storage::{ResourceCache, Storage},
     user::User,
-    write::{ManagedFieldsMode, create_object},
+    write::{MANAGER, ManagedFieldsMode, create_object},
 };
 
 pub(crate) struct NamespaceExists {
@@ -71,7 +71,7 @@ async fn create_namespace(write: &Attributes<'_>) -> Result<()> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": write.namespace}});
     let mut namespace = endpoint.normalize(namespace);
     endpoint.strategy.default(&mut namespace);
-    let options = WriteOptions::internal();
+    let options = WriteOptions { field_manager: MANAGER.to_owned(), ..WriteOptions::internal() };
     let create = create_object(&call, namespace, &options, ManagedFieldsMode::Track);
     // The write of a namespace runs the plugins again.
     let create: futures_util::future::BoxFuture<'_, _> = Box::pin(create);

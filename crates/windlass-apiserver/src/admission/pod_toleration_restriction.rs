@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 use windlass_builtins::kinds::pod::admission;
+use windlass_schema::json;
 
 use super::{Admission, Attributes, Operation, configuration::Tolerations};
 use crate::{
@@ -76,9 +77,9 @@ fn annotated(namespace: &Value, annotation: &str) -> Result<Option<Vec<Value>>> 
     match namespace["metadata"]["annotations"][annotation].as_str() {
         None => Ok(None),
         Some("") => Ok(Some(Vec::new())),
-        Some(text) => {
-            let list = serde_json::from_str(text);
-            list.map(Some).map_err(|error| ApiError::unexpected(format!("annotation {annotation}: {error}")))
-        }
+        Some(text) => match json::parse(text.as_bytes()) {
+            Ok(document) => Ok(Some(document.value.as_array().cloned().unwrap_or_default())),
+            Err(error) => Err(ApiError::unexpected(error.to_string())),
+        },
     }
 }

@@ -90,9 +90,38 @@ pub(crate) fn decode_value(call: &Call<'_>, object: &mut Value) -> Result<Vec<St
     if let Some(custom) = custom_body(call) {
         return custom::prune_and_default(call, custom, object);
     }
+    let value = object.take();
+    decode_into(call, object, value)
+}
+
+/// Decodes an object that a patch has changed, like [`decode_value`]. Numbers with a fraction are not integers, also if the
+/// fraction is zero: kube-apiserver reads the text of the patched object.
+pub(crate) fn decode_patched_value(call: &Call<'_>, object: &mut Value) -> Result<Vec<String>, String> {
+    if is_custom_body(call) || !has_fraction(object) {
+        return decode_value(call, object);
+    }
+    let text = object.to_string();
+    let document = json::parse(text.as_bytes()).map_err(|error| error.to_string())?;
+    decode_into(call, object, document)
+}
+
+fn has_fraction(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.is_f64(),
+        Value::Array(items) => items.iter().any(has_fraction),
+        Value::Object(map) => map.values().any(has_fraction),
+        _ => false,
+    }
+}
+
+fn decode_into<'d>(
+    call: &Call<'_>,
+    object: &mut Value,
+    document: impl Into<Document<'d>>,
+) -> Result<Vec<String>, String> {
     let endpoint = call.endpoint;
     let (api_version, kind) = call.body_kind();
-    let decoded = decode::decode(object.take(), call.body_type(), &endpoint.table.types, endpoint.wire_form());
+    let decoded = decode::decode(document, call.body_type(), &endpoint.table.types, endpoint.wire_form());
     if let Some(error) = decoded.error {
         return Err(error);
     }
@@ -104,6 +133,11 @@ pub(crate) fn decode_value(call: &Call<'_>, object: &mut Value) -> Result<Vec<St
 /// Returns the rules of the body's CustomResourceDefinition; `None` if the body is of a built-in kind.
 fn custom_body<'a>(call: &Call<'a>) -> Option<&'a Custom> {
     call.endpoint.custom().filter(|_| call.subresource.is_none_or(|sub| sub.version.is_empty()))
+}
+
+/// Returns whether the body is of a kind that a CustomResourceDefinition defines.
+pub(crate) fn is_custom_body(call: &Call<'_>) -> bool {
+    custom_body(call).is_some()
 }
 
 fn set_kind_and_defaults(call: &Call<'_>, object: &mut Value, api_version: &str, kind: &str) {

@@ -60,7 +60,8 @@ const WITHOUT_EFFECT: [&str; 3] = ["JobValidation", "PodGroupProtection", "PodGr
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Admission")]
 pub(crate) struct AdmissionArgs {
-    /// Admission plugins to enable in addition to the default ones: all of Kubernetes except for ImagePolicyWebhook
+    /// Admission plugins to enable in addition to the default ones: all of Kubernetes except for AlwaysDeny and
+    /// ImagePolicyWebhook
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     enable_admission_plugins: Vec<String>,
     /// Admission plugins to disable, although they are enabled by default
@@ -161,7 +162,7 @@ mod tests {
         assert_eq!(plugins(&[]).unwrap(), Plugins::default());
         let found = plugins(&["--disable-admission-plugins=ServiceAccount,PodSecurity"]).unwrap();
         assert_eq!(found, Plugins { disabled: names(&["ServiceAccount", "PodSecurity"]), enabled: Vec::new() });
-        for name in known().filter(|name| *name != "ImagePolicyWebhook" && *name != "EventRateLimit") {
+        for name in known().filter(|name| !["AlwaysDeny", "ImagePolicyWebhook", "EventRateLimit"].contains(name)) {
             let found = plugins(&["--enable-admission-plugins", name]).unwrap();
             assert_eq!(found, Plugins { enabled: names(&[name]), disabled: Vec::new() });
             let found = plugins(&["--disable-admission-plugins", name]).unwrap();

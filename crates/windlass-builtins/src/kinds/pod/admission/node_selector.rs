@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use windlass_schema::field::quote;
 use windlass_schema::names::{is_qualified_name, is_valid_label_value};
 
 use crate::object::{entries, set};
@@ -45,13 +46,14 @@ pub fn parse(text: &str) -> Result<NodeSelector, String> {
         return Ok(NodeSelector::new());
     }
     let pair = |pair: &str| {
-        let (label, value) = pair
-            .split_once('=')
-            .filter(|(_, value)| !value.contains('='))
-            .ok_or(format!("invalid selector: {text}"))?;
+        let parts: Vec<_> = pair.split('=').collect();
+        let [label, value] = parts.as_slice() else { return Err(format!("invalid selector: [{}]", parts.join(" "))) };
         let (label, value) = (label.trim(), value.trim());
-        match is_qualified_name(label).into_iter().chain(is_valid_label_value(value)).next() {
-            Some(problem) => Err(format!("invalid selector: {text}: {problem}")),
+        let label_problem = is_qualified_name(label).into_iter().map(|problem| (label, problem)).next();
+        let problem = label_problem.or_else(|| Some((value, is_valid_label_value(value).into_iter().next()?)));
+        match problem {
+            // kube-apiserver has no name for the field.
+            Some((wrong, problem)) => Err(format!("<nil>: Invalid value: {}: {problem}", quote(wrong))),
             None => Ok((label.to_owned(), value.to_owned())),
         }
     };
@@ -69,8 +71,11 @@ mod tests {
         let expected = [("a", "b"), ("empty", ""), ("zone", "c")];
         assert_eq!(parsed, expected.map(|(label, value)| (label.to_owned(), value.to_owned())).into());
         assert_eq!(parse(""), Ok(NodeSelector::new()));
-        for wrong in ["a", "a=b=c", "a=b,", "_=b"] {
-            assert!(parse(wrong).unwrap_err().starts_with(&format!("invalid selector: {wrong}")), "{wrong}");
+        for (wrong, expected) in [("a", "[a]"), ("a=b=c", "[a b c]"), ("a=b,", "[]")] {
+            assert_eq!(parse(wrong), Err(format!("invalid selector: {expected}")));
+        }
+        for (wrong, expected) in [("_=b", "\"_\""), ("a=-", "\"-\"")] {
+            assert!(parse(wrong).unwrap_err().starts_with(&format!("<nil>: Invalid value: {expected}: ")), "{wrong}");
         }
     }
 
