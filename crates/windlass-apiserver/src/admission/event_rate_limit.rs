@@ -106,7 +106,7 @@ impl Buckets {
     }
 }
 
-/// Returns the key of the source of an event and the object that it is about.
+/// Returns the key of the source of an event and the object that it names.
 fn source_and_object(event: &Value) -> String {
     let about = if event["involvedObject"].is_object() { &event["involvedObject"] } else { &event["regarding"] };
     let source = if event["source"].is_object() { &event["source"] } else { &event["deprecatedSource"] };

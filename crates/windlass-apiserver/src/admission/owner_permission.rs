@@ -37,7 +37,7 @@ impl Admission for OwnerPermission {
 }
 
 impl OwnerPermission {
-    /// Whoever can delete an object can also have it deleted with others.
+    /// A user who can delete an object can also have it deleted with others.
     async fn check_deletion(&self, write: &Attributes<'_>, object: &Value) -> Result<()> {
         let deletion = ResourceAction {
             verb: "delete",

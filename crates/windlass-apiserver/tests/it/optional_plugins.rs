@@ -170,7 +170,7 @@ async fn owners_are_blocked_only_by_users_who_may_finalize_them() {
     assert_eq!((blocks.code, blocks.message().as_str()), (403, expected));
     let unknown = post(owned("blocks", "Nothing", true)).await;
     assert!(unknown.message().ends_with("no matches for kind \"Nothing\" in version \"v1\""), "{}", unknown.message());
-    // Whoever cannot delete an object cannot have it deleted with another one.
+    // A user who cannot delete an object cannot have it deleted with another one.
     let mut free = owned("free", "ConfigMap", false);
     free["metadata"]["ownerReferences"] = json!([]);
     let changed = client.send_as("alice", Method::PUT, &format!("{path}/free"), &free).await;
