@@ -52,6 +52,8 @@ fn write(out: &mut String, value: &Value, ty: Option<&Type>, types: &TypeTable, 
             }
             out.push(']');
         }
+        // A number keeps its fraction, which may be why the patch is rejected.
+        Value::Number(number) => out.push_str(&number.to_string()),
         scalar => out.push_str(&marshal(scalar)),
     }
 }
@@ -92,6 +94,10 @@ mod tests {
             "kind": "ConfigMap", "apiVersion": "v1", "metadata": {"uid": "u", "name": "n", "labels": {"b": "1", "a": "<"}},
         });
         let shown = |touched: &Value| show(&object, &Type::Struct(resource.ty), &table.types, touched);
+        assert_eq!(
+            show(&json!({"data": {"b": 10.0, "a": 1}}), &Type::Struct(resource.ty), &table.types, &json!({"data": {}})),
+            r#"{"data":{"a":1,"b":10.0}}"#
+        );
         assert_eq!(
             shown(&json!({"data": 3})),
             r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"n","uid":"u","labels":{"a":"\u003c","b":"1"}}}"#
