@@ -2,6 +2,7 @@
 //!
 //! Needs Go and the module proxy, or a module cache that already has the modules.
 
+mod enums;
 mod openapi;
 mod read;
 mod vectors;
@@ -15,6 +16,9 @@ use windlass_builtins::table;
 
 /// The release that the table describes; `xtask/builtins-go/go.mod` names the same.
 const KUBERNETES: &str = "k8s.io/kubernetes@v1.36.4";
+
+/// The values of enumerated properties.
+const ENUMS: &str = "enums.txt";
 
 /// Writes the tables of stable and unstable resources. `--check` compares them instead. `--openapi` compares the OpenAPI v3 documents with the published
 /// ones. `--vectors` runs the protobuf codec against the test vectors that Kubernetes publishes.
@@ -31,6 +35,9 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
                 std::fs::write(&path, &bytes).with_context(|| format!("write {}", path.display()))?;
                 println!("{}: {} bytes, {}", path.display(), bytes.len(), summary(&table));
             }
+            let (enums, path) = (enums::read(&module_folder(&go, KUBERNETES)?)?, data.join(ENUMS));
+            std::fs::write(&path, &enums).with_context(|| format!("write {}", path.display()))?;
+            println!("{}: {} enumerated properties", path.display(), enums.lines().count());
             Ok(())
         }
         ["--check"] => {
@@ -40,6 +47,11 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
                 ensure!(table::encode(&table) == file, "{name} has an outdated encoding: run `cargo xtask builtins`");
                 println!("{name} is up to date: {}", summary(&table));
             }
+            let enums = enums::read(&module_folder(&go, KUBERNETES)?)?;
+            ensure!(
+                std::fs::read_to_string(data.join(ENUMS))? == enums,
+                "{ENUMS} is stale: run `cargo xtask builtins`"
+            );
             Ok(())
         }
         ["--openapi"] => openapi::run(&module_folder(&go, KUBERNETES)?),

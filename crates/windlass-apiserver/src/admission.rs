@@ -4,6 +4,8 @@
 //! writes implements [`Admission::validate`], which sees the object in its final form. Both can read other objects
 //! through [`Attributes::objects`].
 
+mod always_pull_images;
+mod anti_affinity_topology;
 mod builtin;
 mod certificate_authority;
 mod certificate_subject;
@@ -14,14 +16,21 @@ mod default_ingress_class;
 mod default_storage_class;
 mod default_tolerations;
 mod device_admin_access;
+mod event_rate_limit;
+mod extended_resource_toleration;
+mod external_ips;
 mod limit_ranger;
+mod namespace_exists;
 mod namespace_lifecycle;
 mod node_features;
 pub(crate) mod node_restriction;
 mod node_taint;
 mod objects;
+mod owner_permission;
+mod pod_node_selector;
 mod pod_resize;
 mod pod_security;
+mod pod_toleration_restriction;
 mod pod_topology;
 mod priority;
 mod role_escalation;
@@ -40,7 +49,11 @@ use windlass_builtins::resource::Resource;
 use windlass_schema::field::ErrorList;
 
 pub(crate) use self::builtin::builtin;
-pub use self::{builtin::DISABLEABLE_PLUGINS, configuration::AdmissionConfiguration, objects::Objects};
+pub use self::{
+    builtin::{DISABLEABLE_PLUGINS, OPTIONAL_PLUGINS},
+    configuration::{AdmissionConfiguration, EventLimit, EventLimitType, NO_EVENT_LIMITS, Tolerations},
+    objects::Objects,
+};
 use crate::{
     audit::RequestAudit,
     authorization::{self, Action, Decision, ResourceAction},

@@ -324,6 +324,9 @@ impl Inner {
         match custom {
             Some(_) if !allowed => return Err(ApiError::verb_not_supported(verb, &resource.plural, &resource.group)),
             Some(_) if unnamed => return Err(ApiError::bad_request("name must be provided")),
+            None if !allowed && verb == Verb::Watch && resource.has_verb("list") => {
+                return Err(ApiError::verb_not_supported(verb, &resource.plural, &resource.group));
+            }
             None if !allowed || named_create || unnamed => return Err(ApiError::method_not_allowed()),
             _ if parts.method == Method::HEAD => return Err(ApiError::method_not_allowed()),
             _ => check_name(verb, target.name)?,

@@ -144,9 +144,20 @@ fn untyped(mut object: Value) -> Value {
     object
 }
 
-/// Returns the metadata of an object as a PartialObjectMetadata.
+/// An annotation that `apps/v1` has instead of a field of the internal type.
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+/// Returns the metadata of an object as a PartialObjectMetadata. kube-apiserver takes it from the internal type.
 pub(crate) fn partial(object: &Value) -> Value {
-    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
+    let mut metadata = object["metadata"].clone();
+    if object["kind"] == "DaemonSet"
+        && let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut)
+        && annotations.remove(TEMPLATE_GENERATION).is_some()
+        && annotations.is_empty()
+    {
+        metadata.as_object_mut().map(|metadata| metadata.remove("annotations"));
+    }
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
 }
 
 fn encode(accept: &Representation, code: StatusCode, value: &Value, endpoint: &Endpoint) -> Result<Response<Body>> {

@@ -78,6 +78,11 @@ const EMPTY: [(&str, &str); 24] = [
     ("storage.k8s.io", "v1alpha1"),
 ];
 
+/// Returns whether kube-apiserver knows a version, but serves nothing of it.
+pub(crate) fn is_empty(group: &str, version: &str) -> bool {
+    EMPTY.contains(&(group, version))
+}
+
 /// Groups that the server itself needs.
 const NEEDED: [&str; 3] = ["", "apiextensions.k8s.io", "apiregistration.k8s.io"];
 
@@ -333,8 +338,7 @@ fn parse_entry(key: &str, value: &str) -> Result<bool, RuntimeConfigError> {
         .iter()
         .any(|have| &*have.name == group && have.versions.iter().any(|known| &**known == version));
     let is_beta = unstable_versions().any(|known| known == (group, version));
-    let is_empty = EMPTY.contains(&(group, version));
-    if !is_stable && !is_beta && !is_unavailable(key) && !is_empty {
+    if !is_stable && !is_beta && !is_unavailable(key) && !is_empty(group, version) {
         return Err(RuntimeConfigError::Version(group_version));
     }
     let enabled = match value {

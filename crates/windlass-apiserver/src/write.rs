@@ -208,7 +208,9 @@ async fn update_once(
     let allocation = defaults::prepare_for_update(call, &mut object, &old, options.dry_run)?;
     let forbidden = validate::forbidden_fields(call, &subject, &object, Some(&old)).await;
     call.run_blocking(|| validate::validate(call, &object, Some(&old), forbidden))?;
-    validate::warn(call.endpoint, &object, Some(&old), &call.warnings);
+    if call.subresource.is_none() {
+        validate::warn(call.endpoint, &object, Some(&old), &call.warnings);
+    }
     policies::check_params_permission(call, &object, Some(&old)).await?;
     validating_admission::validate(call, &subject, &object, Some(&old)).await?;
     let removed = persist::completes_deletion(call.endpoint, &object, &old);

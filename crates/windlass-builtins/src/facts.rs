@@ -20,6 +20,11 @@ pub struct KindFacts {
     pub allows_unconditional_update: bool,
     /// Whether a client may set the status of a new object.
     pub accepts_status_on_create: bool,
+    /// Whether an update of the status leaves the metadata as it is, except for managed fields. It does for the kinds
+    /// that have come to Kubernetes later.
+    pub keeps_metadata_on_status: bool,
+    /// Whether the rules of the kind include those about changed metadata, so that their errors are reported twice.
+    pub repeats_metadata_rules: bool,
     /// Whether a deletion without a propagation policy orphans the dependents. True for kinds that are older than
     /// garbage collection.
     pub orphans_by_default: bool,
@@ -41,6 +46,8 @@ impl KindFacts {
         creates_on_update: false,
         allows_unconditional_update: true,
         accepts_status_on_create: false,
+        keeps_metadata_on_status: false,
+        repeats_metadata_rules: true,
         orphans_by_default: false,
         ignores_propagation_policy: false,
         deletion_warning: None,

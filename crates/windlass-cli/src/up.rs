@@ -135,7 +135,7 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
             hint: "remove it from the file of --admission-control-config-file".into(),
         });
     }
-    let disabled_admission_plugins = args.admission.disabled()?;
+    let plugins = args.admission.plugins(&admission_configuration)?;
     let runtime_config = runtime_config(&args.runtime_config)?;
     let service_network = service_network(&args.service_cluster_ip_range)?;
     let jwt = args.oidc.jwt()?;
@@ -172,7 +172,8 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
         jwt,
         token_webhook: args.oidc.token_webhook()?,
         authorization,
-        disabled_admission_plugins,
+        enabled_admission_plugins: plugins.enabled,
+        disabled_admission_plugins: plugins.disabled,
         admission_configuration,
         runtime_config,
         service_network,

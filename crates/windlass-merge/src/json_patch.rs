@@ -136,6 +136,13 @@ impl Patch {
         self.operations.is_empty()
     }
 
+    /// Returns the JSON pointers that the operations name.
+    pub fn pointers(&self) -> impl Iterator<Item = &str> {
+        let named =
+            |operation| ["path", "from"].into_iter().filter_map(move |field| Map::get(operation, field)?.as_str());
+        self.operations.iter().flat_map(named)
+    }
+
     /// Returns the errors of strict decoding, such as `json patch unknown field "[0].foo"`. The server reports each as
     /// a warning, or all of them as one error.
     pub fn strict_errors(&self) -> &[String] {

@@ -13,12 +13,14 @@
 //! | `containers`, `conditions`, `addresses` | pure: the parts of a pod's status |
 //! | `usage` | what nodes and pods use: measured, or simulated |
 //! | `provisioner` | creates persistent volumes for claims |
+//! | `default_class` | creates the storage class of claims that name none |
 
 mod addresses;
 mod clients;
 mod command;
 mod conditions;
 mod containers;
+mod default_class;
 mod ending;
 mod heartbeats;
 mod host_ports;
@@ -40,6 +42,7 @@ use windlass::operator::Operator;
 
 pub use self::{
     clients::NodeClients,
+    default_class::create_default_class,
     processes::{POD_PROCESS, ProcessOptions, Processes, exec_pod_process},
     stages::{StageError, Stages},
     usage::NodeUsage,

@@ -1,7 +1,8 @@
 //! Provisioner of persistent volumes for simulated nodes: creates a volume without any storage for every claim that has
 //! no matching one.
 //!
-//! A claim without a storage class (`storageClassName: ""`), or with a class that does not exist or has no provisioner,
+//! A claim without a storage class, because it has chosen none (`storageClassName: ""`) or there is no default, or with a
+//! class that does not exist or has no provisioner,
 //! waits for a volume created by a user; a claim whose class waits for the first consumer waits for a pod. The loop
 //! `persistentvolume-binder-controller` binds claims and volumes; this module does the work of kube-controller-manager's
 //! host path provisioner, as the service account `persistent-volume-binder`, and, for classes that wait for the first
@@ -37,7 +38,7 @@ use windlass_loops::{
 use crate::clients::NodeClients;
 
 /// The provisioner named by volumes.
-const PROVISIONER: &str = "windlass.dev/simulated";
+pub(super) const PROVISIONER: &str = "windlass.dev/simulated";
 /// The provisioner of classes without dynamic provisioning.
 const NOBODY: &str = "kubernetes.io/no-provisioner";
 
@@ -62,7 +63,7 @@ fn claims(name: &str, reconciler: impl Reconciler<PersistentVolumeClaim>) -> Con
 
 /// A claim that needs a volume now.
 struct Waiting {
-    class: Option<Arc<StorageClass>>,
+    class: Arc<StorageClass>,
     /// Whether the claim waited for its first consumer.
     delayed: bool,
     /// The best existing volume.
@@ -75,16 +76,12 @@ fn waiting(claim: &PersistentVolumeClaim, ctx: &Context) -> Result<Option<Waitin
     if is_bound(claim) || claim.metadata.deletion_timestamp.is_some() || names_one {
         return Ok(None);
     }
-    let class = match spec.storage_class_name.as_deref() {
-        Some("") => return Ok(None),
-        // A class that does not exist may be created later, and decides then how its claims are bound.
-        Some(name) => match ctx.get::<StorageClass>(&ObjectKey::cluster(name))? {
-            None => return Ok(None),
-            class => class,
-        },
-        None => None,
+    // Without a class, and with one that does not exist, only volumes of users fit. Either may get a class later.
+    let name = spec.storage_class_name.as_deref().filter(|name| !name.is_empty());
+    let Some(class) = name.map(|name| ctx.get::<StorageClass>(&ObjectKey::cluster(name))).transpose()?.flatten() else {
+        return Ok(None);
     };
-    let delayed = class.as_ref().is_some_and(|class| is_delayed(class));
+    let delayed = is_delayed(&class);
     if delayed && !is_used(claim, ctx)? {
         return Ok(None);
     }
@@ -95,9 +92,9 @@ fn waiting(claim: &PersistentVolumeClaim, ctx: &Context) -> Result<Option<Waitin
 /// Ensures that there is a volume for a claim.
 async fn provide(claim: Arc<PersistentVolumeClaim>, ctx: Context) -> Result<Action> {
     if let Some(Waiting { class, volume: None, .. }) = waiting(&claim, &ctx)?
-        && class.as_ref().is_none_or(|class| class.provisioner != NOBODY)
+        && class.provisioner != NOBODY
     {
-        provision(&claim, class.as_deref(), &ctx).await?;
+        provision(&claim, &class, &ctx).await?;
     }
     Ok(Action::done())
 }
@@ -119,7 +116,7 @@ async fn reserve(claim: Arc<PersistentVolumeClaim>, ctx: Context) -> Result<Acti
 }
 
 /// Creates a volume for a claim.
-async fn provision(claim: &PersistentVolumeClaim, class: Option<&StorageClass>, ctx: &Context) -> Result<()> {
+async fn provision(claim: &PersistentVolumeClaim, class: &StorageClass, ctx: &Context) -> Result<()> {
     let name = format!("pvc-{}", claim.metadata.uid.as_deref().unwrap_or_default());
     if ctx.get::<PersistentVolume>(&ObjectKey::cluster(&name))?.is_some() {
         return Ok(());
@@ -127,7 +124,7 @@ async fn provision(claim: &PersistentVolumeClaim, class: Option<&StorageClass>, 
     let spec = claim.spec.clone().unwrap_or_default();
     let requests = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
     let size = requests.and_then(|requests| requests.get("storage").cloned());
-    let policy = class.and_then(|class| class.reclaim_policy.as_deref()).unwrap_or("Delete");
+    let policy = class.reclaim_policy.as_deref().unwrap_or("Delete");
     let volume = json!({
         "metadata": {"name": name, "annotations": {PROVISIONED_BY: PROVISIONER}},
         "spec": {
@@ -137,7 +134,7 @@ async fn provision(claim: &PersistentVolumeClaim, class: Option<&StorageClass>, 
             "volumeAttributesClassName": spec.volume_attributes_class_name,
             "persistentVolumeReclaimPolicy": policy,
             "storageClassName": spec.storage_class_name,
-            "mountOptions": class.and_then(|class| class.mount_options.clone()),
+            "mountOptions": class.mount_options,
             "hostPath": {"path": format!("/var/lib/windlass/{name}"), "type": ""},
             "claimRef": reference(claim),
         },

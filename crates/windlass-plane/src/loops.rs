@@ -11,7 +11,7 @@ use windlass::{
 use windlass_apiserver::Server;
 
 use windlass_loops::{CertificateAndKey, ClusterCertificates, LoopIdentity, SecretToken, Selection, TokenSigner};
-use windlass_nodes::{NodeOptions, NodeUsage};
+use windlass_nodes::{NodeOptions, NodeUsage, create_default_class};
 
 use crate::identities::Identities;
 
@@ -72,6 +72,12 @@ impl Loops {
             let lifecycle = options.controllers.contains("node-lifecycle-controller");
             let nodes = windlass_nodes::operator(&options.nodes, &identities.nodes(), lifecycle, &options.usage);
             loops.run(identities.scheduler(), nodes);
+            let (administrator, shutdown) = (identities.of_loop(LoopIdentity::ApiServer), loops.shutdown.clone());
+            loops.running.spawn(async move {
+                create_default_class(administrator).await;
+                shutdown.draining().await;
+                Ok(())
+            });
         }
         loops
     }

@@ -96,6 +96,8 @@ pub struct PlaneOptions {
     pub token_webhook: Option<WebhookTokenOptions>,
     /// The authorizers of the API server.
     pub authorization: AuthorizationOptions,
+    /// Optional admission plugins that run, by their names in kube-apiserver.
+    pub enabled_admission_plugins: Vec<String>,
     /// Admission plugins that do not run, by their names in kube-apiserver.
     pub disabled_admission_plugins: Vec<String>,
     /// The configuration of admission plugins.
@@ -136,6 +138,7 @@ impl PlaneOptions {
             jwt: None,
             token_webhook: None,
             authorization: AuthorizationOptions::default(),
+            enabled_admission_plugins: Vec::new(),
             disabled_admission_plugins: Vec::new(),
             admission_configuration: AdmissionConfiguration::default(),
             runtime_config: RuntimeConfig::default(),
@@ -196,6 +199,7 @@ impl Plane {
             .authentication(authentication)
             .service_accounts(provides_accounts(&options.controllers))
             .policy_type_checking(options.controllers.contains("validatingadmissionpolicy-status-controller"))
+            .enable_admission_plugins(options.enabled_admission_plugins)
             .disable_admission_plugins(options.disabled_admission_plugins)
             .admission_configuration(options.admission_configuration)
             .runtime_config(options.runtime_config)

@@ -18,7 +18,7 @@ use crate::{
 /// Reads come from the server's caches and see every write that was acknowledged before.
 #[derive(Clone, Copy)]
 pub struct Objects<'a> {
-    pub(super) server: &'a Inner,
+    pub(super) server: &'a Arc<Inner>,
 }
 
 impl Objects<'_> {

@@ -63,6 +63,7 @@ pub struct ServerBuilder {
     conversions: HashMap<String, ConversionFunction>,
     service_accounts: bool,
     policy_type_checking: bool,
+    enabled_admission_plugins: Vec<String>,
     disabled_admission_plugins: Vec<String>,
     admission_configuration: AdmissionConfiguration,
     external_address: String,
@@ -97,6 +98,7 @@ impl ServerBuilder {
             conversions: HashMap::new(),
             service_accounts: false,
             policy_type_checking: false,
+            enabled_admission_plugins: Vec::new(),
             disabled_admission_plugins: Vec::new(),
             admission_configuration: AdmissionConfiguration::default(),
             external_address: "localhost".to_owned(),
@@ -222,6 +224,14 @@ impl ServerBuilder {
     #[must_use]
     pub fn policy_type_checking(mut self, checked: bool) -> Self {
         self.policy_type_checking = checked;
+        self
+    }
+
+    /// Enables optional admission plugins, by their names in kube-apiserver: those of
+    /// [`OPTIONAL_PLUGINS`](crate::admission::OPTIONAL_PLUGINS). Other names are ignored.
+    #[must_use]
+    pub fn enable_admission_plugins(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.enabled_admission_plugins.extend(names);
         self
     }
 
@@ -367,7 +377,12 @@ impl ServerBuilder {
         }
         let is_enabled = |plugin: &str| !self.disabled_admission_plugins.iter().any(|name| name == plugin);
         let (restricts_nodes, charges_quotas) = (is_enabled("NodeRestriction"), is_enabled("ResourceQuota"));
-        let mut admission = builtin(&storage, &self.disabled_admission_plugins, self.admission_configuration);
+        let mut admission = builtin(
+            &storage,
+            &self.enabled_admission_plugins,
+            &self.disabled_admission_plugins,
+            self.admission_configuration,
+        );
         admission.extend(self.admission);
         let mut resolver = self.service_resolver.unwrap_or_else(|| Arc::new(EndpointSlices::new(&storage)));
         if let Some(listening) = self.listening {

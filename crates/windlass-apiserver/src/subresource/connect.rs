@@ -177,6 +177,9 @@ async fn proxy(call: &Call<'_>, verb: Verb) -> Result<Answer> {
             format!("no endpoints available for \"{name}\""),
         ));
     }
+    if object["status"]["podIP"].as_str().is_none_or(str::is_empty) {
+        return Err(ApiError::bad_request("address not allowed"));
+    }
     match node(&object) {
         Some(node) => Err(no_connections(call, node)),
         None => Err(ApiError::bad_request(format!("pod {name} does not have a host assigned"))),
@@ -202,7 +205,9 @@ fn target(call: &Call<'_>, pod: &Value) -> Result<Target> {
 /// The error for a pod that has nothing to connect to: its node is simulated, or does not exist.
 fn no_connections(call: &Call<'_>, node: &str) -> ApiError {
     if call.server.storage.cache("/core/nodes/").get(node).is_none() {
-        return ApiError::not_found("nodes", "", node);
+        // kube-apiserver reports the node as a resource of this path.
+        let resource = &*call.endpoint.resource;
+        return ApiError::not_found(&resource.plural, &resource.group, node);
     }
     let name = call.target.name;
     let action = match call.target.subresource {

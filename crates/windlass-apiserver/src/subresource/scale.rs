@@ -55,9 +55,7 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb) -> Result<Answer> {
             let stated = scale_of(call.endpoint).is_none() || !meta::text(&scale, "resourceVersion").is_empty();
             let on_conflict = if stated { OnConflict::Fail } else { OnConflict::Retry };
             let desire = |old: &Value| {
-                if scale_of(call.endpoint).is_some() {
-                    check_uid(&object, &scale, old)?;
-                }
+                check_uid(&object, &scale, old)?;
                 let mut scale = scale.clone();
                 managed_fields::track(call, &options, Some(&view(call.endpoint, old)?), &mut scale);
                 Ok(scale)

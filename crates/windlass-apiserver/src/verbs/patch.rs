@@ -1,5 +1,7 @@
 //! PATCH: JSON patch, merge patch, strategic merge patch and server-side apply.
 
+mod shown;
+
 use http::{StatusCode, header::CONTENT_TYPE};
 use serde_json::Value;
 use windlass_merge::{
@@ -9,7 +11,9 @@ use windlass_merge::{
 };
 use windlass_schema::{
     field::{ErrorKind, FieldError, quote},
-    json, yaml,
+    json,
+    types::Type,
+    yaml,
 };
 
 use crate::{
@@ -21,7 +25,7 @@ use crate::{
         ManagedFieldsMode, OnConflict, Written,
         convert::convert_pending,
         create_object,
-        decode::decode_value,
+        decode::{check_patched_kind, decode_patched_value, is_custom_body},
         managed_fields,
         preconditions::{match_name, match_namespace},
         update_object,
@@ -165,7 +169,12 @@ impl Patch {
                 _ => Ok(object),
             };
         }
-        decode_patched(call, options, old, self.patched(call, old.clone())?, &|| self.shown(call, old))
+        let patched = self.patched(call, old.clone())?;
+        // A strategic merge patch is not decoded, but copied to the fields of the kind.
+        if !matches!(self, Self::Strategic { .. }) {
+            check_patched_kind(call, &patched.object).map_err(|why| invalid_patch(&self.shown(call, old), &why))?;
+        }
+        decode_patched(call, options, old, patched, &|| self.shown(call, old))
     }
 
     /// Returns the outcome of the patch as error messages show it. Computed again from the beginning, as it is rarely
@@ -173,8 +182,17 @@ impl Patch {
     pub(crate) fn shown(&self, call: &Call<'_>, old: &Value) -> String {
         match self {
             Self::Strategic { patch, .. } => go_format::plain(patch),
-            _ => self.patched(call, old.clone()).map(|patched| patched.object.to_string()).unwrap_or_default(),
+            _ => self.patched(call, old.clone()).map(|patched| self.format(call, &patched.object)).unwrap_or_default(),
         }
+    }
+
+    fn format(&self, call: &Call<'_>, patched: &Value) -> String {
+        let touched = match self {
+            _ if is_custom_body(call) => return patched.to_string(),
+            Self::Json(patch) => shown::parts(patch.pointers()),
+            Self::Merge { patch, .. } | Self::Strategic { patch, .. } | Self::Apply { patch, .. } => patch.clone(),
+        };
+        shown::show(patched, &Type::Struct(call.body_type()), &call.endpoint.table.types, &touched)
     }
 
     /// Returns the outcome of the patch, which need not be of the kind.
@@ -216,7 +234,7 @@ pub(crate) fn decode_patched(
     // Unchanged metadata, which is most of a custom resource, need not be decoded again.
     let known = call.endpoint.custom().is_some() && object["metadata"] == old["metadata"];
     let metadata = if known { object.as_object_mut().and_then(|map| map.remove("metadata")) } else { None };
-    complaints.extend(decode_value(call, &mut object).map_err(|error| invalid_patch(&shown(), &error))?);
+    complaints.extend(decode_patched_value(call, &mut object).map_err(|error| invalid_patch(&shown(), &error))?);
     if let Some(metadata) = metadata {
         object["metadata"] = metadata;
     }

@@ -18,6 +18,7 @@ use crate::{
     custom::Custom,
     negotiate::{self, Media},
     options::FieldValidation,
+    runtime_config,
     status::{ApiError, Result},
 };
 
@@ -89,9 +90,38 @@ pub(crate) fn decode_value(call: &Call<'_>, object: &mut Value) -> Result<Vec<St
     if let Some(custom) = custom_body(call) {
         return custom::prune_and_default(call, custom, object);
     }
+    let value = object.take();
+    decode_into(call, object, value)
+}
+
+/// Decodes an object that a patch has changed, like [`decode_value`]. Numbers with a fraction are not integers, also if the
+/// fraction is zero: kube-apiserver reads the text of the patched object.
+pub(crate) fn decode_patched_value(call: &Call<'_>, object: &mut Value) -> Result<Vec<String>, String> {
+    if is_custom_body(call) || !has_fraction(object) {
+        return decode_value(call, object);
+    }
+    let text = object.to_string();
+    let document = json::parse(text.as_bytes()).map_err(|error| error.to_string())?;
+    decode_into(call, object, document)
+}
+
+fn has_fraction(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.is_f64(),
+        Value::Array(items) => items.iter().any(has_fraction),
+        Value::Object(map) => map.values().any(has_fraction),
+        _ => false,
+    }
+}
+
+fn decode_into<'d>(
+    call: &Call<'_>,
+    object: &mut Value,
+    document: impl Into<Document<'d>>,
+) -> Result<Vec<String>, String> {
     let endpoint = call.endpoint;
     let (api_version, kind) = call.body_kind();
-    let decoded = decode::decode(object.take(), call.body_type(), &endpoint.table.types, endpoint.wire_form());
+    let decoded = decode::decode(document, call.body_type(), &endpoint.table.types, endpoint.wire_form());
     if let Some(error) = decoded.error {
         return Err(error);
     }
@@ -105,6 +135,11 @@ fn custom_body<'a>(call: &Call<'a>) -> Option<&'a Custom> {
     call.endpoint.custom().filter(|_| call.subresource.is_none_or(|sub| sub.version.is_empty()))
 }
 
+/// Returns whether the body is of a kind that a CustomResourceDefinition defines.
+pub(crate) fn is_custom_body(call: &Call<'_>) -> bool {
+    custom_body(call).is_some()
+}
+
 fn set_kind_and_defaults(call: &Call<'_>, object: &mut Value, api_version: &str, kind: &str) {
     object["apiVersion"] = api_version.into();
     object["kind"] = kind.into();
@@ -113,15 +148,61 @@ fn set_kind_and_defaults(call: &Call<'_>, object: &mut Value, api_version: &str,
     }
 }
 
+/// Why a body cannot be decoded as an object of the expected kind.
+enum KindError {
+    /// It is of another version.
+    Version(ApiError),
+    /// It is of another kind.
+    Kind(String),
+}
+
 /// Rejects a body whose apiVersion and kind are not the expected ones.
 fn check_kind(call: &Call<'_>, given: (&str, &str), expected: (&str, &str)) -> Result<()> {
-    if given == expected {
+    // kube-apiserver decodes CustomResourceDefinitions in a server of their own.
+    let scheme = match call.is_definition() {
+        true => "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:55",
+        false => "pkg/api/legacyscheme/scheme.go:30",
+    };
+    match kind_error(call, given, expected, scheme) {
+        None => Ok(()),
+        Some(KindError::Version(error)) => Err(error),
+        Some(KindError::Kind(why)) => {
+            let ((given_version, given_kind), (_, kind)) = (given, expected);
+            let version = given_version.rsplit('/').next().unwrap_or_default();
+            let message = format!("{given_kind} in version \"{version}\" cannot be handled as a {kind}: {why}");
+            Err(ApiError::bad_request(message))
+        }
+    }
+}
+
+/// Rejects a patched object of a built-in kind that the patch has turned into another kind.
+pub(crate) fn check_patched_kind(call: &Call<'_>, object: &Value) -> Result<(), String> {
+    if custom_body(call).is_some() {
         return Ok(());
+    }
+    let (api_version, expected) = call.body_kind();
+    let kind = given(object, "kind").unwrap_or(expected);
+    let version = given(object, "apiVersion").unwrap_or(&api_version);
+    let (group, number) = version.split_once('/').unwrap_or(("", version));
+    if kind == expected && runtime_config::is_empty(group, number) {
+        return Ok(());
+    }
+    match kind_error(call, (version, kind), (&api_version, expected), "pkg/runtime/scheme.go:111") {
+        Some(KindError::Kind(why)) => Err(why),
+        _ => Ok(()),
+    }
+}
+
+/// Compares the apiVersion and kind of a body with the expected ones.
+fn kind_error(call: &Call<'_>, given: (&str, &str), expected: (&str, &str), scheme: &str) -> Option<KindError> {
+    let eviction = given == ("policy/v1beta1", "Eviction") && call.target.subresource == "eviction";
+    if given == expected || eviction {
+        return None;
     }
     let ((given_version, given_kind), (api_version, kind)) = (given, expected);
     let version = given_version.rsplit('/').next().unwrap_or_default();
     let endpoint = call.endpoint;
-    // kube-apiserver decodes CustomResourceDefinitions in a server of their own, which knows no other kinds.
+    // The server of CustomResourceDefinitions knows no other kinds.
     let definitions = call.is_definition();
     let known = endpoint.table.resources.iter().find(|have| {
         let item_kind = given_kind.strip_suffix("List").filter(|item| !item.is_empty());
@@ -129,15 +210,11 @@ fn check_kind(call: &Call<'_>, given: (&str, &str), expected: (&str, &str)) -> R
             item_kind.is_some_and(|item| *have.kind == *item) || (given_kind == "List" && *have.kind == *"Pod");
         !definitions && (*have.kind == *given_kind || is_list) && have.api_version() == given_version
     });
-    let scheme = match definitions {
-        true => "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:55",
-        false => "pkg/api/legacyscheme/scheme.go:30",
-    };
     let other_version = definitions && given_kind == kind && given_version == "apiextensions.k8s.io/v1beta1";
     let why = match known {
-        None if other_version => return Err(wrong_version(given_version, api_version)),
+        None if other_version => return Some(KindError::Version(wrong_version(given_version, api_version))),
         Some(other) if given_kind == kind && endpoint.stored.plural == other.plural => {
-            return Err(wrong_version(given_version, api_version));
+            return Some(KindError::Version(wrong_version(given_version, api_version)));
         }
         Some(_) => {
             // The body of a subresource may be of another group than the resource.
@@ -148,8 +225,7 @@ fn check_kind(call: &Call<'_>, given: (&str, &str), expected: (&str, &str)) -> R
             format!("no kind \"{given_kind}\" is registered for version \"{given_version}\" in scheme \"{scheme}\"")
         }
     };
-    let message = format!("{given_kind} in version \"{version}\" cannot be handled as a {kind}: {why}");
-    Err(ApiError::bad_request(message))
+    Some(KindError::Kind(why))
 }
 
 /// 400 for a body in another version than the path names.

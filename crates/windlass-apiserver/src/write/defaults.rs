@@ -122,7 +122,8 @@ fn keep_status(endpoint: &Endpoint, object: &mut Value, old: &Value) {
 }
 
 /// Restores everything that an update of the status may not change. Custom resources may change only managed fields of
-/// the metadata; built-in kinds may change everything but the deletion timestamp and owner references.
+/// the metadata, and so may some built-in kinds; others may change everything but the deletion timestamp and owner
+/// references.
 fn keep_all_but_status(endpoint: &Endpoint, subresource: &str, object: &mut Value, old: &Value) {
     if !matches!(subresource, "status" | "approval") {
         return;
@@ -137,7 +138,9 @@ fn keep_all_but_status(endpoint: &Endpoint, subresource: &str, object: &mut Valu
         }
         return;
     }
-    for field in ["deletionTimestamp", "ownerReferences"] {
+    let all = ["deletionTimestamp", "ownerReferences", "labels", "annotations", "finalizers"];
+    let kept = if endpoint.facts.keeps_metadata_on_status && subresource == "status" { &all[..] } else { &all[..2] };
+    for field in kept.iter().copied() {
         match old["metadata"].get(field) {
             Some(value) => metadata.insert(field.to_owned(), value.clone()),
             None => metadata.remove(field),

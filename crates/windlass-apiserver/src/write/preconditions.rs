@@ -1,11 +1,14 @@
 //! Preconditions: an object must be the one that the request addresses, in the state that the client expects.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use windlass_schema::field::{ErrorKind, FieldError};
 
 use crate::{
     call::Call,
     custom::Custom,
+    endpoint::Endpoint,
     meta,
     options::parse_resource_version,
     status::{ApiError, Result},
@@ -72,19 +75,43 @@ pub(super) fn check_unversioned(object: &Value) -> Result<()> {
 
 /// Checks that the uid of the desired object, if it has one, is that of the existing object.
 pub(crate) fn check_uid(call: &Call<'_>, desired: &Value, old: &Value) -> Result<()> {
+    check_precondition(call, "uid", "UID", desired, old)
+}
+
+/// Checks that the uid and the resource version that a request states, if it does, are those of the stored object.
+pub(crate) fn check_preconditions(call: &Call<'_>, stated: &Value, old: &Value) -> Result<()> {
+    check_uid(call, stated, old)?;
+    check_precondition(call, "resourceVersion", "ResourceVersion", stated, old)
+}
+
+fn check_precondition(call: &Call<'_>, field: &str, label: &str, stated: &Value, old: &Value) -> Result<()> {
     let resource = &*call.endpoint.resource;
-    let (wanted, have) = (meta::text(desired, "uid"), meta::text(old, "uid"));
+    let (wanted, have) = (meta::text(stated, field), meta::text(old, field));
     if wanted.is_empty() || wanted == have {
         return Ok(());
     }
-    let group = if call.endpoint.custom().is_some() { format!("{}/", resource.group) } else { String::new() };
     let why = format!(
-        "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{}, ResourceVersion: 0, AdditionalErrorMsg: \
-         Precondition failed: UID in precondition: {wanted}, UID in object meta: {have}",
-        resource.plural,
+        "StorageError: invalid object, Code: 4, Key: /registry/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: \
+         Precondition failed: {label} in precondition: {wanted}, {label} in object meta: {have}",
+        folder(call.endpoint),
         call.key()
     );
     Err(ApiError::conflict(&resource.plural, &resource.group, call.target.name, &why))
+}
+
+/// Returns where kube-apiserver stores the objects of a resource.
+fn folder(endpoint: &Endpoint) -> Cow<'static, str> {
+    let (group, plural) = (&*endpoint.resource.group, &*endpoint.resource.plural);
+    match (group, plural) {
+        ("", "replicationcontrollers") => "controllers".into(),
+        ("", "endpoints") => "services/endpoints".into(),
+        ("", "nodes") => "minions".into(),
+        ("", "services") => "services/specs".into(),
+        ("networking.k8s.io", "ingresses") => "ingress".into(),
+        ("apiextensions.k8s.io" | "apiregistration.k8s.io", _) => format!("{group}/{plural}").into(),
+        _ if endpoint.custom().is_some() => format!("{group}/{plural}").into(),
+        _ => plural.to_owned().into(),
+    }
 }
 
 /// Checks that the resource version of the desired object, if it has one, is the current one.

@@ -51,6 +51,10 @@ pub(super) fn validate(call: &Call<'_>, object: &Value, old: Option<&Value>, for
     }
     let mut errors = metadata_errors(endpoint, object, old);
     errors.extend(forbidden);
+    if subresource.is_none() && endpoint.facts.repeats_metadata_rules {
+        // Both the rules of all kinds and those of the kind include the rules about changed metadata.
+        errors.extend(old.map(|old| metadata_update_errors(object, old)).unwrap_or_default());
+    }
     errors.extend(match (subresource, old) {
         (Some(sub), Some(old)) => endpoint.strategy.validate_subresource_update(&sub.name, object, old),
         (_, Some(old)) => endpoint.strategy.validate_update(object, old),

@@ -38,6 +38,7 @@ mod numbers;
 mod oidc;
 mod old_definitions;
 mod openapi;
+mod optional_plugins;
 mod plugins;
 mod pod_security;
 mod policies;

@@ -66,13 +66,57 @@ async fn a_binding_puts_a_pod_on_a_node_once() {
 }
 
 #[tokio::test]
+async fn a_binding_is_for_the_pod_of_its_path_and_the_uid_that_it_states() {
+    let client = Client::new().await;
+    client.post(PODS, &pod()).await.expect(201);
+    let bind = async |metadata: Value| {
+        let binding = json!({"metadata": metadata, "target": {"kind": "Node", "name": "n1"}});
+        client.post(&format!("{PODS}/p/binding"), &binding).await
+    };
+    let other = bind(json!({"name": "q"})).await;
+    let expected = "name in URL does not match name in Binding object";
+    assert_eq!((other.code, other.message().as_str()), (400, expected));
+    let recreated = bind(json!({"name": "p", "uid": "earlier"})).await;
+    assert_eq!(recreated.code, 409);
+    let expected = "Operation cannot be fulfilled on pods \"p\": StorageError: invalid object, Code: 4, Key: \
+                    /registry/pods/default/p, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \
+                    precondition: earlier, UID in object meta: ";
+    assert!(recreated.message().starts_with(expected), "{}", recreated.message());
+    bind(json!({"name": "p"})).await.expect(201);
+}
+
+#[tokio::test]
+async fn a_status_of_a_late_kind_comes_without_metadata() {
+    let client = Client::new().await;
+    let labels = json!({"metadata": {"labels": {"a": "b"}, "annotations": {"a": "b"}}});
+    for (path, object, expected) in [
+        (
+            "/apis/networking.k8s.io/v1/servicecidrs",
+            json!({"metadata": {"name": "o"}, "spec": {"cidrs": ["10.77.0.0/24"]}}),
+            Value::Null,
+        ),
+        (
+            "/api/v1/persistentvolumes",
+            json!({"metadata": {"name": "o"}, "spec": {
+                "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/tmp"},
+            }}),
+            json!({"a": "b"}),
+        ),
+    ] {
+        client.post(path, &object).await.expect(201);
+        let changed = client.merge(&format!("{path}/o/status"), &labels).await.expect(200);
+        assert_eq!(changed["metadata"]["labels"], expected, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn connections_to_a_simulated_pod_say_how_to_run_real_ones() {
     let client = Client::new().await;
     let mut pod = pod();
     pod["spec"]["nodeName"] = "node-1".into();
     client.post(PODS, &pod).await.expect(201);
     let missing = client.get(&format!("{PODS}/p/log")).await;
-    assert_eq!((missing.code, missing.message().as_str()), (404, "nodes \"node-1\" not found"));
+    assert_eq!((missing.code, missing.message().as_str()), (404, "pods \"node-1\" not found"));
     client.post("/api/v1/nodes", &json!({"metadata": {"name": "node-1"}})).await.expect(201);
     for (subresource, expected) in [
         ("log", "cannot get logs of pod p: node node-1 is simulated, "),

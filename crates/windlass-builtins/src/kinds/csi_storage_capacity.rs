@@ -1,12 +1,10 @@
 //! CSIStorageCapacities: the storage that a CSI driver can still provision, per topology segment.
 
-use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 use windlass_schema::label_selector::{LabelSelectorOptions, validate_label_selector};
 
 use super::pod::deprecated_label;
-use crate::columns::{Column, NAME, Printer, column, name, or_unset};
 use crate::field_errors::FieldErrors;
 use crate::object::{copy, entries, items, text};
 use crate::resource_list::quantity;
@@ -16,8 +14,6 @@ use crate::validate;
 /// Strategy of CSIStorageCapacities.
 #[derive(Debug, Clone, Copy)]
 pub struct CsiStorageCapacity;
-
-pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for CsiStorageCapacity {
     fn validate(&self, object: &Value) -> ErrorList {
@@ -52,10 +48,6 @@ impl Strategy for CsiStorageCapacity {
     }
 }
 
-fn cells(object: &Value, _now: Timestamp) -> Vec<Value> {
-    vec![name(object), text(object, "/storageClassName").into(), or_unset(object, "/capacity")]
-}
-
 fn validate(object: &Value, options: LabelSelectorOptions) -> ErrorList {
     let mut errors = validate_label_selector(object.get("nodeTopology"), options, &Path::new("nodeTopology"));
     errors.dns_subdomain(&Path::new("storageClassName"), text(object, "/storageClassName"));
@@ -64,20 +56,6 @@ fn validate(object: &Value, options: LabelSelectorOptions) -> ErrorList {
     }
     errors
 }
-
-const COLUMNS: &[Column] = &[
-    NAME,
-    column(
-        "StorageClassName",
-        "string",
-        "storageClassName represents the name of the StorageClass that the reported capacity applies to. It must meet the same requirements as the name of a StorageClass object (non-empty, DNS subdomain). If that object no longer exists, the CSIStorageCapacity object is obsolete and should be removed by its creator. This field is immutable.",
-    ),
-    column(
-        "Capacity",
-        "string",
-        "capacity is the value reported by the CSI driver in its GetCapacityResponse for a GetCapacityRequest with topology and parameters that match the previous fields.\n\nThe semantic is currently (CSI spec 1.2) defined as: The available capacity, in bytes, of the storage that can be used to provision volumes. If not set, that information is currently unavailable.",
-    ),
-];
 
 #[cfg(test)]
 mod tests {

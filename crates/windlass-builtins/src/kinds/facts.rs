@@ -16,11 +16,16 @@ const RBAC: KindFacts = KindFacts { creates_on_update: true, ..PATH_SEGMENT };
 const CONDITIONAL: KindFacts = KindFacts { allows_unconditional_update: false, ..DEFAULT };
 
 /// Admission policies, their bindings and webhook configurations.
-const ADMISSION: KindFacts = KindFacts { generation: SPEC, ..CONDITIONAL };
+const ADMISSION: KindFacts = KindFacts { generation: SPEC, repeats_metadata_rules: false, ..CONDITIONAL };
 
 /// Events of both API groups.
-const EVENT: KindFacts =
-    KindFacts { creates_on_update: true, ignores_propagation_policy: true, printer: Some(event::PRINTER), ..DEFAULT };
+const EVENT: KindFacts = KindFacts {
+    creates_on_update: true,
+    ignores_propagation_policy: true,
+    repeats_metadata_rules: false,
+    printer: Some(event::PRINTER),
+    ..DEFAULT
+};
 
 static TABLE: &[(&str, &str, KindFacts)] = &[
     ("", "bindings", DEFAULT),
@@ -29,12 +34,16 @@ static TABLE: &[(&str, &str, KindFacts)] = &[
     ("", "endpoints", KindFacts { creates_on_update: true, printer: Some(endpoints::PRINTER), ..DEFAULT }),
     // Old clients put anything into the names of events; only events.k8s.io enforces the usual rule.
     ("", "events", KindFacts { name_rule: NameRule::PathSegment, ..EVENT }),
-    ("", "limitranges", KindFacts { creates_on_update: true, ..DEFAULT }),
+    ("", "limitranges", KindFacts { creates_on_update: true, repeats_metadata_rules: false, ..DEFAULT }),
     ("", "namespaces", KindFacts { name_rule: NameRule::DnsLabel, printer: Some(namespace::PRINTER), ..DEFAULT }),
     // A kubelet registers its node together with its status.
     ("", "nodes", KindFacts { accepts_status_on_create: true, printer: Some(node::PRINTER), ..DEFAULT }),
     ("", "persistentvolumeclaims", KindFacts { printer: Some(persistent_volume_claim::PRINTER), ..DEFAULT }),
-    ("", "persistentvolumes", KindFacts { printer: Some(persistent_volume::PRINTER), ..DEFAULT }),
+    (
+        "",
+        "persistentvolumes",
+        KindFacts { repeats_metadata_rules: false, printer: Some(persistent_volume::PRINTER), ..DEFAULT },
+    ),
     ("", "pods", KindFacts { generation: SPEC, printer: Some(pod::PRINTER), ..DEFAULT }),
     ("", "podtemplates", KindFacts { generation: SPEC, printer: Some(pod_template::PRINTER), ..DEFAULT }),
     (
@@ -78,7 +87,11 @@ static TABLE: &[(&str, &str, KindFacts)] = &[
     (
         "admissionregistration.k8s.io",
         "validatingadmissionpolicies",
-        KindFacts { printer: Some(printers::admission::VALIDATING_POLICY), ..ADMISSION },
+        KindFacts {
+            keeps_metadata_on_status: true,
+            printer: Some(printers::admission::VALIDATING_POLICY),
+            ..ADMISSION
+        },
     ),
     (
         "admissionregistration.k8s.io",
@@ -146,7 +159,7 @@ static TABLE: &[(&str, &str, KindFacts)] = &[
     (
         "certificates.k8s.io",
         "podcertificaterequests",
-        KindFacts { printer: Some(pod_certificate_request::PRINTER), ..CONDITIONAL },
+        KindFacts { keeps_metadata_on_status: true, printer: Some(pod_certificate_request::PRINTER), ..CONDITIONAL },
     ),
     (
         "coordination.k8s.io",
@@ -168,6 +181,7 @@ static TABLE: &[(&str, &str, KindFacts)] = &[
         "endpointslices",
         KindFacts {
             generation: Generation::Fields(&["/addressType", "/endpoints", "/ports", "/metadata/labels"]),
+            repeats_metadata_rules: false,
             printer: Some(endpoint_slice::PRINTER),
             ..DEFAULT
         },
@@ -176,12 +190,24 @@ static TABLE: &[(&str, &str, KindFacts)] = &[
     (
         "flowcontrol.apiserver.k8s.io",
         "flowschemas",
-        KindFacts { generation: SPEC, printer: Some(flow_schema::PRINTER), ..DEFAULT },
+        KindFacts {
+            repeats_metadata_rules: false,
+            keeps_metadata_on_status: true,
+            generation: SPEC,
+            printer: Some(flow_schema::PRINTER),
+            ..DEFAULT
+        },
     ),
     (
         "flowcontrol.apiserver.k8s.io",
         "prioritylevelconfigurations",
-        KindFacts { generation: SPEC, printer: Some(priority_level_configuration::PRINTER), ..DEFAULT },
+        KindFacts {
+            repeats_metadata_rules: false,
+            keeps_metadata_on_status: true,
+            generation: SPEC,
+            printer: Some(priority_level_configuration::PRINTER),
+            ..DEFAULT
+        },
     ),
     (
         "networking.k8s.io",
@@ -195,7 +221,11 @@ static TABLE: &[(&str, &str, KindFacts)] = &[
         "networkpolicies",
         KindFacts { generation: SPEC, printer: Some(network_policy::PRINTER), ..DEFAULT },
     ),
-    ("networking.k8s.io", "servicecidrs", KindFacts { printer: Some(service_cidr::PRINTER), ..DEFAULT }),
+    (
+        "networking.k8s.io",
+        "servicecidrs",
+        KindFacts { keeps_metadata_on_status: true, printer: Some(service_cidr::PRINTER), ..DEFAULT },
+    ),
     (
         "node.k8s.io",
         "runtimeclasses",
@@ -207,6 +237,7 @@ static TABLE: &[(&str, &str, KindFacts)] = &[
         KindFacts {
             name_rule: NameRule::PathSegment,
             generation: SPEC,
+            repeats_metadata_rules: false,
             printer: Some(pod_disruption_budget::PRINTER),
             ..CONDITIONAL
         },
@@ -227,12 +258,21 @@ static TABLE: &[(&str, &str, KindFacts)] = &[
     (
         "resource.k8s.io",
         "devicetaintrules",
-        KindFacts { generation: SPEC, printer: Some(device_taint_rule::PRINTER), ..DEFAULT },
+        KindFacts {
+            keeps_metadata_on_status: true,
+            generation: SPEC,
+            printer: Some(device_taint_rule::PRINTER),
+            ..DEFAULT
+        },
     ),
     (
         "resource.k8s.io",
         "resourceclaims",
-        KindFacts { printer: Some(printers::dynamic_resources::RESOURCE_CLAIM), ..DEFAULT },
+        KindFacts {
+            keeps_metadata_on_status: true,
+            printer: Some(printers::dynamic_resources::RESOURCE_CLAIM),
+            ..DEFAULT
+        },
     ),
     ("resource.k8s.io", "resourceclaimtemplates", KindFacts { printer: Some(printers::NAME_AND_AGE), ..DEFAULT }),
     (
@@ -240,7 +280,11 @@ static TABLE: &[(&str, &str, KindFacts)] = &[
         "resourceslices",
         KindFacts { generation: SPEC, printer: Some(resource_slice::PRINTER), ..DEFAULT },
     ),
-    ("scheduling.k8s.io", "podgroups", KindFacts { printer: Some(pod_group::PRINTER), ..DEFAULT }),
+    (
+        "scheduling.k8s.io",
+        "podgroups",
+        KindFacts { keeps_metadata_on_status: true, printer: Some(pod_group::PRINTER), ..DEFAULT },
+    ),
     (
         "scheduling.k8s.io",
         "priorityclasses",
@@ -256,14 +300,23 @@ static TABLE: &[(&str, &str, KindFacts)] = &[
     ),
     ("scheduling.k8s.io", "workloads", KindFacts { printer: Some(workload::PRINTER), ..DEFAULT }),
     ("storage.k8s.io", "csidrivers", KindFacts { printer: Some(csi_driver::PRINTER), ..CONDITIONAL }),
-    ("storage.k8s.io", "csinodes", KindFacts { printer: Some(csi_node::PRINTER), ..CONDITIONAL }),
     (
         "storage.k8s.io",
-        "csistoragecapacities",
-        KindFacts { printer: Some(csi_storage_capacity::PRINTER), ..CONDITIONAL },
+        "csinodes",
+        KindFacts { repeats_metadata_rules: false, printer: Some(csi_node::PRINTER), ..CONDITIONAL },
     ),
+    ("storage.k8s.io", "csistoragecapacities", CONDITIONAL),
     ("storage.k8s.io", "storageclasses", KindFacts { printer: Some(storage_class::PRINTER), ..DEFAULT }),
-    ("storage.k8s.io", "volumeattachments", KindFacts { printer: Some(volume_attachment::PRINTER), ..CONDITIONAL }),
+    (
+        "storage.k8s.io",
+        "volumeattachments",
+        KindFacts {
+            repeats_metadata_rules: false,
+            keeps_metadata_on_status: true,
+            printer: Some(volume_attachment::PRINTER),
+            ..CONDITIONAL
+        },
+    ),
     (
         "storage.k8s.io",
         "volumeattributesclasses",
@@ -272,7 +325,7 @@ static TABLE: &[(&str, &str, KindFacts)] = &[
     (
         "storagemigration.k8s.io",
         "storageversionmigrations",
-        KindFacts { printer: Some(storage_version_migration::PRINTER), ..CONDITIONAL },
+        KindFacts { keeps_metadata_on_status: true, printer: Some(storage_version_migration::PRINTER), ..CONDITIONAL },
     ),
 ];
 

@@ -8,7 +8,9 @@ use windlass_schema::go_format::marshal;
 
 use super::pod_template::show_selector;
 
-pub(super) use template::{show_pod_spec, show_template};
+pub(super) use template::{
+    show_claim_spec, show_ephemeral_container, show_pod_spec, show_template, show_volume_source,
+};
 
 /// The type of a field.
 pub(super) enum Shape {

@@ -167,7 +167,10 @@ pub fn show_selector(selector: &Value) -> String {
 
 /// Returns a selector in the syntax of queries; empty if it selects everything.
 pub fn selector_text(workload: &Value) -> Cow<'static, str> {
-    match columns::selector(workload, "/spec/selector") {
+    // Those of ReplicationControllers are labels only.
+    let labels = map(workload, "/spec/selector").is_some_and(|all| all.values().all(Value::is_string));
+    let text = if labels { columns::labels } else { columns::selector };
+    match text(workload, "/spec/selector") {
         text if text == "<none>" => Cow::Borrowed(""),
         text => Cow::Owned(text),
     }

@@ -7,6 +7,7 @@ use windlass_schema::object_meta::{validate_annotations, validate_labels};
 
 use super::device_claim;
 use super::internal_types::show;
+use super::pod::validation::claims::forbid_other_metadata;
 use crate::diff::same;
 use crate::field_errors::FieldErrors;
 use crate::object::{copy, map};
@@ -26,6 +27,7 @@ impl Strategy for ResourceClaimTemplate {
         let annotations = map(object, "/spec/metadata/annotations");
         let mut errors = validate_annotations(annotations, &path.child("annotations"));
         errors.extend(validate_labels(map(object, "/spec/metadata/labels"), &path.child("labels")));
+        forbid_other_metadata(&object["spec"]["metadata"], &path, &mut errors);
         device_claim::validate(&object["spec"]["spec"], &Path::new("spec").child("spec"), &mut errors);
         errors
     }

@@ -61,8 +61,28 @@ pub(super) fn schema(
         }
         None => special(name, dialect)?,
     };
+    add_enums(&mut schema, name);
     describe(&mut schema, name, dialect, sources);
     Some(schema)
+}
+
+/// The values of enumerated properties: a schema, a property with `[]` or `{}` after it if its items are meant, and the
+/// values, separated by tabs and vertical bars.
+const ENUMS: &str = include_str!("../../data/enums.txt");
+
+/// Adds the values of enumerated properties, which `kubectl explain` shows.
+fn add_enums(schema: &mut Value, name: &str) {
+    let lines = ENUMS.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('\t')?.split_once('\t'));
+    for (property, values) in lines {
+        let (property, below) = match (property.strip_suffix("[]"), property.strip_suffix("{}")) {
+            (Some(property), _) => (property, "/items"),
+            (_, Some(property)) => (property, "/additionalProperties"),
+            _ => (property, ""),
+        };
+        if let Some(schema) = schema.pointer_mut(&format!("/properties/{property}{below}")) {
+            schema["enum"] = values.split('|').collect();
+        }
+    }
 }
 
 /// Adds the descriptions of a schema and its properties. Those of lists are not known, except for the properties that

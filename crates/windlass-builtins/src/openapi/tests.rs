@@ -139,7 +139,7 @@ fn properties_have_the_extensions_for_patches_and_apply() {
         "io.k8s.api.core.v1.ContainerPort",
         "protocol",
         Dialect::V3,
-        expect![[r#"{"default":"TCP","type":"string"}"#]],
+        expect![[r#"{"default":"TCP","enum":["SCTP","TCP","UDP"],"type":"string"}"#]],
     );
     check_property(
         "io.k8s.api.core.v1.PersistentVolumeSpec",

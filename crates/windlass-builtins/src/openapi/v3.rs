@@ -42,7 +42,8 @@ impl<'a> Document<'a> {
     }
 
     fn security() -> Value {
-        json!({"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}})
+        let description = "Bearer Token authentication";
+        json!({"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header", "description": description}})
     }
 
     fn schemas(&self) -> impl Iterator<Item = (String, Value)> {

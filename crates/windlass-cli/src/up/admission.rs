@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
-use windlass_plane::{AdmissionConfiguration, DISABLEABLE_PLUGINS};
+use windlass_plane::{AdmissionConfiguration, DISABLEABLE_PLUGINS, NO_EVENT_LIMITS, OPTIONAL_PLUGINS};
 
 use crate::failure::ErrorWithHint;
 
@@ -60,14 +60,15 @@ const WITHOUT_EFFECT: [&str; 3] = ["JobValidation", "PodGroupProtection", "PodGr
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Admission")]
 pub(crate) struct AdmissionArgs {
-    /// Admission plugins to enable in addition to the default ones
+    /// Admission plugins to enable in addition to the default ones: all of Kubernetes except for AlwaysDeny and
+    /// ImagePolicyWebhook
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     enable_admission_plugins: Vec<String>,
     /// Admission plugins to disable, although they are enabled by default
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     disable_admission_plugins: Vec<String>,
-    /// AdmissionConfiguration file with the configuration of PodSecurity: the policy of namespaces without labels, and
-    /// exemptions
+    /// AdmissionConfiguration file with the configuration of EventRateLimit, PodNodeSelector, PodSecurity and
+    /// PodTolerationRestriction
     #[arg(long, value_name = "FILE")]
     admission_control_config_file: Option<PathBuf>,
 }
@@ -79,8 +80,8 @@ impl AdmissionArgs {
         read.map(Option::unwrap_or_default).map_err(anyhow::Error::msg)
     }
 
-    /// Returns the plugins to disable.
-    pub(crate) fn disabled(self) -> anyhow::Result<Vec<String>> {
+    /// Returns the plugins to enable and those to disable.
+    pub(crate) fn plugins(self, configuration: &AdmissionConfiguration) -> anyhow::Result<Plugins> {
         let Self { enable_admission_plugins: enabled, disable_admission_plugins: disabled, .. } = self;
         for (flag, names) in [("enable-admission-plugins", &enabled), ("disable-admission-plugins", &disabled)] {
             if let Some(unknown) = names.iter().find(|name| !KNOWN.contains(&name.as_str())) {
@@ -96,15 +97,33 @@ impl AdmissionArgs {
         if !both.is_empty() {
             bail!("[{}] in enable-admission-plugins and disable-admission-plugins overlapped", both.join(" "));
         }
-        let exists = |name: &&str| WITHOUT_EFFECT.contains(name) || DISABLEABLE_PLUGINS.contains(name);
         if let Some(name) = enabled.iter().map(String::as_str).find(|name| !exists(name)) {
+            let others: Vec<_> = known().filter(|name| exists(name)).collect();
             bail!(ErrorWithHint {
-                message: format!("cannot enable the admission plugin {name}: not supported by Windlass"),
-                hint: "remove it from --enable-admission-plugins".into(),
+                message: format!("cannot enable the admission plugin {name}: Kubernetes has it, but Windlass does not"),
+                hint: format!("remove it from --enable-admission-plugins; supported are {}", others.join(", ")).into(),
             });
         }
-        Ok(disabled)
+        if enabled.iter().any(|name| name == "EventRateLimit") && configuration.event_limits.is_empty() {
+            bail!(ErrorWithHint {
+                message: format!("couldn't init admission plugin \"EventRateLimit\": {NO_EVENT_LIMITS}"),
+                hint: "configure its limits in the file of --admission-control-config-file".into(),
+            });
+        }
+        Ok(Plugins { enabled, disabled })
     }
+}
+
+/// Plugins that differ from the default.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Plugins {
+    pub(crate) enabled: Vec<String>,
+    pub(crate) disabled: Vec<String>,
+}
+
+/// Returns whether this server has a plugin.
+pub(crate) fn exists(name: &str) -> bool {
+    WITHOUT_EFFECT.contains(&name) || DISABLEABLE_PLUGINS.contains(&name) || OPTIONAL_PLUGINS.contains(&name)
 }
 
 /// Returns all plugins of Kubernetes.
@@ -115,11 +134,6 @@ pub(crate) fn known() -> impl Iterator<Item = &'static str> {
 /// Returns whether Kubernetes has a plugin of this name.
 pub(crate) fn is_known(name: &str) -> bool {
     KNOWN.contains(&name)
-}
-
-/// Returns whether a plugin runs by default.
-pub(crate) fn is_default(name: &str) -> bool {
-    DISABLEABLE_PLUGINS.contains(&name)
 }
 
 #[cfg(test)]
@@ -134,22 +148,25 @@ mod tests {
         admission: AdmissionArgs,
     }
 
-    fn disabled(flags: &[&str]) -> Result<Vec<String>, String> {
+    fn plugins(flags: &[&str]) -> Result<Plugins, String> {
         let parsed = Command::try_parse_from(["up"].iter().chain(flags)).map_err(|error| error.to_string())?;
-        parsed.admission.disabled().map_err(|error| error.to_string())
+        parsed.admission.plugins(&AdmissionConfiguration::default()).map_err(|error| error.to_string())
+    }
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
     }
 
     #[test]
-    fn plugins_are_disabled_by_name() {
-        assert_eq!(disabled(&[]).unwrap(), Vec::<String>::new());
-        let found = disabled(&["--disable-admission-plugins=ServiceAccount,PodSecurity"]).unwrap();
-        assert_eq!(found, ["ServiceAccount", "PodSecurity"]);
-        assert!(disabled(&["--enable-admission-plugins=NodeRestriction,PodSecurity"]).unwrap().is_empty());
-        for name in WITHOUT_EFFECT {
-            assert!(disabled(&["--enable-admission-plugins", name]).unwrap().is_empty());
-        }
-        for name in DISABLEABLE_PLUGINS.into_iter().chain(["AlwaysPullImages"]) {
-            assert_eq!(disabled(&["--disable-admission-plugins", name]).unwrap(), [name]);
+    fn plugins_are_enabled_and_disabled_by_name() {
+        assert_eq!(plugins(&[]).unwrap(), Plugins::default());
+        let found = plugins(&["--disable-admission-plugins=ServiceAccount,PodSecurity"]).unwrap();
+        assert_eq!(found, Plugins { disabled: names(&["ServiceAccount", "PodSecurity"]), enabled: Vec::new() });
+        for name in known().filter(|name| !["AlwaysDeny", "ImagePolicyWebhook", "EventRateLimit"].contains(name)) {
+            let found = plugins(&["--enable-admission-plugins", name]).unwrap();
+            assert_eq!(found, Plugins { enabled: names(&[name]), disabled: Vec::new() });
+            let found = plugins(&["--disable-admission-plugins", name]).unwrap();
+            assert_eq!(found, Plugins { disabled: names(&[name]), enabled: Vec::new() });
         }
     }
 
@@ -166,9 +183,15 @@ mod tests {
                 "[LimitRanger Priority] in enable-admission-plugins and disable-admission-plugins overlapped",
             ),
         ] {
-            assert_eq!(disabled(flags).unwrap_err(), why);
+            assert_eq!(plugins(flags).unwrap_err(), why);
         }
-        let missing = disabled(&["--enable-admission-plugins=AlwaysPullImages"]).unwrap_err();
-        assert!(missing.starts_with("cannot enable the admission plugin AlwaysPullImages"), "{missing}");
+        let missing = plugins(&["--enable-admission-plugins=ImagePolicyWebhook"]).unwrap_err();
+        let expected =
+            "cannot enable the admission plugin ImagePolicyWebhook: Kubernetes has it, but Windlass does not";
+        assert_eq!(missing, expected);
+        let unlimited = plugins(&["--enable-admission-plugins=EventRateLimit"]).unwrap_err();
+        let expected =
+            "couldn't init admission plugin \"EventRateLimit\": limits: Invalid value: null: must not be empty";
+        assert_eq!(unlimited, expected);
     }
 }

@@ -3,92 +3,74 @@
 
 use std::sync::LazyLock;
 
-use super::{
-    path::Path,
-    set::{Filter, Matcher, Pattern},
-};
+use super::{path::Path, set::Set};
 
-/// The filters of an endpoint, one per version that has one.
+/// The reset fields of an endpoint, per version that has any.
 #[derive(Debug, Clone, Default)]
 pub struct ResetFields {
-    every_version: Option<Filter>,
-    versions: Vec<(String, Filter)>,
+    every_version: Option<Set>,
+    versions: Vec<(String, Set)>,
 }
 
 impl ResetFields {
-    /// Returns no filters: the endpoint can change every field.
+    /// Returns none: the endpoint can change every field.
     pub fn none() -> &'static Self {
         static NONE: ResetFields = ResetFields { every_version: None, versions: Vec::new() };
         &NONE
     }
 
-    /// Returns the filters of a custom resource's main endpoint, in the version of the request.
+    /// Returns those of a custom resource's main endpoint, in the version of the request.
     pub fn of_custom_resource(api_version: &str, has_status: bool) -> Self {
         let mut fields = Self::default();
         if has_status {
-            fields.versions.push((api_version.to_owned(), exclude(&["status"])));
+            fields.versions.push((api_version.to_owned(), set(&["status"])));
         }
         fields
     }
 
-    /// Returns the filters of a custom resource's status endpoint, given all versions that have the status subresource.
+    /// Returns those of a custom resource's status endpoint, given all versions that have the status subresource.
     pub fn of_custom_resource_status<'a>(api_versions: impl IntoIterator<Item = &'a str>) -> Self {
-        let filter = || exclude(&["metadata", "spec"]);
-        let versions = api_versions.into_iter().map(|version| (version.to_owned(), filter())).collect();
+        let fields = || set(&["metadata", "spec"]);
+        let versions = api_versions.into_iter().map(|version| (version.to_owned(), fields())).collect();
         Self { every_version: None, versions }
     }
 
-    /// Returns the filters of a built-in kind's endpoint: the object itself (an empty subresource) or one of its
+    /// Returns those of a built-in kind's endpoint: the object itself (an empty subresource) or one of its
     /// subresources.
     pub fn of_builtin(group: &str, plural: &str, subresource: &str) -> &'static Self {
         let found = BUILTINS.iter().find(|(names, _)| *names == (group, plural, subresource));
         found.map_or(Self::none(), |(_, fields)| fields)
     }
 
-    /// Returns the filter for field paths of a version.
-    pub(crate) fn filter(&self, api_version: &str) -> Option<&Filter> {
+    /// Returns the reset fields, for paths of a version.
+    pub(crate) fn of_version(&self, api_version: &str) -> Option<&Set> {
         let found = self.versions.iter().find(|(version, _)| version == api_version);
-        found.map(|(_, filter)| filter).or(self.every_version.as_ref())
+        found.map(|(_, fields)| fields).or(self.every_version.as_ref())
     }
 }
 
-/// Returns a filter that excludes fields, given as names joined by dots.
-fn exclude(paths: &[&str]) -> Filter {
-    Filter::Exclude(paths.iter().map(|path| Path::fields(path.split('.'))).collect())
-}
-
-/// Returns a filter that keeps the fields below one of these prefixes, in which `*` matches any element.
-fn include(prefixes: &[&str]) -> Filter {
-    let pattern = |name: &str| if name == "*" { Pattern::Any } else { Pattern::field(name) };
-    let matcher = |prefix: &&str| Matcher::prefix(prefix.split('.').map(pattern).collect::<Vec<_>>());
-    Filter::include(prefixes.iter().map(matcher))
+/// Returns the set of these fields, given as names joined by dots.
+fn set(paths: &[&str]) -> Set {
+    paths.iter().map(|path| Path::fields(path.split('.'))).collect()
 }
 
 type Endpoint = (&'static str, &'static str, &'static str);
 
 static BUILTINS: LazyLock<Vec<(Endpoint, ResetFields)>> = LazyLock::new(|| {
     let mut endpoints = Vec::new();
-    let mut add = |endpoint: Endpoint, filter: Filter| {
-        endpoints.push((endpoint, ResetFields { every_version: Some(filter), versions: Vec::new() }));
+    let mut add = |endpoint: Endpoint, fields: Set| {
+        endpoints.push((endpoint, ResetFields { every_version: Some(fields), versions: Vec::new() }));
     };
     for (group, plural, status) in KINDS_WITH_STATUS {
-        add((group, plural, ""), exclude(&["status"]));
-        add((group, plural, "status"), exclude(status));
+        add((group, plural, ""), set(&["status"]));
+        add((group, plural, "status"), set(status));
     }
     let csr = ("certificates.k8s.io", "certificatesigningrequests");
-    add((csr.0, csr.1, ""), exclude(&["spec", "status"]));
-    add((csr.0, csr.1, "status"), exclude(&["spec", "status.conditions"]));
-    add((csr.0, csr.1, "approval"), exclude(&["spec", "status.certificate"]));
-    add((csr.0, "podcertificaterequests", "status"), exclude(&["spec"]));
-    add(("", "namespaces", "finalize"), exclude(&["status"]));
-    add(("", "pods", "ephemeralcontainers"), include(&["spec.ephemeralContainers"]));
-    let resize = [
-        "spec.containers.*.resources",
-        "spec.containers.*.resizePolicy",
-        "spec.initContainers.*.resources",
-        "spec.initContainers.*.resizePolicy",
-    ];
-    add(("", "pods", "resize"), include(&resize));
+    add((csr.0, csr.1, ""), set(&["spec", "status"]));
+    add((csr.0, csr.1, "status"), set(&["spec", "status.conditions"]));
+    add((csr.0, csr.1, "approval"), set(&["spec", "status.certificate"]));
+    add((csr.0, "podcertificaterequests", "status"), set(&["spec"]));
+    add(("", "namespaces", "finalize"), set(&["status"]));
     endpoints
 });
 

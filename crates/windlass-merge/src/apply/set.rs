@@ -10,11 +10,9 @@ use super::path::{Path, PathElement, display};
 
 mod algebra;
 mod fields;
-mod filter;
 mod named;
 
 pub use fields::FieldsError;
-pub use filter::{Filter, Matcher, Pattern};
 
 /// A set of paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

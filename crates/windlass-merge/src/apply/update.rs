@@ -125,7 +125,7 @@ impl<'a> Updater<'a> {
         };
         let set = typed::to_field_set(&config.value, config.types)
             .map_err(|errors| format!("failed to get field set: {errors}"))?;
-        let set = self.filter(&config.api_version, set);
+        let set = self.without_reset(&config.api_version, set);
         managed.put(id.clone(), &config.api_version, set);
         let merged = Versioned { value: merged.into(), ..live.clone() };
         let new = match last {
@@ -205,14 +205,14 @@ impl<'a> Updater<'a> {
         let mut set = comparison.modified;
         set.extend(comparison.added);
         let api_version = old.api_version.clone().into_owned();
-        let set = self.filter(&api_version, set);
-        let removed = self.filter(&api_version, comparison.removed);
+        let set = self.without_reset(&api_version, set);
+        let removed = self.without_reset(&api_version, comparison.removed);
         Ok(Change { api_version, set, removed })
     }
 
-    fn filter(&self, api_version: &str, set: Set) -> Set {
-        match self.reset_fields.filter(api_version) {
-            Some(filter) => filter.apply(&set),
+    fn without_reset(&self, api_version: &str, set: Set) -> Set {
+        match self.reset_fields.of_version(api_version) {
+            Some(reset) => set.recursive_difference(reset),
             None => set,
         }
     }

@@ -67,6 +67,7 @@ impl Standalone {
             .authentication(authentication)
             .service_accounts(provides_accounts(&options.controllers))
             .policy_type_checking(options.controllers.contains("validatingadmissionpolicy-status-controller"))
+            .enable_admission_plugins(options.enabled_admission_plugins)
             .disable_admission_plugins(options.disabled_admission_plugins)
             .runtime_config(options.runtime_config)
             .service_network(options.service_network)

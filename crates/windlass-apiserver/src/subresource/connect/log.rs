@@ -60,7 +60,11 @@ fn options(call: &Call<'_>) -> Result<LogOptions> {
         check("sinceSeconds", since_seconds, 1, "must be greater than 0");
     } else if since_seconds.is_some() {
         let why = "at most one of `sinceTime` or `sinceSeconds` may be specified";
-        errors.push(FieldError::forbidden(&Path::new(""), why));
+        errors.push(FieldError::forbidden(&Path::new("[]"), why));
+    }
+    // Streams are selected only with the feature gate PodLogsQuerySplitStreams.
+    if !query.text("stream").is_empty() {
+        errors.push(FieldError::forbidden(&Path::new("stream"), "may not be specified"));
     }
     if !errors.is_empty() {
         return Err(ApiError::invalid("PodLogOptions", "", call.target.name, &errors));

@@ -33,10 +33,11 @@ pub(crate) fn delete_options(call: &Call<'_>) -> Result<DeleteOptions> {
     decode::type_meta(&body).map_err(|error| bad(format!("couldn't get version/kind; json parse error: {error}")))?;
     let (kind, version) = (given(&body, "kind"), given(&body, "apiVersion").unwrap_or_default());
     if let Some(kind) = kind.filter(|kind| *kind != "DeleteOptions") {
-        return Err(bad(format!(
-            "no kind \"{kind}\" is registered for version \"{version}\" in scheme \
-             \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
-        )));
+        let scheme = match call.endpoint.custom() {
+            Some(_) => "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27",
+            None => "pkg/runtime/scheme.go:111",
+        };
+        return Err(bad(format!("no kind \"{kind}\" is registered for version \"{version}\" in scheme \"{scheme}\"")));
     }
     check_types(&body).map_err(bad)?;
     if let Some(audit) = call.audit {

@@ -99,6 +99,21 @@ pub(in crate::kinds) fn show_pod_spec(spec: &Value) -> String {
     show("PodSpec", &spec)
 }
 
+/// Formats an ephemeral container.
+pub(in crate::kinds) fn show_ephemeral_container(container: &Value) -> String {
+    show("EphemeralContainer", container)
+}
+
+/// Formats the spec of a PersistentVolumeClaim.
+pub(in crate::kinds) fn show_claim_spec(spec: &Value) -> String {
+    show("PersistentVolumeClaimSpec", spec)
+}
+
+/// Formats the source of a PersistentVolume.
+pub(in crate::kinds) fn show_volume_source(source: &Value) -> String {
+    show("PersistentVolumeSource", source)
+}
+
 fn move_host_fields(spec: &mut Value) {
     let mut host = json!({"securityContext": spec.get("securityContext").cloned().unwrap_or(Value::Null)});
     for field in HOST {

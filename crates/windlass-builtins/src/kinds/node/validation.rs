@@ -179,7 +179,7 @@ fn pod_cidrs(node: &Value) -> ErrorList {
         return errors;
     }
     let mut families = HashSet::new();
-    for range in &ranges {
+    for (i, range) in ranges.iter().enumerate() {
         match parse_cidr_sloppy(range) {
             Some((ip, _)) => {
                 families.insert(ip.to_canonical().is_ipv6());
@@ -187,7 +187,8 @@ fn pod_cidrs(node: &Value) -> ErrorList {
             None => {
                 families.clear();
                 let detail = format!(
-                    "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR address: {range}"
+                    "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{i}]: <nil> (invalid CIDR \
+                     address: {range})"
                 );
                 errors.push(validate::internal(&path, detail));
                 break;

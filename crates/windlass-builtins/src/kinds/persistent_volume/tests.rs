@@ -148,17 +148,18 @@ fn the_source_of_a_volume_never_changes() {
         with("/spec/hostPath/path", json!("/other")),
         volume(),
         expect![[r#"
-        spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation
-        @@ -1,6 +1,6 @@
-         {
-           "hostPath": {
-        -    "path": "/data",
-        +    "path": "/other",
-             "type": ""
-           }
-         }
+            spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation
+            @@ -2,7 +2,7 @@
+              "GCEPersistentDisk": null,
+              "AWSElasticBlockStore": null,
+              "HostPath": {
+            -  "Path": "/data",
+            +  "Path": "/other",
+               "Type": ""
+              },
+              "Glusterfs": null,
 
-    "#]],
+        "#]],
     );
     check_update(
         &PersistentVolume,

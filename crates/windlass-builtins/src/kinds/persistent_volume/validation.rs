@@ -7,6 +7,7 @@ use windlass_schema::{go_format, names};
 use super::{OLD_MOUNT_OPTIONS, sources};
 use crate::diff::{diff, same};
 use crate::field_errors::FieldErrors;
+use crate::kinds::internal_types::show_volume_source;
 use crate::kinds::pod::validation::claims::{validate_access_modes, validate_class_and_mode};
 use crate::kinds::pod::validation::scheduling::validate_node_selector;
 use crate::object::{copy, is_set, items, map, remove, text};
@@ -53,7 +54,7 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> ErrorList {
         remove(&mut new_source, secret);
     }
     if !same(&new_source, &old_source) {
-        let differences = diff(&old_source, &new_source);
+        let differences = diff(&show_volume_source(&old_source), &show_volume_source(&new_source));
         let detail = format!("spec.persistentvolumesource is immutable after creation\n{differences}");
         errors.forbidden(&Path::new("spec").child("persistentvolumesource"), detail);
     }

@@ -143,34 +143,36 @@ fn the_spec_never_changes_except_for_the_volume_and_the_first_class() {
         with("/spec/accessModes", json!(["ReadOnlyMany"])),
         claim(),
         expect![[r#"
-        spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims
-        @@ -1,6 +1,6 @@
-         {
-           "accessModes": [
-        -    "ReadWriteOnce"
-        +    "ReadOnlyMany"
-           ],
-           "resources": {
-             "requests": {
+            spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims
+            @@ -1,6 +1,6 @@
+             {
+              "AccessModes": [
+            -  "ReadWriteOnce"
+            +  "ReadOnlyMany"
+              ],
+              "Selector": null,
+              "Resources": {
 
-    "#]],
+        "#]],
     );
     check_update(
         &PersistentVolumeClaim,
         with("/spec/volumeMode", json!("Block")),
         claim(),
         expect![[r#"
-        spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims
-        @@ -7,5 +7,5 @@
-               "storage": "1Gi"
-             }
-           },
-        -  "volumeMode": "Filesystem"
-        +  "volumeMode": "Block"
-         }
+            spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims
+            @@ -11,7 +11,7 @@
+              },
+              "VolumeName": "",
+              "StorageClassName": null,
+            - "VolumeMode": "Filesystem",
+            + "VolumeMode": "Block",
+              "DataSource": null,
+              "DataSourceRef": null,
+              "VolumeAttributesClassName": null
 
-        volumeMode: Invalid value: "Block": field is immutable
-    "#]],
+            volumeMode: Invalid value: "Block": field is immutable
+        "#]],
     );
     check_update(&PersistentVolumeClaim, with("/spec/volumeName", json!("v")), claim(), expect![[""]]);
     check_update(
@@ -178,17 +180,18 @@ fn the_spec_never_changes_except_for_the_volume_and_the_first_class() {
         claim(),
         with("/spec/volumeName", json!("v")),
         expect![[r#"
-        spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims
-        @@ -7,6 +7,5 @@
-               "storage": "1Gi"
-             }
-           },
-        -  "volumeMode": "Filesystem",
-        -  "volumeName": "v"
-        +  "volumeMode": "Filesystem"
-         }
+            spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims
+            @@ -9,7 +9,7 @@
+                "storage": "1Gi"
+               }
+              },
+            - "VolumeName": "v",
+            + "VolumeName": "",
+              "StorageClassName": null,
+              "VolumeMode": "Filesystem",
+              "DataSource": null,
 
-    "#]],
+        "#]],
     );
     check_update(&PersistentVolumeClaim, with("/spec/storageClassName", json!("c")), claim(), expect![[""]]);
     let classed = with("/spec/storageClassName", json!("c"));
@@ -197,17 +200,18 @@ fn the_spec_never_changes_except_for_the_volume_and_the_first_class() {
         with("/spec/storageClassName", json!("d")),
         classed,
         expect![[r#"
-        spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims
-        @@ -7,6 +7,6 @@
-               "storage": "1Gi"
-             }
-           },
-        -  "storageClassName": "c",
-        +  "storageClassName": "d",
-           "volumeMode": "Filesystem"
-         }
+            spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims
+            @@ -10,7 +10,7 @@
+               }
+              },
+              "VolumeName": "",
+            - "StorageClassName": "c",
+            + "StorageClassName": "d",
+              "VolumeMode": "Filesystem",
+              "DataSource": null,
+              "DataSourceRef": null,
 
-    "#]],
+        "#]],
     );
     let noted = with("/metadata/annotations", json!({OLD_CLASS: "c"}));
     check_update(&PersistentVolumeClaim, with("/spec/storageClassName", json!("c")), noted.clone(), expect![[""]]);
@@ -216,17 +220,19 @@ fn the_spec_never_changes_except_for_the_volume_and_the_first_class() {
         with("/spec/storageClassName", json!("d")),
         noted,
         expect![[r#"
-        metadata.annotations.volume.beta.kubernetes.io/storage-class: Invalid value: "": field is immutable
-        spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims
-        @@ -7,5 +7,6 @@
-               "storage": "1Gi"
-             }
-           },
-        +  "storageClassName": "d",
-           "volumeMode": "Filesystem"
-         }
+            metadata.annotations.volume.beta.kubernetes.io/storage-class: Invalid value: "": field is immutable
+            spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims
+            @@ -10,7 +10,7 @@
+               }
+              },
+              "VolumeName": "",
+            - "StorageClassName": null,
+            + "StorageClassName": "d",
+              "VolumeMode": "Filesystem",
+              "DataSource": null,
+              "DataSourceRef": null,
 
-    "#]],
+        "#]],
     );
 }
 

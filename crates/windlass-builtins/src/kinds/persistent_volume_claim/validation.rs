@@ -11,6 +11,7 @@ use windlass_schema::quantity::Quantity;
 use super::{OLD_CLASS, same_data_sources};
 use crate::diff::{diff, same};
 use crate::field_errors::FieldErrors;
+use crate::kinds::internal_types::show_claim_spec;
 use crate::kinds::pod::validation::claims::{Tolerated, validate_spec};
 use crate::kinds::pod::validation::resources::validate_quantity;
 use crate::object::{carry_over, copy, entries, is_set, items, map, remove, set, text};
@@ -65,7 +66,7 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> ErrorList {
         carry_over(&mut new_spec, &old_spec, "/volumeAttributesClassName");
     }
     if !same(&new_spec, &old_spec) {
-        let differences = diff(&old_spec, &new_spec);
+        let differences = diff(&show_claim_spec(&old_spec), &show_claim_spec(&new_spec));
         let detail = format!(
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound \
              claims\n{differences}"

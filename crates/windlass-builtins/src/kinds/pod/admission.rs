@@ -1,14 +1,20 @@
-//! The built-in admission plugins for pods that are enabled by default, as functions of the objects they look up.
+//! The built-in admission plugins for pods, as functions of the objects they look up.
 
+mod images;
 mod node;
+mod node_selector;
 mod runtime_class;
 mod secrets;
+mod tolerations;
 
 use serde_json::{Value, json};
 
+pub use self::images::{always_pull, has_new_image, other_pull_policies};
 pub use self::node::{ResizeRefusal, check_resize, copy_topology_labels, missing_features, needed_features};
+pub use self::node_selector::{NodeSelector, merge_node_selector, parse as parse_node_selector, selects_only};
 pub use self::runtime_class::{check_overhead, runtime_class_name, use_runtime_class};
 pub use self::secrets::{check_mirror, check_secrets};
+pub use self::tolerations::{add_tolerations, tolerate_extended_resources, tolerates_only};
 use super::validation::annotations::{MIRROR, annotation};
 use crate::object::{boolean, carry_over, integer, is_set, items, list_mut, set, text};
 

@@ -162,15 +162,19 @@ impl SharedArgs {
         let configured = self.admission.configuration().map_err(|error| check(Err(error))).ok();
         let without_effect = configured.iter().flat_map(|configured| &configured.ignored);
         ignored.extend(without_effect.map(|plugin| format!("--admission-control-config-file ({plugin})")));
-        let disabled = self.admission.disabled().map_err(|error| check(Err(error))).ok();
+        let plugins = configured
+            .as_ref()
+            .and_then(|configured| self.admission.plugins(configured).map_err(|error| check(Err(error))).ok());
         let audit = self.audit.options().map_err(|error| check(Err(error))).ok();
         problems.append(&mut checked);
+        let plugins = plugins?;
         Some(PlaneOptions {
             authentication: authentication?,
             jwt,
             token_webhook: token_webhook?,
             authorization: authorization?,
-            disabled_admission_plugins: disabled?,
+            enabled_admission_plugins: plugins.enabled,
+            disabled_admission_plugins: plugins.disabled,
             admission_configuration: configured?,
             limits: self.limits.limits(),
             audit: audit?,
@@ -245,7 +249,9 @@ fn plugins(flags: &Flags, line: &mut Vec<String>, ignored: &mut Vec<String>, pro
         for plugin in &wanted {
             if !admission::is_known(plugin) {
                 problems.push(format!("admission-control plugin {plugin:?} is unknown"));
-            } else if !admission::is_default(plugin) {
+            } else if admission::exists(plugin) {
+                line.push(format!("--{enable}={plugin}"));
+            } else {
                 ignored.push(format!("--admission-control={plugin}"));
             }
         }
@@ -254,7 +260,7 @@ fn plugins(flags: &Flags, line: &mut Vec<String>, ignored: &mut Vec<String>, pro
     }
     for plugin in flags.list(enable) {
         // Unknown plugins are errors of the parser.
-        match admission::is_default(plugin) || !admission::is_known(plugin) {
+        match admission::exists(plugin) || !admission::is_known(plugin) {
             true => line.push(format!("--{enable}={plugin}")),
             false => ignored.push(format!("--{enable}={plugin}")),
         }

@@ -4,7 +4,6 @@ use super::flags::{Flag, Kind, Meaning};
 
 /// All flags, sorted by name.
 pub(super) const FLAGS: &[Flag] = &[
-    Flag { name: "admission-control", kind: Kind::Strings, meaning: Meaning::Ignored },
     Flag { name: "admission-control", kind: Kind::Strings, meaning: Meaning::Used },
     Flag { name: "admission-control-config-file", kind: Kind::Text, meaning: Meaning::Used },
     Flag { name: "advertise-address", kind: Kind::Ip, meaning: Meaning::Used },

@@ -56,21 +56,3 @@ fn reading_fields_skips_unknown_elements_and_rejects_invalid_ones() {
 fn elements_written_differently_are_equal() {
     assert_eq!(set(r#"{"v:1":{},"v:1.0":{"f:a":{}}}"#), set(r#"{"v:1":{".":{},"f:a":{}}}"#));
 }
-
-#[test]
-fn filters_narrow_by_prefix() {
-    let paths = |names: [&str; 2]| names.map(Pattern::field);
-    let all = set(r#"{"f:spec":{"f:a":{"f:x":{}},"f:b":{},"f:c":{}},"f:status":{}}"#);
-    let filter = Filter::include([Matcher::prefix(paths(["spec", "a"])), Matcher::prefix(paths(["spec", "b"]))]);
-    assert_eq!(filter.apply(&all), set(r#"{"f:spec":{"f:a":{"f:x":{}},"f:b":{}}}"#));
-    assert_eq!(Filter::include([]).apply(&all), all);
-    let exclude = Filter::Exclude(set(r#"{"f:spec":{"f:a":{}},"f:status":{}}"#));
-    assert_eq!(exclude.apply(&all), set(r#"{"f:spec":{"f:b":{},"f:c":{}}}"#));
-}
-
-#[test]
-fn the_first_of_two_wildcards_is_used() {
-    let matcher = |name| Matcher::prefix([Pattern::field("items"), Pattern::Any, Pattern::field(name)]);
-    let all = set(r#"{"f:items":{"i:0":{"f:a":{},"f:b":{}}}}"#);
-    assert_eq!(Filter::include([matcher("a"), matcher("b")]).apply(&all), set(r#"{"f:items":{"i:0":{"f:a":{}}}}"#));
-}

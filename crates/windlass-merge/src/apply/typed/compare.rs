@@ -9,7 +9,7 @@ use super::item::{Group, Index, aligned, path_element};
 use super::validate::scalar_problem;
 use crate::apply::path::{PathElement, equal_values};
 use crate::apply::schema::{Form, ListType, MapType, TypeRef};
-use crate::apply::set::{Filter, Set};
+use crate::apply::set::Set;
 
 /// Differences between two values. No path is in two of the sets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,11 +34,6 @@ impl Comparison {
             return self;
         }
         self.map(|set| if set.is_empty() { set } else { set.recursive_difference(paths) })
-    }
-
-    /// Keeps only the paths that a filter lets through.
-    pub fn filter(self, filter: &Filter) -> Self {
-        self.map(|set| if set.is_empty() { set } else { filter.apply(&set) })
     }
 
     fn map(self, narrow: impl Fn(Set) -> Set) -> Self {

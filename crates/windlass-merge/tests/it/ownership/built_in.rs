@@ -104,6 +104,6 @@ fn endpoints_do_not_own_fields_that_their_strategies_reset() {
     assert_eq!(shown("", "configmaps", ""), format!("{:?}", ResetFields::none()));
     assert!(shown("apps", "deployments", "status").contains("labels"));
     assert!(!shown("apps", "statefulsets", "status").contains("labels"));
-    assert!(shown("", "pods", "ephemeralcontainers").contains("Include"));
+    assert_eq!(shown("", "pods", "resize"), format!("{:?}", ResetFields::none()));
     assert!(shown("certificates.k8s.io", "certificatesigningrequests", "").contains("spec"));
 }

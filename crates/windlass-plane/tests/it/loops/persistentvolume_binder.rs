@@ -216,6 +216,24 @@ async fn simulated_nodes_provision_volumes() {
 }
 
 #[tokio::test]
+async fn claims_without_a_class_get_the_default_one_and_wait_if_there_is_none() {
+    let plane = TestPlane::builder().nodes(1).await;
+    make_claim(&plane, "first", json!({"storageClassName": null})).await;
+    assert_eq!(bound(&plane, "first").await.spec.unwrap().storage_class_name.as_deref(), Some("standard"));
+    let classes = Api::<StorageClass>::all(plane.client());
+    classes.delete("standard", &DeleteParams::default()).await.unwrap();
+    make_claim(&plane, "second", json!({"storageClassName": null})).await;
+    let note = event(&plane, "FailedBinding").await;
+    assert_eq!(note, "no persistent volumes available for this claim and no storage class is set");
+    // A volume for the class that is created next shows that the provisioner has seen the claim.
+    make_class(&plane, "other", "example.com/disk", "Immediate", json!({})).await;
+    make_claim(&plane, "third", json!({"storageClassName": "other"})).await;
+    bound(&plane, "third").await;
+    let second = plane.api::<PersistentVolumeClaim>().get("second").await.unwrap();
+    assert_eq!((second.spec.unwrap().volume_name, second.status.unwrap().phase.as_deref()), (None, Some("Pending")));
+}
+
+#[tokio::test]
 async fn bound_volumes_and_claims_are_not_written_again() {
     let plane = TestPlane::builder().nodes(1).virtual_time().await;
     for number in 0..10 {

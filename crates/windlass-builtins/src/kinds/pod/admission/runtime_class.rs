@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::object::{copy, entries, integer, is_set, items, map, set, text};
+use super::tolerations;
+use crate::object::{copy, entries, is_set, items, map, set};
 use crate::resource_list::list;
 
 const MISMATCH: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
@@ -42,7 +43,7 @@ pub fn use_runtime_class(pod: &mut Value, class: &Value) -> Result<(), String> {
     if !selector.is_empty() {
         set(pod, "/spec/nodeSelector", selector);
     }
-    let tolerations = merge_tolerations(items(pod, "/spec/tolerations"), items(class, "/scheduling/tolerations"));
+    let tolerations = tolerations::merge(items(pod, "/spec/tolerations"), items(class, "/scheduling/tolerations"));
     if !tolerations.is_empty() {
         set(pod, "/spec/tolerations", tolerations);
     }
@@ -61,42 +62,6 @@ pub fn check_overhead(pod: &Value, class: Option<&Value>) -> Result<(), &'static
         }
         _ => Ok(()),
     }
-}
-
-/// Returns the tolerations of both lists, without those that another one includes.
-fn merge_tolerations(first: &[Value], second: &[Value]) -> Vec<Value> {
-    let all: Vec<&Value> = first.iter().chain(second).collect();
-    let mut merged: Vec<&Value> = Vec::new();
-    for (index, toleration) in all.iter().enumerate() {
-        let is_included = merged.iter().any(|wide| includes(wide, toleration))
-            || all[index + 1..].iter().any(|wide| !same(wide, toleration) && includes(wide, toleration));
-        if !is_included {
-            merged.push(toleration);
-        }
-    }
-    merged.into_iter().cloned().collect()
-}
-
-fn same(one: &Value, other: &Value) -> bool {
-    ["/key", "/operator", "/value", "/effect"].iter().all(|field| text(one, field) == text(other, field))
-        && integer(one, "/tolerationSeconds") == integer(other, "/tolerationSeconds")
-}
-
-/// Returns whether a toleration tolerates everything that another one does.
-fn includes(wide: &Value, narrow: &Value) -> bool {
-    if same(wide, narrow) {
-        return true;
-    }
-    let (key, operator, effect) = (text(wide, "/key"), text(wide, "/operator"), text(wide, "/effect"));
-    let matches_key = key == text(narrow, "/key") || (key.is_empty() && operator == "Exists");
-    let matches_effect = effect.is_empty() || effect == text(narrow, "/effect");
-    let limit = integer(wide, "/tolerationSeconds").filter(|_| effect == "NoExecute");
-    let lasts = limit.is_none_or(|limit| integer(narrow, "/tolerationSeconds").is_some_and(|seconds| seconds <= limit));
-    let matches_value = match operator {
-        "Equal" | "" => text(narrow, "/operator") == "Equal" && text(narrow, "/value") == text(wide, "/value"),
-        operator => operator == "Exists",
-    };
-    matches_key && matches_effect && lasts && matches_value
 }
 
 #[cfg(test)]
@@ -139,21 +104,5 @@ mod tests {
             assert_eq!(check_overhead(&json!({"spec": {"overhead": {"cpu": "1"}}}), class), without);
             assert_eq!(check_overhead(&json!({"spec": {}}), class), Ok(()));
         }
-    }
-
-    #[test]
-    fn tolerations_that_another_includes_are_dropped() {
-        let one = |key: &str, operator: &str, effect: &str, seconds: Option<i64>| json!({"key": key, "operator": operator, "effect": effect, "tolerationSeconds": seconds});
-        let merged = |first: &[Value], second: &[Value]| merge_tolerations(first, second);
-        let all = one("", "Exists", "", None);
-        assert_eq!(merged(&[one("a", "Exists", "NoSchedule", None)], std::slice::from_ref(&all)), [all]);
-        let equal = one("a", "Exists", "NoSchedule", None);
-        assert_eq!(merged(std::slice::from_ref(&equal), std::slice::from_ref(&equal)), [equal]);
-        let (short, long) = (one("a", "Exists", "NoExecute", Some(1)), one("a", "Exists", "NoExecute", Some(2)));
-        let forever = one("a", "Exists", "NoExecute", None);
-        assert_eq!(merged(std::slice::from_ref(&short), std::slice::from_ref(&long)), std::slice::from_ref(&long));
-        assert_eq!(merged(&[long], std::slice::from_ref(&forever)), [forever]);
-        let different = [one("a", "Exists", "NoSchedule", None), one("b", "Exists", "NoSchedule", None)];
-        assert_eq!(merged(&different[..1], &different[1..]), different);
     }
 }

@@ -49,16 +49,17 @@ fn an_update_may_not_change_anything_else() {
         json!({"/spec/containers/0/command": ["x"]}),
         expect![[r#"
             spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)
-            @@ -1,6 +1,9 @@
-             {
-               "containers": [
-                 {
-            +      "command": [
-            +        "x"
-            +      ],
-                   "image": "i:1",
-                   "imagePullPolicy": "IfNotPresent",
-                   "name": "c",
+            @@ -5,7 +5,9 @@
+               {
+                "Name": "c",
+                "Image": "i:1",
+            -   "Command": null,
+            +   "Command": [
+            +    "x"
+            +   ],
+                "Args": null,
+                "WorkingDir": "",
+                "Ports": null,
 
         "#]],
     );

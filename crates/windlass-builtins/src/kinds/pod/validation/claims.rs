@@ -41,13 +41,18 @@ pub(super) fn validate_ephemeral(source: &Value, path: &Path, errors: &mut Error
     let metadata = template.get("metadata").unwrap_or(&Value::Null);
     super::annotations::validate(metadata, &path.child("metadata").child("annotations"), errors);
     label_selector::validate_labels(metadata, "/labels", &path.child("metadata").child("labels"), errors);
+    forbid_other_metadata(metadata, &path.child("metadata"), errors);
+    validate_spec(template.get("spec").unwrap_or(&Value::Null), Tolerated::default(), &path.child("spec"), errors);
+}
+
+/// Forbids metadata of a template besides labels and annotations.
+pub(crate) fn forbid_other_metadata(metadata: &Value, path: &Path, errors: &mut ErrorList) {
     for field in NOT_IN_TEMPLATE {
         if metadata.get(field).is_some_and(containers::is_nonzero) {
             let shown = if field == "uid" { "uID" } else { field };
-            errors.forbidden(&path.child("metadata").child(shown), "cannot be set");
+            errors.forbidden(&path.child(shown), "cannot be set");
         }
     }
-    validate_spec(template.get("spec").unwrap_or(&Value::Null), Tolerated::default(), &path.child("spec"), errors);
 }
 
 /// Errors that are tolerated because the old claim already had them.

@@ -7,6 +7,7 @@ use windlass_schema::names;
 use super::{annotations, containers, scheduling};
 use crate::diff::{diff, same};
 use crate::field_errors::FieldErrors;
+use crate::kinds::internal_types::{show_ephemeral_container, show_pod_spec};
 use crate::object::{carry_over, entries, integer, items, remove, set, text};
 
 const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
@@ -35,7 +36,7 @@ pub(in crate::kinds::pod) fn validate_update(new: &Value, old: &Value) -> ErrorL
     }
     let masked = mask(new_spec, old_spec, &path, &mut errors);
     if !same(&masked, old_spec) {
-        let differences = diff(old_spec, &masked);
+        let differences = diff(&show_pod_spec(old_spec), &show_pod_spec(&masked));
         errors.forbidden(&path, format!("pod updates may not change fields other than {UPDATABLE}\n{differences}"));
     }
     errors
@@ -220,7 +221,7 @@ pub(in crate::kinds::pod) fn validate_ephemeral_containers(new: &Value, old: &Va
                 errors.forbidden(&path, format!("existing ephemeral containers \"{name}\" may not be removed\n"));
             }
             Some(new) if !same(old, new) => {
-                let differences = diff(old, new);
+                let differences = diff(&show_ephemeral_container(old), &show_ephemeral_container(new));
                 let detail = format!("existing ephemeral containers \"{name}\" may not be changed\n{differences}");
                 errors.forbidden(&path, detail);
             }

@@ -100,19 +100,20 @@ fn flags_of_the_server_have_their_meaning() {
 fn flags_without_an_effect_are_named() {
     let more = "--feature-gates=WatchList=true --runtime-config=api/all=true,resource.k8s.io/v1beta1 \
                 --service-cluster-ip-range=10.96.0.0/12,fd00::/108 --event-ttl=2h --cors-allowed-origins=a \
-                --enable-admission-plugins=AlwaysPullImages,NodeRestriction --disable-admission-plugins=ResourceQuota";
+                --enable-admission-plugins=ImagePolicyWebhook,AlwaysPullImages --disable-admission-plugins=ResourceQuota";
     let expected = [
         "--cors-allowed-origins",
         "--event-ttl",
         "--feature-gates",
         "--service-cluster-ip-range=fd00::/108",
         "--runtime-config=resource.k8s.io/v1beta1",
-        "--enable-admission-plugins=AlwaysPullImages",
+        "--enable-admission-plugins=ImagePolicyWebhook",
     ];
     let found = options(&format!("{LEAST} {more}")).unwrap();
     assert_eq!(found.ignored, expected);
     assert_eq!(found.plane.runtime_config, RuntimeConfig::parse(["api/all=true"]).unwrap());
     assert_eq!(found.plane.service_network.to_string(), "10.96.0.0/12");
+    assert_eq!(found.plane.enabled_admission_plugins, ["AlwaysPullImages"]);
     assert_eq!(found.plane.disabled_admission_plugins, ["ResourceQuota"]);
 }
 
@@ -130,12 +131,15 @@ fn flags_of_kube_apiserver_alone_have_an_effect() {
 
 #[test]
 fn the_old_flag_of_admission_plugins_names_exactly_those_that_run() {
-    let found = options(&format!("{LEAST} --admission-control=NamespaceLifecycle,LimitRanger,AlwaysAdmit")).unwrap();
+    let found =
+        options(&format!("{LEAST} --admission-control=NamespaceLifecycle,LimitRanger,AlwaysAdmit,ImagePolicyWebhook"))
+            .unwrap();
     let disabled = found.plane.disabled_admission_plugins;
-    assert_eq!(disabled.len(), admission::known().count() - 3);
+    assert_eq!(disabled.len(), admission::known().count() - 4);
     assert!(disabled.iter().any(|name| name == "ServiceAccount"), "{disabled:?}");
     assert!(!disabled.iter().any(|name| ["NamespaceLifecycle", "LimitRanger"].contains(&name.as_str())));
-    assert_eq!(found.ignored, ["--admission-control=AlwaysAdmit"]);
+    assert_eq!(found.plane.enabled_admission_plugins, ["NamespaceLifecycle", "LimitRanger", "AlwaysAdmit"]);
+    assert_eq!(found.ignored, ["--admission-control=ImagePolicyWebhook"]);
     let none = options(&format!("{LEAST} --admission-control=")).unwrap().plane.disabled_admission_plugins;
     assert_eq!(none.len(), admission::known().count());
     let both = format!("{LEAST} --admission-control=Foo --enable-admission-plugins=Priority");
@@ -166,9 +170,9 @@ fn the_configuration_of_admission_plugins_is_read() {
     };
     let exemptions = "{name: PodSecurity, configuration: {apiVersion: pod-security.admission.config.k8s.io/v1, kind: \
                       PodSecurityConfiguration, exemptions: {namespaces: [kube-system]}}}";
-    let found = configured(&format!("[{exemptions}, {{name: EventRateLimit, path: limits.yaml}}]")).unwrap();
+    let found = configured(&format!("[{exemptions}, {{name: ImagePolicyWebhook, path: policy.yaml}}]")).unwrap();
     assert_eq!(found.plane.admission_configuration.pod_security.namespaces, ["kube-system"]);
-    assert_eq!(found.ignored, ["--admission-control-config-file (EventRateLimit)"]);
+    assert_eq!(found.ignored, ["--admission-control-config-file (ImagePolicyWebhook)"]);
     let wrong = configured("[{name: PodSecurity, configuration: {kind: Pod, apiVersion: v1}}]").unwrap_err();
     let expected = "couldn't init admission plugin \"PodSecurity\": no kind \"Pod\" is registered for version \"v1\"";
     assert_eq!(wrong, expected);
