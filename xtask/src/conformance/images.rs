@@ -102,6 +102,11 @@ pub(super) fn prepare(peers: &Path, folder: &Path) -> anyhow::Result<String> {
     for name in ["agnhost", "agnhost-2"] {
         install(&agnhost, &tests, name)?;
     }
+    // The certificate that it serves.
+    let files = peers::kubernetes_sources(folder)?.join("test/images/agnhost/porter");
+    for name in ["localhost.crt", "localhost.key"] {
+        fs::write(tests.join(name), fs::read(files.join(name)).with_context(|| format!("{name} is missing"))?)?;
+    }
     let web = root.join("web");
     web_server(&web).context("cannot write the image of the web server")?;
     let entry = |image: &str, root: &Path, command: &str| {

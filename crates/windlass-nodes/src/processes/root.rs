@@ -1,6 +1,6 @@
 //! Processes in the root file system of an unpacked image.
 //!
-//! If the system allows unprivileged user namespaces, the process sees the image as its root, with volumes mounted at
+//! If the plane is root or the system allows unprivileged user namespaces, the process sees the image as its root, with volumes mounted at
 //! the container's paths, the machine's `/proc` and `/sys`, and the usual devices. What a container changes in its root is
 //! its own, in memory, and lost when it ends: the image is the lower layer of an overlay. Commands that run alongside a
 //! container join its namespaces. Where overlays cannot be mounted, containers share the directory of the image and see
@@ -46,13 +46,13 @@ if [ "$read_only" = true ]; then mount -o remount,ro,bind "$top"; fi
 : > "$view.ready"
 exec chroot "$top" /bin/sh -c 'cd "$1" 2>/dev/null || cd /; shift; exec "$@"' sh "$directory" "$@""#;
 
-/// Joins the namespaces of a process when its root is complete: `VIEW PROCESS DIRECTORY WORDS`.
-const JOIN: &str = r#"view=$1; process=$2; directory=$3; shift 3
+/// Joins the namespaces of a process when its root is complete: `VIEW PROCESS KINDS DIRECTORY WORDS`.
+const JOIN: &str = r#"view=$1; process=$2; kinds=$3; directory=$4; shift 4
 until [ -e "$view.ready" ]; do
   kill -0 "$process" 2>/dev/null || { echo "the container has ended" >&2; exit 126; }
   sleep 0.02
 done
-exec nsenter --target "$process" --user --mount --preserve-credentials chroot "$view/root" /bin/sh -c \
+exec nsenter --target "$process" $kinds chroot "$view/root" /bin/sh -c \
   'cd "$1" 2>/dev/null || cd /; shift; exec "$@"' sh "$directory" "$@""#;
 
 /// A root file system.
@@ -72,17 +72,49 @@ pub(super) struct Root {
     pub(super) of: Option<i32>,
 }
 
-/// Returns whether this machine allows unprivileged user namespaces.
+/// The namespaces that a container gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Namespaces {
+    /// Of mounts. In a user namespace, root could not listen on the first 1024 ports of the machine.
+    Mount,
+    /// Of mounts, and of users for the right to mount.
+    User,
+}
+
+impl Namespaces {
+    /// Returns those that this machine allows.
+    fn allowed() -> Option<Self> {
+        static ALLOWED: OnceLock<Option<Namespaces>> = OnceLock::new();
+        *ALLOWED.get_or_init(|| {
+            let succeeds = |program: &str, args: &[&str]| {
+                let mut command = Command::new(program);
+                command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+                command.status().is_ok_and(|status| status.success())
+            };
+            let allows = |kind: &Self| succeeds("unshare", &[kind.unshare(), &["true"]].concat());
+            let kind = [Self::Mount, Self::User].into_iter().find(allows);
+            kind.filter(|_| succeeds("nsenter", &["--version"]))
+        })
+    }
+
+    fn unshare(self) -> &'static [&'static str] {
+        match self {
+            Self::Mount => &["--mount"],
+            Self::User => &["--map-root-user", "--mount"],
+        }
+    }
+
+    fn join(self) -> &'static str {
+        match self {
+            Self::Mount => "--mount",
+            Self::User => "--user --preserve-credentials --mount",
+        }
+    }
+}
+
+/// Returns whether a container can have its own root.
 pub(super) fn is_possible() -> bool {
-    static POSSIBLE: OnceLock<bool> = OnceLock::new();
-    *POSSIBLE.get_or_init(|| {
-        let succeeds = |program: &str, args: &[&str]| {
-            let mut command = Command::new(program);
-            command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            command.status().is_ok_and(|status| status.success())
-        };
-        succeeds("unshare", &["--map-root-user", "--mount", "true"]) && succeeds("nsenter", &["--version"])
-    })
+    Namespaces::allowed().is_some()
 }
 
 /// Returns the place for the view of a container that is about to start.
@@ -98,13 +130,17 @@ pub(super) fn new_view(view: &Path) -> io::Result<PathBuf> {
 pub(super) fn enter(root: &Root, words: &[String], environment: &Environment) -> Vec<String> {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let view = text(&root.view);
+    let namespaces = Namespaces::allowed().unwrap_or(Namespaces::User);
     let mut all: Vec<String> = match root.of {
         Some(process) => {
             let join = ["sh", "-c", JOIN, "sh"].map(str::to_owned);
-            join.into_iter().chain([view, process.to_string(), root.start.clone()]).collect()
+            join.into_iter()
+                .chain([view, process.to_string(), namespaces.join().to_owned(), root.start.clone()])
+                .collect()
         }
         None => {
-            let create = ["unshare", "--map-root-user", "--mount", "sh", "-c", SCRIPT, "sh"].map(str::to_owned);
+            let create = [&["unshare"], namespaces.unshare(), &["sh", "-c", SCRIPT, "sh"]].concat();
+            let create: Vec<String> = create.into_iter().map(str::to_owned).collect();
             let mounts = root.mounts.iter().flat_map(|(from, to)| [text(from), to.clone()]);
             let system = ["/proc", "/proc", "/sys", "/sys"].map(str::to_owned);
             let view = [text(&root.directory), view, root.is_read_only.to_string(), root.start.clone()];
