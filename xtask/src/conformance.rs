@@ -10,9 +10,11 @@ mod images;
 mod lists;
 mod loops;
 mod report;
+mod web;
 
 use std::{
     fs,
+    net::TcpListener,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -32,6 +34,8 @@ const USAGE: &str =
 
 /// The flags of `windlass up`: more than one node, because many tests need two.
 const PLANE: [&str; 4] = ["--nodes", "3", "--store", "memory"];
+
+pub(crate) use self::web::run as serve_files;
 
 /// How the nodes of Windlass run pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +73,7 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     let folder = peers::target().join("conformance");
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let mut flags = PLANE.map(str::to_owned).to_vec();
+    flags.extend(issuer()?);
     if options.runtime == Runtime::Process {
         let file = images::prepare(&options.peers, &folder)?;
         flags.extend(["--runtime".to_owned(), "process".to_owned(), "--images".to_owned(), file]);
@@ -91,6 +96,16 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     }
     ensure!(regressions == 0, "{regressions} tests failed that are expected to pass");
     Ok(())
+}
+
+/// Returns flags for an issuer of service account tokens that processes reach: the server itself, on a port that is free
+/// now.
+fn issuer() -> anyhow::Result<Vec<String>> {
+    let port = TcpListener::bind("127.0.0.1:0").context("no port is free")?.local_addr()?.port();
+    let url = format!("https://127.0.0.1:{port}");
+    let keys = format!("{url}/openid/v1/jwks");
+    let flags = ["--port", &port.to_string(), "--service-account-issuer", &url, "--service-account-jwks-uri", &keys];
+    Ok(flags.map(str::to_owned).to_vec())
 }
 
 /// Runs the tests, in parallel except for those that cannot, and returns their results.

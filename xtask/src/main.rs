@@ -25,6 +25,8 @@ fn main() -> anyhow::Result<()> {
     match args.split_first() {
         Some((&"builtins", rest)) => builtins::run(rest),
         Some((&"conformance", rest)) => conformance::run(rest),
+        // For the images of conformance tests.
+        Some((&"web", rest)) => conformance::serve_files(rest),
         Some((&"decisions", rest)) => decisions::run(rest),
         Some((&"e2e", rest)) => e2e::run(rest),
         Some((&"etcd", rest)) => etcd::run(rest),

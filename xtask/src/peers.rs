@@ -124,6 +124,13 @@ pub(crate) fn conformance(peers: &Path, others: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns the directory with the sources of Kubernetes.
+pub(crate) fn kubernetes_sources(folder: &Path) -> anyhow::Result<PathBuf> {
+    let download = go(folder, ["mod", "download", "-json", &format!("k8s.io/kubernetes@{KUBERNETES}")])?;
+    let download: Download = serde_json::from_slice(&download).context("failed to read the output of go")?;
+    Ok(download.dir)
+}
+
 /// A module that depends on Kubernetes, for building its programs.
 struct Module<'a> {
     peers: &'a Path,

@@ -6,7 +6,7 @@
 
 mod availability;
 mod discovery;
-mod headers;
+pub(crate) mod headers;
 mod link;
 mod maintain;
 mod openapi;
@@ -28,7 +28,7 @@ pub(crate) use self::{
     discovery::{ListedGroup, Listing},
     maintain::run as keep_available,
     openapi::RemoteDocuments,
-    proxy::Forwarded,
+    proxy::{Forwarded, carry},
     registration::{follow as follow_definitions, store_builtin},
 };
 use self::{link::Link, priorities::Priorities};

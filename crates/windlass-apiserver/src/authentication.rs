@@ -46,7 +46,8 @@ pub use self::{
     token_file::{TokenFile, TokenFileError},
 };
 pub(crate) use self::{
-    certificate::ClientCertificate, extensions::TokenAuthenticators, notices::Notices, publication::Publication,
+    bearer::remove_subprotocol_tokens, certificate::ClientCertificate, extensions::TokenAuthenticators,
+    notices::Notices, publication::Publication,
 };
 use crate::{
     connections::Peer,

@@ -38,7 +38,7 @@ pub enum BodyError {
     #[error("the response was not read within the time limit of the request")]
     TimedOut,
     /// The server that the request was forwarded to did not complete its response.
-    #[error("the response of the aggregated API server broke off")]
+    #[error("the forwarded response broke off")]
     BrokenOff,
 }
 

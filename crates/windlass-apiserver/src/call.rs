@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode, request::Parts};
 use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -36,8 +36,10 @@ pub(crate) struct Call<'a> {
     pub(crate) subresource: Option<&'a Subresource>,
     pub(crate) query: Query<'a>,
     pub(crate) headers: &'a HeaderMap,
+    /// The request as it arrived; `None` if the server itself is its sender.
+    pub(crate) parts: Option<&'a Parts>,
     pub(crate) user: &'a User,
-    /// The verb of the request; [`Verb::Unknown`] if the server itself is its sender.
+    /// The verb of the request; [`Verb::Unknown`] if the server itself is its sender, or its method is `OPTIONS`.
     pub(crate) verb: Verb,
     pub(crate) body: Bytes,
     pub(crate) accept: Representation,
@@ -150,6 +152,7 @@ impl<'a> Call<'a> {
             target,
             query: Query::default(),
             headers,
+            parts: None,
             user,
             verb: Verb::Unknown,
             body: Bytes::new(),
@@ -231,4 +234,9 @@ impl Call<'_> {
     pub(crate) fn is_core(&self, plural: &str) -> bool {
         self.endpoint.is("", plural)
     }
+}
+
+/// Returns whether a request is forwarded to a pod, a service or a node.
+pub(crate) fn is_proxied(endpoint: &Endpoint, target: &ResourceRequest<'_>) -> bool {
+    target.subresource == "proxy" && ["pods", "services", "nodes"].iter().any(|plural| endpoint.is("", plural))
 }

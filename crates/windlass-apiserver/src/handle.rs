@@ -35,14 +35,14 @@ use crate::{
     authorization::{self, Action, Attributes},
     blocking,
     body::Body,
-    call::{Answer, Call, Warnings},
+    call::{Answer, Call, Warnings, is_proxied},
     computed,
     connections::Peer,
     deprecation, discovery,
     flow_control::{self, Digest, Target, Width},
     health,
     metrics::Served,
-    negotiate::{self, Offer},
+    negotiate::{self, Offer, Representation},
     old_definitions, policies,
     query::{Query, unescape_path},
     represent,
@@ -188,9 +188,11 @@ impl Inner {
                     facts.class = Some(self.flow_control.classify(&Digest::of(user, verb, &target)));
                 }
                 self.authorize(&Attributes { user, action }, &parts.uri, audit).await?;
+                // A pod may take any time.
+                let is_proxy = target.group.is_empty() && target.subresource == "proxy";
                 let request = ParsedRequest { user, target, query, verb, class: facts.class.as_ref(), limit };
                 let work = self.resource(context, request, body, served);
-                if verb == Verb::Watch {
+                if verb == Verb::Watch || is_proxy {
                     return work.await;
                 }
                 tokio::time::timeout_at(limit.deadline, work).await.unwrap_or_else(|_| Err(ApiError::timed_out()))
@@ -318,7 +320,8 @@ impl Inner {
         };
         served.describe(verb, resource, subresource);
         let verbs = subresource.map_or(&resource.verbs, |sub| &sub.verbs);
-        let allowed = verbs.iter().any(|have| **have == *verb.as_str());
+        let proxied = is_proxied(endpoint, &target);
+        let allowed = verbs.iter().any(|have| **have == *verb.as_str()) || (proxied && parts.method == Method::OPTIONS);
         let named_create = verb == Verb::Create && !target.name.is_empty() && subresource.is_none();
         let unnamed = target.name.is_empty() && matches!(verb, Verb::Update | Verb::Patch);
         match custom {
@@ -328,14 +331,20 @@ impl Inner {
                 return Err(ApiError::verb_not_supported(verb, &resource.plural, &resource.group));
             }
             None if !allowed || named_create || unnamed => return Err(ApiError::method_not_allowed()),
-            _ if parts.method == Method::HEAD => return Err(ApiError::method_not_allowed()),
+            _ if parts.method == Method::HEAD && !proxied => return Err(ApiError::method_not_allowed()),
             _ => check_name(verb, target.name)?,
         }
         let (tables, streams) = (has_tables(endpoint, target.subresource), verb == Verb::List);
         let offer = Offer { custom: custom.is_some(), tables, streams };
-        let accept = negotiate::accept(&parts.headers, verb == Verb::Watch, parts.uri.query(), offer)?;
+        let accept = match proxied {
+            // The pod decides.
+            true => Representation::plain(),
+            false => negotiate::accept(&parts.headers, verb == Verb::Watch, parts.uri.query(), offer)?,
+        };
         let limited = parts.extensions.get::<Peer>().is_some();
-        let (body, _charge) = self.uploads.read(&parts.method, body, user, limited).await?;
+        let reading = self.uploads.read(&parts.method, body, user, limited);
+        let reading = tokio::time::timeout_at(limit.deadline, reading).await;
+        let (body, _charge) = reading.unwrap_or_else(|_| Err(ApiError::timed_out()))?;
         // After the body, so that a slow client occupies no seat.
         let seat = match class {
             Some(class) => {
@@ -351,6 +360,7 @@ impl Inner {
             subresource,
             query,
             headers: &parts.headers,
+            parts: Some(parts),
             user,
             verb,
             body,

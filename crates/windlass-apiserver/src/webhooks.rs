@@ -27,7 +27,7 @@ pub(crate) use self::{
     },
     client::{
         Client, Connections, Fetch, HttpVersions, Identity, Limits, Remote, Service, Target, Tls, authorities,
-        error_text, hold_time, service_connections,
+        error_text, hold_time, service_connections, unverified,
     },
     conversion::{ConversionCache, ConversionWebhook, Converter},
     criteria::Criteria,

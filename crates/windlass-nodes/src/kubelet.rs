@@ -154,7 +154,8 @@ impl Kubelet {
         self.shared.addresses.lock().of(&ObjectKey::of(pod), network).to_string()
     }
 
-    fn node(&self, pod: &Pod) -> Option<Arc<Node>> {
+    /// Returns the node of a pod.
+    pub(crate) fn node(&self, pod: &Pod) -> Option<Arc<Node>> {
         self.ctx.get::<Node>(&ObjectKey::cluster(node_name(pod))).ok().flatten()
     }
 

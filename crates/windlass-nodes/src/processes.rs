@@ -19,10 +19,12 @@ mod container;
 mod deadline;
 mod downward;
 mod environment;
+mod grpc;
 mod images;
 mod launch;
 mod leftovers;
 mod logs;
+mod memory;
 mod pod;
 mod pod_process;
 mod probes;
@@ -181,6 +183,9 @@ impl Processes {
             None if matches!(phase, "Succeeded" | "Failed") => return Ok(Next::Wait),
             None => self.begin(pod.clone(), &uid, kubelet),
         };
+        if !deleting {
+            run.add_ephemeral(&pod);
+        }
         if deleting {
             let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or_default();
             run.end_within(deadline::seconds(grace));
@@ -203,7 +208,10 @@ impl Processes {
         let mut pods = self.inner.pods.lock();
         let shared = &self.inner.shared;
         let address = if on_host { Ipv4Addr::LOCALHOST } else { pods.address(uid, &shared.directory) };
-        let run = Run::new(pod, uid, address, Ipv4Addr::LOCALHOST, kubelet.context().client(), shared.clone());
+        let node = kubelet.node(&pod);
+        let allocatable = node.and_then(|node| node.status.as_ref()?.allocatable.clone()).unwrap_or_default();
+        let client = kubelet.context().client();
+        let run = Run::new(pod, uid, address, Ipv4Addr::LOCALHOST, allocatable, client, shared.clone());
         if let Err(error) = create_directory(&run.directory) {
             tracing::warn!(%error, directory = %run.directory.display(), "failed to create the directory of a pod");
         }
@@ -228,7 +236,7 @@ impl Processes {
             for directory in
                 directories.filter(|directory| !directory.file_name().to_str().is_some_and(|uid| known.contains(uid)))
             {
-                let _ = fs::remove_dir_all(directory.path());
+                remove_pod(&directory.path());
             }
         });
     }
@@ -240,14 +248,14 @@ impl Processes {
         pods.addresses.remove(&uid);
         let Some(run) = pods.runs.remove(&uid) else {
             drop(pods);
-            let _ = fs::remove_dir_all(directory);
+            remove_pod(&directory);
             return;
         };
         // The API object is deleted already; its processes still get a chance to end.
         run.end_within(Duration::from_secs(2));
         let over = async move {
             run.until_over().await;
-            let _ = fs::remove_dir_all(directory);
+            remove_pod(&directory);
         };
         pods.tasks.spawn(over);
     }
@@ -349,6 +357,12 @@ impl Eq for Processes {}
 /// Creates a directory and its parents, accessible to the owner only.
 fn create_directory(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Removes the directory of a pod, and its volumes in memory.
+fn remove_pod(directory: &Path) {
+    memory::remove(directory);
+    let _ = fs::remove_dir_all(directory);
 }
 
 /// Creates an empty file, accessible to the owner only, or empties an existing one.

@@ -1,7 +1,8 @@
 //! The images of the tests as directories, for nodes that run containers as processes.
 //!
-//! No image is downloaded: agnhost is built from the sources of the tests, and all other tools are programs of this
-//! machine, with the libraries that they need.
+//! No image is downloaded: agnhost is built from the sources of the tests, nginx is a small server of this program, the
+//! aggregated API server and etcd are those of `cargo xtask peers` if they are built, and all other tools are programs of
+//! this machine, with the libraries that they need.
 
 use std::{
     fs, io,
@@ -40,6 +41,7 @@ const TOOLS: &[&str] = &[
     "grep",
     "groups",
     "head",
+    "hexdump",
     "hostname",
     "id",
     "kill",
@@ -85,6 +87,9 @@ const TOOLS: &[&str] = &[
     "yes",
 ];
 
+/// Where nginx has its pages.
+const PAGES: &str = "/usr/share/nginx/html";
+
 /// Writes the directories and the file that maps images to them; returns the path of the file.
 pub(super) fn prepare(peers: &Path, folder: &Path) -> anyhow::Result<String> {
     let agnhost = peers::find(peers, "agnhost")?;
@@ -97,16 +102,45 @@ pub(super) fn prepare(peers: &Path, folder: &Path) -> anyhow::Result<String> {
     for name in ["agnhost", "agnhost-2"] {
         install(&agnhost, &tests, name)?;
     }
+    // The certificate that it serves.
+    let files = peers::kubernetes_sources(folder)?.join("test/images/agnhost/porter");
+    for name in ["localhost.crt", "localhost.key"] {
+        fs::write(tests.join(name), fs::read(files.join(name)).with_context(|| format!("{name} is missing"))?)?;
+    }
+    let web = root.join("web");
+    web_server(&web).context("cannot write the image of the web server")?;
+    let entry = |image: &str, root: &Path, command: &str| {
+        format!("- image: '*/{image}'\n  root: {}\n  {command}\n", root.display())
+    };
+    let mut entries = vec![
+        entry("agnhost", &tests, "command: [/agnhost]\n  args: [pause]"),
+        entry("busybox", &tools, "args: [sh]"),
+        entry("nginx", &web, &format!("command: [/web, web, '$(WINDLASS_POD_IP):80', {PAGES}]")),
+    ];
+    // The aggregated API server of the tests, and its store.
+    for name in ["sample-apiserver", "etcd"] {
+        if let Ok(program) = peers::find(peers, name) {
+            let own = root.join(name);
+            tool_box(&own).with_context(|| format!("cannot write the image of {name}"))?;
+            install(&program, &own, &format!("bin/{name}"))?;
+            fs::create_dir_all(own.join("usr/local"))?;
+            symlink("../../bin", own.join("usr/local/bin"))?;
+            entries.push(entry(name, &own, &format!("command: [/bin/{name}]")));
+        }
+    }
     let file = root.join("images.yaml");
-    let (tools, tests) = (tools.display(), tests.display());
-    fs::write(
-        &file,
-        format!(
-            "images:\n- image: '*/agnhost'\n  root: {tests}\n  command: [/agnhost]\n  args: [pause]\n\
-             - image: '*/busybox'\n  root: {tools}\n  args: [sh]\n"
-        ),
-    )?;
+    fs::write(&file, format!("images:\n{}", entries.concat()))?;
     Ok(file.display().to_string())
+}
+
+/// Writes a root directory with the stand-in for nginx, which is this program.
+fn web_server(root: &Path) -> anyhow::Result<()> {
+    tool_box(root)?;
+    install(&std::env::current_exe()?, root, "web")?;
+    let pages = root.join(PAGES.trim_start_matches('/'));
+    fs::create_dir_all(&pages)?;
+    fs::write(pages.join("index.html"), "<html><body>Welcome!</body></html>\n")?;
+    Ok(())
 }
 
 /// Writes a root directory with the tools of this machine.

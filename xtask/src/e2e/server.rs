@@ -28,7 +28,7 @@ impl Server {
         Self::start_with(against, windlass, &["--controllers", "", "--nodes", "0"], peers, folder)
     }
 
-    /// Like [`start`](Self::start), with these flags of `windlass up`.
+    /// Like [`start`](Self::start), with these flags of `windlass up`. The port is a free one unless they name one.
     pub(crate) fn start_with(
         against: &str,
         windlass: Option<&Path>,
@@ -42,7 +42,11 @@ impl Server {
             "windlass" => {
                 let ready = data.with_extension("ready");
                 let mut command = Command::new(windlass.map_or_else(cargo::windlass, |file| Ok(file.to_owned()))?);
-                command.arg("up").args(flags).args(["--port", "0", "--data-dir"]).arg(&data);
+                command.arg("up").args(flags);
+                if !flags.contains(&"--port") {
+                    command.args(["--port", "0"]);
+                }
+                command.arg("--data-dir").arg(&data);
                 command.arg("--ready-file").arg(&ready);
                 (command, ready)
             }

@@ -1,4 +1,5 @@
-//! Headers of forwarded requests: the user, as the other server trusts them from this one, and no credentials.
+//! Headers of forwarded requests: the user, as the other server trusts them from this one, and no credentials. Requests
+//! that are forwarded to pods have the same ones without the user.
 
 use http::{
     HeaderMap, HeaderName, HeaderValue,
@@ -24,13 +25,13 @@ const HOP_BY_HOP: [HeaderName; 8] = [
 ];
 
 /// Returns whether a request asks for an upgrade of its connection.
-pub(super) fn is_upgrade(headers: &HeaderMap) -> bool {
+pub(crate) fn is_upgrade(headers: &HeaderMap) -> bool {
     let values = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
     values.into_iter().any(|value| value.to_ascii_lowercase().contains("upgrade"))
 }
 
 /// Removes the headers of one connection.
-pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
+pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
         .iter()
@@ -43,8 +44,8 @@ pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// Returns the headers of a request that is forwarded. Those of an upgrade are kept.
-pub(super) fn forwarded(parts: &Parts, user: &User, host: &str) -> HeaderMap {
+/// Returns the headers of a request that is forwarded, without the user. Those of an upgrade are kept.
+pub(crate) fn without_credentials(parts: &Parts) -> HeaderMap {
     let mut headers = parts.headers.clone();
     let upgrade = headers.get(header::UPGRADE).cloned().filter(|_| is_upgrade(&headers));
     remove_hop_by_hop(&mut headers);
@@ -57,10 +58,17 @@ pub(super) fn forwarded(parts: &Parts, user: &User, host: &str) -> HeaderMap {
         headers.remove(name);
     }
     remove_prefixed(&mut headers, "impersonate-");
+    remove_user(&mut headers);
     let address = parts.extensions.get::<Peer>().and_then(|peer| peer.address);
     if let Some(address) = address.and_then(|address| HeaderValue::try_from(address.to_canonical().to_string()).ok()) {
         append_address(&mut headers, &address);
     }
+    headers
+}
+
+/// Returns the headers of a request of a user that is forwarded to the server at a host.
+pub(super) fn forwarded(parts: &Parts, user: &User, host: &str) -> HeaderMap {
+    let mut headers = without_credentials(parts);
     if let Ok(uri) = HeaderValue::try_from(parts.uri.path()) {
         headers.insert("x-forwarded-uri", uri);
     }
@@ -93,12 +101,16 @@ fn remove_prefixed(headers: &mut HeaderMap, prefix: &str) {
     }
 }
 
-/// Sets the headers that name the user; those of the client are removed.
-pub(super) fn set_user(headers: &mut HeaderMap, user: &User) {
+fn remove_user(headers: &mut HeaderMap) {
     for name in ["user", "uid", "group"] {
         headers.remove(format!("{REMOTE}{name}"));
     }
     remove_prefixed(headers, "x-remote-extra-");
+}
+
+/// Sets the headers that name the user; those of the client are removed.
+pub(super) fn set_user(headers: &mut HeaderMap, user: &User) {
+    remove_user(headers);
     let mut add = |name: String, value: &str| {
         // A value with a line break is not a valid header.
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {

@@ -123,7 +123,7 @@ async fn forward_upgrade(
 }
 
 /// Carries bytes in both directions until one side closes its connection.
-async fn carry(client: Upgraded, backend: Upgraded) {
+pub(crate) async fn carry(client: Upgraded, backend: Upgraded) {
     let (mut from_client, mut to_client) = tokio::io::split(TokioIo::new(client));
     let (mut from_backend, mut to_backend) = tokio::io::split(TokioIo::new(backend));
     tokio::select! {

@@ -1,7 +1,7 @@
 //! Bearer tokens of requests: in the `Authorization` header, or among the subprotocols of a WebSocket.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, header};
 
 /// The warning for `Bearer  token`, whose token is ignored.
 pub(crate) const EXTRA_SPACE: &str =
@@ -66,6 +66,20 @@ pub(super) fn subprotocol_token(headers: &HeaderMap) -> Result<Option<String>, &
     match token.filter(|token| !token.is_empty()) {
         Some(_) if !others => Err("missing additional subprotocol"),
         token => Ok(token),
+    }
+}
+
+/// Removes the tokens among the subprotocols of a WebSocket handshake that is forwarded.
+pub(crate) fn remove_subprotocol_tokens(headers: &mut HeaderMap) {
+    let values = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
+    let others: Vec<&str> = values
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .filter(|protocol| !protocol.starts_with(SUBPROTOCOL))
+        .collect();
+    match HeaderValue::try_from(others.join(", ")) {
+        Ok(others) if !others.is_empty() => drop(headers.insert(header::SEC_WEBSOCKET_PROTOCOL, others)),
+        _ => drop(headers.remove(header::SEC_WEBSOCKET_PROTOCOL)),
     }
 }
 

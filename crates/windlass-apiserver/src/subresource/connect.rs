@@ -7,6 +7,7 @@ pub(crate) mod channels;
 mod log;
 pub(crate) mod pieces;
 mod port_forward;
+mod proxy;
 mod remote;
 pub(crate) mod spdy;
 pub(crate) mod upgrade;
@@ -14,7 +15,6 @@ pub(crate) mod upgrade;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use http::StatusCode;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
@@ -24,7 +24,6 @@ use crate::{
     call::{Answer, Call},
     dynamic_admission,
     pod_connections::{PodConnections, Streams},
-    represent,
     status::{ApiError, Result},
     verb::Verb,
     webhooks::{Options, Subject},
@@ -59,7 +58,7 @@ pub(crate) async fn connect(call: &Call<'_>, verb: Verb) -> Result<Answer> {
         "exec" => exec(call).await,
         "attach" => attach(call).await,
         "portforward" => port_forward(call).await,
-        _ => proxy(call, verb).await,
+        _ => proxy::proxy(call, verb).await,
     }
 }
 
@@ -149,43 +148,6 @@ async fn port_forward(call: &Call<'_>) -> Result<Answer> {
     upgrade::port_forward(call, target)
 }
 
-/// Answers requests to nodes. Others are rejected: there is no proxy to pods and services.
-async fn proxy(call: &Call<'_>, verb: Verb) -> Result<Answer> {
-    let object = current(call).await?;
-    let name = call.target.name;
-    if call.is_core("nodes")
-        && let Some(nodes) = &call.server.node_connections
-    {
-        // As kubelets answer, in plain text.
-        let plain = |code, text: &str| Ok(Answer::Text { code, text: text.to_owned() });
-        if verb != Verb::Get {
-            return plain(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed\n");
-        }
-        return match nodes.get(name, call.target.rest.trim_start_matches('/')).await? {
-            Some(document) => Ok(Answer::Response(Box::new(represent::bytes(
-                StatusCode::OK,
-                document.content_type,
-                document.text.into(),
-            )))),
-            None => plain(StatusCode::NOT_FOUND, "404 page not found\n"),
-        };
-    }
-    if !call.is_core("pods") {
-        return Err(ApiError::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "ServiceUnavailable",
-            format!("no endpoints available for \"{name}\""),
-        ));
-    }
-    if object["status"]["podIP"].as_str().is_none_or(str::is_empty) {
-        return Err(ApiError::bad_request("address not allowed"));
-    }
-    match node(&object) {
-        Some(node) => Err(no_connections(call, node)),
-        None => Err(ApiError::bad_request(format!("pod {name} does not have a host assigned"))),
-    }
-}
-
 async fn current(call: &Call<'_>) -> Result<Value> {
     Ok(call.current().await?.ok_or_else(|| call.not_found())?.to_value())
 }
@@ -209,18 +171,21 @@ fn no_connections(call: &Call<'_>, node: &str) -> ApiError {
         let resource = &*call.endpoint.resource;
         return ApiError::not_found(&resource.plural, &resource.group, node);
     }
-    let name = call.target.name;
     let action = match call.target.subresource {
         "log" => "get logs of",
         "exec" => "execute a command in",
         "attach" => "attach to",
-        "portforward" => "forward ports to",
-        _ => "connect to",
+        _ => "forward ports to",
     };
-    ApiError::bad_request(format!(
-        "cannot {action} pod {name}: node {node} is simulated, and simulated pods run no containers; start the cluster \
+    ApiError::bad_request(simulated(action, call.target.name, node))
+}
+
+/// Says that a pod cannot be used because its node is simulated.
+fn simulated(action: &str, pod: &str, node: &str) -> String {
+    format!(
+        "cannot {action} pod {pod}: node {node} is simulated, and simulated pods run no containers; start the cluster \
          with \"windlass up --runtime process\" to run pods as processes that have logs and accept connections"
-    ))
+    )
 }
 
 /// Returns the streams that the client requests.

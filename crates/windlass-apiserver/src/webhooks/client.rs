@@ -25,7 +25,7 @@ use windlass_schema::{go_url, json, yaml};
 use self::{dial::Dial, own::OwnServer};
 pub(crate) use self::{
     dial::Service,
-    remote::{Fetch, HttpVersions, Identity, Remote, Tls, authorities, service_connections},
+    remote::{Fetch, HttpVersions, Identity, Remote, Tls, authorities, service_connections, unverified},
     words::of as error_text,
 };
 use super::resolver::ServiceResolver;

@@ -223,7 +223,7 @@ async fn a_response_that_breaks_off_does_not_look_complete() {
     assert_eq!(half, &b"{\"kind\": "[..]);
     remote.shared.breaks.notify_one();
     let failure = body.collect().await.map(|body| body.to_bytes());
-    assert_eq!(failure.unwrap_err().to_string(), "the response of the aggregated API server broke off");
+    assert_eq!(failure.unwrap_err().to_string(), "the forwarded response broke off");
 }
 
 #[tokio::test]

@@ -43,6 +43,7 @@ mod plugins;
 mod pod_security;
 mod policies;
 mod protocol;
+mod proxies;
 mod publication;
 mod quotas;
 mod rbac;

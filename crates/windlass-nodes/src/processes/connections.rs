@@ -120,7 +120,7 @@ impl Processes {
 
     /// The log of a pod that an earlier plane ran.
     fn old_log(&self, pod: &Value, container: &str, previous: bool) -> PathBuf {
-        let statuses = ["containerStatuses", "initContainerStatuses"].into_iter();
+        let statuses = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"].into_iter();
         let mut statuses = statuses.filter_map(|field| pod["status"][field].as_array()).flatten();
         let restarts = statuses.find(|status| status["name"] == container).map(|status| &status["restartCount"]);
         let restarts = restarts.and_then(Value::as_i64).and_then(|count| i32::try_from(count).ok()).unwrap_or(0);

@@ -1,8 +1,11 @@
 //! The downward API. Pure.
 
-use std::net::Ipv4Addr;
+use std::{collections::BTreeMap, net::Ipv4Addr};
 
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::{
+    api::core::v1::{Container, Pod},
+    apimachinery::pkg::api::resource::Quantity,
+};
 use windlass_schema::quantity::Quantity as Amount;
 
 /// Addresses of a pod and its node.
@@ -44,18 +47,28 @@ fn lines(map: Option<&std::collections::BTreeMap<String, String>>) -> String {
     lines.join("\n")
 }
 
-/// Returns a request or limit of a container in units of `divisor`, rounded up.
-pub(super) fn resource(container: &Container, name: &str, divisor: &str) -> Result<String, String> {
+/// Amounts of resources by name.
+pub(super) type Amounts = BTreeMap<String, Quantity>;
+
+/// Returns a request or limit of a container in units of `divisor`, rounded up. A container without a limit may use what
+/// its node can allocate.
+pub(super) fn resource(
+    container: &Container,
+    name: &str,
+    divisor: &str,
+    allocatable: &Amounts,
+) -> Result<String, String> {
     let resources = container.resources.as_ref();
     let (list, name) = name.split_once('.').ok_or_else(|| format!("unsupported container resource : {name}"))?;
-    let list = match list {
-        "limits" => resources.and_then(|resources| resources.limits.as_ref()),
-        "requests" => resources.and_then(|resources| resources.requests.as_ref()),
+    let (list, default) = match list {
+        "limits" => (resources.and_then(|resources| resources.limits.as_ref()), allocatable.get(name)),
+        "requests" => (resources.and_then(|resources| resources.requests.as_ref()), None),
         _ => return Err(format!("unsupported container resource : {list}.{name}")),
     };
     let amount = |text: &str| Amount::parse(text).map_err(|error| error.to_string());
-    let value = list.and_then(|list| list.get(name)).map(|quantity| amount(&quantity.0)).transpose()?;
-    let value = value.unwrap_or_else(Amount::zero);
+    let read = |quantity: Option<&Quantity>| quantity.map(|quantity| amount(&quantity.0)).transpose();
+    let value = read(list.and_then(|list| list.get(name)))?.filter(|value| value.milli_value() != 0);
+    let value = value.or(read(default)?).unwrap_or_else(Amount::zero);
     let divisor = match divisor {
         "" | "0" => Amount::new(1, value.format()),
         divisor => amount(divisor)?,
@@ -65,4 +78,31 @@ pub(super) fn resource(container: &Container, name: &str, divisor: &str) -> Resu
         _ => (value.value(), divisor.value()),
     };
     Ok((value.max(0) as u64).div_ceil(divisor.max(1) as u64).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_container_without_a_limit_may_use_what_its_node_can_allocate() {
+        let allocatable =
+            Amounts::from([("cpu".to_owned(), Quantity("32".into())), ("memory".to_owned(), Quantity("2Gi".into()))]);
+        let container = |resources| serde_json::from_value(json!({"name": "c", "resources": resources})).unwrap();
+        let limited = container(json!({"limits": {"cpu": "1500m", "memory": "0"}, "requests": {"cpu": "250m"}}));
+        for (container, name, divisor, expected) in [
+            (&limited, "limits.cpu", "", "2"),
+            (&limited, "limits.cpu", "1m", "1500"),
+            (&limited, "limits.memory", "1Mi", "2048"),
+            (&limited, "requests.cpu", "1m", "250"),
+            (&limited, "requests.memory", "", "0"),
+            (&container(json!({})), "limits.cpu", "", "32"),
+            (&container(json!({})), "limits.memory", "", "2147483648"),
+            (&container(json!({})), "limits.ephemeral-storage", "", "0"),
+        ] {
+            assert_eq!(resource(container, name, divisor, &allocatable).unwrap(), expected, "{name} {divisor}");
+        }
+    }
 }

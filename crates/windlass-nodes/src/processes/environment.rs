@@ -88,12 +88,17 @@ fn value(
         return downward::field(around.pod, &around.sources.addresses, &reference.field_path).map(Some);
     }
     if let Some(reference) = &from.resource_field_ref {
-        return resource(around.pod, container, reference).map(Some);
+        return resource(around, container, reference).map(Some);
     }
     Ok(Some(String::new()))
 }
 
-fn resource(pod: &Pod, container: &Container, reference: &ResourceFieldSelector) -> Result<String, String> {
+fn resource(
+    around: &EnvironmentSources<'_>,
+    container: &Container,
+    reference: &ResourceFieldSelector,
+) -> Result<String, String> {
+    let pod = around.pod;
     let named = reference.container_name.as_deref().filter(|name| !name.is_empty());
     let containers =
         pod.spec.iter().flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
@@ -104,7 +109,7 @@ fn resource(pod: &Pod, container: &Container, reference: &ResourceFieldSelector)
         None => container,
     };
     let divisor = reference.divisor.as_ref().map_or("", |divisor| &divisor.0);
-    downward::resource(container, &reference.resource, divisor)
+    downward::resource(container, &reference.resource, divisor, &around.sources.allocatable)
 }
 
 fn text(bytes: &ByteString) -> String {

@@ -15,20 +15,21 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use tokio::{
-    sync::watch,
+    sync::{mpsc, watch},
     task::JoinSet,
     time::{Instant, sleep_until},
 };
 use windlass::{controller::Trigger, events::EventType, key::ObjectKey};
 use windlass_clock::now_in_seconds;
+use windlass_loops::json_text;
 
 use super::{
     container::Instance,
     deadline,
-    downward::PodAddresses,
+    downward::{Amounts, PodAddresses},
     launch::Spawner,
     sources::Sources,
-    status::{self, ContainerRecord, Role, RunState, Snapshot},
+    status::{self, ContainerRecord, Role, RunState, Snapshot, Termination},
     tokens::Tokens,
     volumes,
 };
@@ -75,12 +76,17 @@ pub(super) struct Run {
     pub(super) addresses: PodAddresses,
     pub(super) client: Client,
     pub(super) shared: Arc<Shared>,
+    /// What its node could allocate as of its start.
+    allocatable: Amounts,
     tokens: Tokens,
     state: Mutex<State>,
     stop: watch::Sender<Option<Stop>>,
     stop_sidecars: watch::Sender<Option<Stop>>,
     /// Incremented with every change of state.
     changes: watch::Sender<u64>,
+    /// The ephemeral containers to start.
+    ephemeral: mpsc::UnboundedSender<Container>,
+    added: Mutex<Option<mpsc::UnboundedReceiver<Container>>>,
 }
 
 struct State {
@@ -95,9 +101,11 @@ impl Run {
         uid: &str,
         address: Ipv4Addr,
         host: Ipv4Addr,
+        allocatable: Amounts,
         client: Client,
         shared: Arc<Shared>,
     ) -> Arc<Self> {
+        let (ephemeral, added) = mpsc::unbounded_channel();
         let snapshot = Snapshot {
             containers: containers(&pod).map(|(container, role)| recall(&pod, container, role)).collect(),
             address,
@@ -113,13 +121,35 @@ impl Run {
             addresses: PodAddresses { pod: Some(address), host: Some(host) },
             client,
             shared,
+            allocatable,
             tokens: Tokens::default(),
             state: Mutex::new(State { snapshot, events: Vec::new(), instances: HashMap::new() }),
             stop: watch::Sender::new(None),
             stop_sidecars: watch::Sender::new(None),
             changes: watch::Sender::new(0),
+            ephemeral,
+            added: Mutex::new(Some(added)),
             pod,
         })
+    }
+
+    /// Starts the ephemeral containers that a pod has got since the last call. Those that an earlier plane has started have
+    /// ended with it.
+    pub(super) fn add_ephemeral(&self, pod: &Pod) {
+        for container in ephemeral_containers(pod) {
+            let mut state = self.state.lock();
+            if state.snapshot.containers.iter().any(|known| known.name == container.name) {
+                continue;
+            }
+            let record = recall(pod, &container, Role::Ephemeral);
+            let is_new = matches!(record.state, RunState::Waiting { .. });
+            state.snapshot.containers.push(record);
+            drop(state);
+            if is_new {
+                // The receiver is gone when the pod has ended.
+                let _ = self.ephemeral.send(container);
+            }
+        }
     }
 
     /// Returns the current state.
@@ -205,7 +235,7 @@ impl Run {
 
     /// Fetches the objects that it refers to.
     pub(super) async fn sources(&self) -> Result<Sources, String> {
-        let sources = Sources::fetch(&self.client, &self.pod, self.addresses, &self.tokens);
+        let sources = Sources::fetch(&self.client, &self.pod, self.addresses, &self.allocatable, &self.tokens);
         sources.await.map_err(|error| error.to_string())
     }
 
@@ -231,13 +261,35 @@ impl Run {
             self.end_within(self.grace());
             std::future::pending::<()>().await;
         };
+        let ephemeral = self.clone().run_ephemeral();
+        tokio::pin!(ephemeral);
         tokio::select! {
             () = &mut work => {}
             () = &mut refresh => {}
+            () = &mut ephemeral => {}
             () = overdue => {}
         }
-        self.state.lock().snapshot.over = true;
+        let mut state = self.state.lock();
+        state.snapshot.over = true;
+        state.snapshot.containers.iter_mut().for_each(end_ephemeral);
+        drop(state);
         self.changed();
+    }
+
+    /// Runs ephemeral containers, as long as the others run. Never returns.
+    async fn run_ephemeral(self: Arc<Self>) {
+        let added = self.added.lock().take();
+        let mut running = JoinSet::new();
+        let Some(mut added) = added else { return std::future::pending().await };
+        loop {
+            tokio::select! {
+                Some(container) = added.recv() => {
+                    running.spawn(self.clone().supervise(container, Role::Ephemeral, self.stop.subscribe()));
+                }
+                Some(_) = running.join_next() => {}
+                else => return std::future::pending().await,
+            }
+        }
     }
 
     async fn work(self: Arc<Self>) {
@@ -331,19 +383,41 @@ pub(super) fn containers(pod: &Pod) -> impl Iterator<Item = (&Container, Role)> 
     init.chain(spec.flat_map(|spec| &spec.containers).map(|container| (container, Role::Main)))
 }
 
+/// Records that an ephemeral container has been killed, because its pod has ended.
+fn end_ephemeral(record: &mut ContainerRecord) {
+    if let (Role::Ephemeral, RunState::Running { since }) = (record.role, &record.state) {
+        record.state = RunState::Terminated(Termination {
+            code: 137,
+            reason: "Error".to_owned(),
+            message: None,
+            started: Some(*since),
+            finished: Some(now_in_seconds()),
+            id: record.id.clone(),
+        });
+    }
+}
+
+/// The ephemeral containers of a pod.
+fn ephemeral_containers(pod: &Pod) -> impl Iterator<Item = Container> {
+    let all = pod.spec.iter().flat_map(|spec| spec.ephemeral_containers.iter().flatten());
+    // They have the fields of other containers, and the name of another one.
+    all.filter_map(|container| serde_json::from_value(json_text::to_value(container).ok()?).ok())
+}
+
 /// The initial record of a container, from the pod's status if present.
 fn recall(pod: &Pod, container: &Container, role: Role) -> ContainerRecord {
     let image = container.image.as_deref().unwrap_or_default();
     let status = pod.status.as_ref();
     let known = status
         .into_iter()
-        .flat_map(|status| status.container_statuses.iter().chain(&status.init_container_statuses).flatten());
+        .flat_map(|status| status.container_statuses.iter().chain(&status.init_container_statuses).flatten())
+        .chain(status.into_iter().flat_map(|status| status.ephemeral_container_statuses.iter().flatten()));
     if let Some(known) = known.into_iter().find(|known| known.name == container.name) {
         return status::recall(known, role, image);
     }
     let has_init =
         pod.spec.as_ref().and_then(|spec| spec.init_containers.as_ref()).is_some_and(|init| !init.is_empty());
-    let reason = if has_init { "PodInitializing" } else { "ContainerCreating" };
+    let reason = if has_init && role != Role::Ephemeral { "PodInitializing" } else { "ContainerCreating" };
     ContainerRecord {
         name: container.name.clone(),
         role,

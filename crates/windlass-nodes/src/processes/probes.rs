@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::{
-    deadline,
+    deadline, grpc,
     launch::{ProcessSpec, Spawner},
 };
 
@@ -50,7 +50,10 @@ impl ProbeTarget {
                 let port = self.port(&socket.port).ok_or("unknown port")?;
                 return TcpStream::connect((host.as_str(), port)).await.map(drop).map_err(|error| error.to_string());
             }
-            // gRPC probes are not supported: they must not fail the container.
+            if let Some(grpc) = &probe.grpc {
+                let port = u16::try_from(grpc.port).map_err(|_| "unknown port")?;
+                return grpc::check(&self.address.to_string(), port, grpc.service.as_deref().unwrap_or_default()).await;
+            }
             Ok(())
         };
         timeout(limit, looking).await.unwrap_or_else(|_| Err(format!("timed out after {}s", limit.as_secs())))

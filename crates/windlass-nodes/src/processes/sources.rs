@@ -13,7 +13,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 
 use super::{
-    downward::PodAddresses,
+    downward::{Amounts, PodAddresses},
     tokens::{TokenSpec, Tokens},
 };
 
@@ -29,6 +29,8 @@ pub(super) struct Sources {
     pub(super) services: Vec<Service>,
     pub(super) tokens: BTreeMap<TokenSpec, String>,
     pub(super) addresses: PodAddresses,
+    /// What the node can allocate.
+    pub(super) allocatable: Amounts,
 }
 
 /// Names of the objects that a pod refers to.
@@ -62,6 +64,7 @@ impl Sources {
         client: &Client,
         pod: &Pod,
         addresses: PodAddresses,
+        allocatable: &Amounts,
         current: &Tokens,
     ) -> Result<Self, kube::Error> {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
@@ -79,6 +82,7 @@ impl Sources {
             services: list(client, namespace).await?,
             tokens,
             addresses,
+            allocatable: allocatable.clone(),
         })
     }
 }

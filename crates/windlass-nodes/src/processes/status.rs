@@ -20,6 +20,8 @@ pub(super) enum Role {
     Sidecar,
     /// A regular container.
     Main,
+    /// It is added to a running pod, and affects nothing else of it.
+    Ephemeral,
 }
 
 /// The record of a container.
@@ -73,6 +75,7 @@ pub(super) struct Snapshot {
 pub(super) fn starts_again(policy: &str, role: Role, code: i32) -> bool {
     match (role, policy) {
         (Role::Sidecar, _) => true,
+        (Role::Ephemeral, _) => false,
         (Role::Init, "Never") | (Role::Main, "Never") => false,
         (Role::Main, "Always") => true,
         _ => code != 0,
@@ -131,13 +134,14 @@ pub(super) fn status(pod: &Pod, now: &Snapshot, at: Timestamp) -> PodStatus {
         status.reason = Some(reason.clone());
         status.message = Some(message.clone());
     }
-    let listed = |main: bool| -> Option<Vec<ContainerStatus>> {
-        let chosen = now.containers.iter().filter(|container| (container.role == Role::Main) == main);
+    let listed = |roles: &[Role]| -> Option<Vec<ContainerStatus>> {
+        let chosen = now.containers.iter().filter(|container| roles.contains(&container.role));
         let all: Vec<ContainerStatus> = chosen.map(container_status).collect();
         (!all.is_empty()).then_some(all)
     };
-    status.container_statuses = listed(true);
-    status.init_container_statuses = listed(false);
+    status.container_statuses = listed(&[Role::Main]);
+    status.init_container_statuses = listed(&[Role::Init, Role::Sidecar]);
+    status.ephemeral_container_statuses = listed(&[Role::Ephemeral]);
     let mut conditions = status.conditions.take().unwrap_or_default();
     for wanted in conditions_of(pod, now, phase, &conditions) {
         set(&mut conditions, wanted, pod.metadata.generation, at);
@@ -161,7 +165,7 @@ fn conditions_of(pod: &Pod, now: &Snapshot, phase: &str, present: &[PodCondition
     let incomplete = names(&|container| match container.role {
         Role::Init => !matches!(&container.state, RunState::Terminated(ended) if ended.code == 0),
         Role::Sidecar => !container.started && !finished,
-        Role::Main => false,
+        Role::Main | Role::Ephemeral => false,
     });
     let initialized = match &*incomplete {
         [] => condition("Initialized", true, (phase == "Succeeded").then(|| ("PodCompleted", String::new()))),
@@ -170,7 +174,7 @@ fn conditions_of(pod: &Pod, now: &Snapshot, phase: &str, present: &[PodCondition
             condition("Initialized", false, Some(("ContainersNotInitialized", message)))
         }
     };
-    let unready = names(&|container| container.role != Role::Init && !container.ready);
+    let unready = names(&|container| matches!(container.role, Role::Main | Role::Sidecar) && !container.ready);
     let why = match phase {
         "Succeeded" => Some(("PodCompleted", String::new())),
         "Failed" => Some(("PodFailed", String::new())),
@@ -231,7 +235,7 @@ fn container_status(container: &ContainerRecord) -> ContainerStatus {
         state: Some(state),
         last_state: Some(container.last.as_ref().map(ended_state).unwrap_or_default()),
         ready: container.ready,
-        started: Some(container.started),
+        started: (container.role != Role::Ephemeral).then_some(container.started),
         restart_count: container.restarts,
         ..ContainerStatus::default()
     }

@@ -9,7 +9,8 @@
 //!   a character that is not part of a path, and followed by the end or a slash ([`Mounts::rewrite`]);
 //! - files that a program reads are not changed: a path in a config map stays.
 //!
-//! The directory of a pod has mode 0700. Within it, volumes and their files have the modes that they have on a cluster.
+//! An `emptyDir` in memory is a directory of `/dev/shm` ([`memory`]), or like any other where that is no file system in
+//! memory. The directory of a pod has mode 0700. Within it, volumes and their files have the modes that they have on a cluster.
 //! Files of config maps, secrets, projected volumes and the downward API are symlinks through a directory link that is
 //! replaced atomically, as the kubelet does: a program sees all of the old or all of the new.
 
@@ -29,6 +30,7 @@ use windlass_schema::{sorting, sorting::Gather as _};
 use super::{
     create_directory, downward,
     environment::{Environment, expand},
+    memory,
     sources::{Sources, token_spec},
 };
 
@@ -180,6 +182,15 @@ fn one(pod: &Pod, volume: &Volume, sources: &Sources, directory: &Path, claims: 
         create_directory(&directory).map_err(failed)?;
         return Ok(directory);
     }
+    // The directory of a pod has one for volumes.
+    let pod_directory = directory.parent().and_then(Path::parent).unwrap_or(directory);
+    let in_memory = match &volume.empty_dir {
+        Some(source) if source.medium.as_deref() == Some("Memory") => {
+            memory::volume(pod_directory, &volume.name).map_err(failed)?
+        }
+        _ => None,
+    };
+    let directory = in_memory.as_deref().unwrap_or(directory);
     create_directory(directory).map_err(failed)?;
     fs::set_permissions(directory, fs::Permissions::from_mode(OPEN)).map_err(failed)?;
     if let Some(files) = files(pod, volume, sources)? {
@@ -291,7 +302,7 @@ fn downward_api(
             let container = containers.into_iter().find(|container| container.name == named);
             let container = container.ok_or_else(|| format!("container {named} not found"))?;
             let divisor = reference.divisor.as_ref().map_or("", |divisor| &divisor.0);
-            downward::resource(container, &reference.resource, divisor)?
+            downward::resource(container, &reference.resource, divisor, &sources.allocatable)?
         } else {
             continue;
         };

@@ -208,6 +208,14 @@ pub(crate) fn authorities(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, St
     Ok(found)
 }
 
+/// Returns settings for connections to servers whose certificates are not verified.
+///
+/// # Errors
+/// Returns an error if TLS is not available.
+pub(crate) fn unverified() -> Result<ClientConfig, String> {
+    config(&Tls { insecure: true, ..Tls::default() })
+}
+
 fn config(tls: &Tls) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())

@@ -1,8 +1,8 @@
 //! Preparing a container before it is started.
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::{fs, io, net::Ipv4Addr, path::PathBuf, sync::Arc};
 
-use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::{Mounts, ProcessSpec, Run};
 use crate::processes::{
@@ -15,6 +15,8 @@ use crate::processes::{
 
 /// Default termination message path.
 const TERMINATION_PATH: &str = "/dev/termination-log";
+/// The file of host names.
+const HOSTS: &str = "/etc/hosts";
 
 /// A container that is ready to start.
 pub(super) struct Prepared {
@@ -60,11 +62,18 @@ impl Run {
         };
         let start = container.working_dir.as_deref().filter(|directory| !directory.is_empty()).map(str::to_owned);
         let start = start.or(image.working_dir.clone());
-        let root = image.root.filter(|_| root::is_possible()).map(|directory| Root {
-            directory,
-            mounts: mounts.take().map(|(path, real)| (real, path)).collect(),
-            start: start.clone().unwrap_or_else(|| "/".to_owned()),
-        });
+        self.add_hosts(container, &mut mounts).map_err(|error| StartError::Config(error.to_string()))?;
+        let is_read_only = container.security_context.as_ref().and_then(|context| context.read_only_root_filesystem);
+        let view = self.directory.join("roots").join(&container.name);
+        let root = match image.root.filter(|_| root::is_possible()) {
+            Some(directory) => {
+                let view = root::new_view(&view).map_err(|error| StartError::Config(error.to_string()))?;
+                let mounts = mounts.take().map(|(path, real)| (real, path)).collect();
+                let start = start.clone().unwrap_or_else(|| "/".to_owned());
+                Some(Root { directory, view, mounts, start, is_read_only: is_read_only == Some(true), of: None })
+            }
+            None => None,
+        };
         // Existing paths in the runtime's directory must not be rewritten as container paths.
         mounts.add(&self.shared.directory.display().to_string(), self.shared.directory.clone());
         let words = words.iter().map(|word| mounts.rewrite(&expand(word, &plain))).collect();
@@ -112,6 +121,22 @@ impl Run {
         base
     }
 
+    /// Writes the file of host names, and mounts it unless the container has its own. In the network of the machine, it
+    /// begins with that of the machine.
+    fn add_hosts(&self, container: &Container, mounts: &mut Mounts) -> io::Result<()> {
+        let spec = self.pod.spec.as_ref();
+        let on_host = spec.and_then(|spec| spec.host_network).unwrap_or_default();
+        if container.volume_mounts.iter().flatten().any(|mount| mount.mount_path == HOSTS) {
+            return Ok(());
+        }
+        let names =
+            if on_host { fs::read_to_string(HOSTS).unwrap_or_default() } else { hosts(&self.pod, self.addresses.pod) };
+        let file = self.directory.join("etc-hosts");
+        fs::write(&file, names + &aliases(&self.pod))?;
+        mounts.add(HOSTS, file);
+        Ok(())
+    }
+
     /// Creates an empty termination message file.
     fn last_message(&self, container: &Container) -> io::Result<PathBuf> {
         let directory = self.directory.join("termination");
@@ -119,5 +144,62 @@ impl Run {
         let file = directory.join(&container.name);
         create_file(&file)?;
         Ok(file)
+    }
+}
+
+/// The host names of a pod.
+fn hosts(pod: &Pod, address: Option<Ipv4Addr>) -> String {
+    let mut text =
+        "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n\
+                    fe00::0\tip6-localnet\nfe00::0\tip6-mcastprefix\nfe00::1\tip6-allnodes\nfe00::2\tip6-allrouters\n"
+            .to_owned();
+    let spec = pod.spec.as_ref();
+    let name = spec.and_then(|spec| spec.hostname.as_deref()).filter(|name| !name.is_empty());
+    let name = name.or(pod.metadata.name.as_deref()).unwrap_or_default();
+    let subdomain = spec.and_then(|spec| spec.subdomain.as_deref()).filter(|name| !name.is_empty());
+    if let Some(address) = address {
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        text += &match subdomain {
+            Some(subdomain) => format!("{address}\t{name}.{subdomain}.{namespace}.svc.cluster.local\t{name}\n"),
+            None => format!("{address}\t{name}\n"),
+        };
+    }
+    text
+}
+
+/// The host names that a pod lists.
+fn aliases(pod: &Pod) -> String {
+    let aliases = pod.spec.as_ref().and_then(|spec| spec.host_aliases.as_deref()).unwrap_or_default();
+    let lines = aliases.iter().map(|alias| {
+        let names = alias.hostnames.as_deref().unwrap_or_default().join("\t");
+        format!("{}\t{names}\n", alias.ip)
+    });
+    let lines: String = lines.collect();
+    if lines.is_empty() { lines } else { format!("\n# Entries added by HostAliases.\n{lines}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_hosts_file_has_the_names_of_the_pod_and_its_aliases() {
+        let pod =
+            |spec| serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "n"}, "spec": spec})).unwrap();
+        let address = Some(Ipv4Addr::new(127, 20, 0, 2));
+        let last = |text: String, count: usize| {
+            let lines: Vec<&str> = text.lines().collect();
+            lines[lines.len() - count..].join("|")
+        };
+        assert_eq!(last(hosts(&pod(json!({"containers": []})), address), 1), "127.20.0.2\tp");
+        let named = json!({
+            "containers": [], "hostname": "h", "subdomain": "s",
+            "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["a", "b"]}],
+        });
+        assert_eq!(last(hosts(&pod(named.clone()), address), 1), "127.20.0.2\th.s.n.svc.cluster.local\th");
+        assert_eq!(aliases(&pod(named)), "\n# Entries added by HostAliases.\n10.0.0.1\ta\tb\n");
+        assert_eq!(aliases(&pod(json!({"containers": []}))), "");
     }
 }

@@ -87,6 +87,11 @@ impl Run {
             }
         };
         self.remove_old_logs(name, restarts);
+        // Commands and probes see what the container sees.
+        let mut prepared = prepared;
+        if let Some(root) = &mut prepared.plan.root {
+            root.of = Some(started.group.id());
+        }
         let (over, has_ended) = watch::channel(None);
         let (instance, pumps) = self.connect(container, &prepared, log.clone(), &mut started, has_ended);
         self.set_instance(name, instance);
@@ -108,7 +113,7 @@ impl Run {
                 (seen.restarts, seen.id) = (restarts, Some(id.clone()));
                 seen.state = RunState::Running { since: began };
                 seen.started = container.startup_probe.is_none();
-                seen.ready = seen.started && container.readiness_probe.is_none();
+                seen.ready = seen.started && container.readiness_probe.is_none() && role != Role::Ephemeral;
             });
         });
         let code = code.await.map_or(255, exit_code);
@@ -208,11 +213,6 @@ impl Run {
         let grace = |seconds: Option<i64>| {
             seconds.filter(|seconds| *seconds >= 0).map_or_else(|| self.grace(), deadline::seconds)
         };
-        let probes = [&container.startup_probe, &container.liveness_probe, &container.readiness_probe];
-        for _ in probes.into_iter().flatten().filter(|probe| probe.grpc.is_some()) {
-            let note = "gRPC probes are not supported for pods that run as processes: assuming success";
-            self.event(EventType::Warning, "ProbeSkipped", note);
-        }
         if let Some(probe) = &container.startup_probe {
             let mut failed = None;
             target
