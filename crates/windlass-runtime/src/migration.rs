@@ -270,14 +270,10 @@ async fn rewrite(client: &Client, resource: &ApiResource, mut object: DynamicObj
 /// Returns whether an object was not written because it is not any more as it was read.
 fn is_outdated(error: &kube::Error, resource: &ApiResource, name: &str) -> bool {
     let kube::Error::Api(status) = error else { return false };
-    // A conflict may also be about another object, such as a quota, or be the verdict of a webhook.
+    // The answer may also be about another object, such as a quota, or be the verdict of a webhook.
     let about = status.details.as_ref();
     let is_about_it = about.is_some_and(|details| details.kind == resource.plural && details.name == name);
-    match status.code {
-        404 => true,
-        409 => status.reason == "Conflict" && is_about_it,
-        _ => false,
-    }
+    is_about_it && matches!((status.code, &*status.reason), (404, "NotFound") | (409, "Conflict"))
 }
 
 impl MigrationProgress {

@@ -166,7 +166,8 @@ pub(crate) trait ObjectStorer: Send + Sync + 'static {
         let _ = (object, text);
     }
 
-    /// Tells that the API server rejects a list or a watch, which is requested again after a delay.
+    /// Tells that the API server rejects a list or a watch, for example because a role is missing. It is requested again
+    /// after a delay.
     fn rejected(&self, problem: &str) {
         let _ = problem;
     }

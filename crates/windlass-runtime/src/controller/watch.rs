@@ -19,7 +19,7 @@ use crate::{
         filter::{AnyFilter, Filter},
         mapping::{Find, Lookup},
         owners::OwnerSelection,
-        source::{AnySource, Connection, PendingSubscription, Source, SourceContext},
+        source::{AnySource, Connection, IsNamespaced, PendingSubscription, Source, SourceContext},
     },
     key::ObjectKey,
     manifests::Permission,
@@ -241,9 +241,15 @@ impl AnyWatch {
             .collect()
     }
 
-    /// Restricts scopes without a namespace to these. Kinds that may be cluster-scoped are unchanged.
-    pub(crate) fn restrict_to(&mut self, namespaces: &[String]) {
-        if namespaces.is_empty() || self.given || self.kind_info.resource_scope() != ResourceScope::Namespaced {
+    /// Restricts scopes without a namespace to these. Cluster-scoped kinds are unchanged; the function decides for those that
+    /// are known only at run time.
+    pub(crate) fn restrict_to(&mut self, namespaces: &[String], is_namespaced: IsNamespaced<'_>) {
+        let follows = match self.kind_info.resource_scope() {
+            ResourceScope::Namespaced => true,
+            ResourceScope::Cluster => false,
+            ResourceScope::Unknown => is_namespaced(&self.kind_info.resource()),
+        };
+        if namespaces.is_empty() || self.given || !follows {
             return;
         }
         let narrow = |scope: Scope| match scope.namespace {
@@ -320,8 +326,8 @@ impl AnySource for WatchSource {
         self.watch.permissions("", verbs)
     }
 
-    fn restrict_to(&mut self, namespaces: &[String]) {
-        self.watch.restrict_to(namespaces);
+    fn restrict_to(&mut self, namespaces: &[String], is_namespaced: IsNamespaced<'_>) {
+        self.watch.restrict_to(namespaces, is_namespaced);
     }
 
     fn open(&mut self, caches: &Caches, watched_kinds: &WatchedKinds) {

@@ -382,7 +382,7 @@ impl<P: ObjectStorer> Reflector<P> {
 
     fn report(&self, failure: &Failure, wait: Duration, became_absent: bool) {
         let error = crate::Error::new(failure.to_string());
-        if matches!(failure, Failure::Rejected { .. }) && !wait.is_zero() {
+        if failure.is_rejection() && !wait.is_zero() {
             self.keeper.rejected(&failure.to_string());
         }
         match failure {

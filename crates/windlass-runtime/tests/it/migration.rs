@@ -182,7 +182,7 @@ async fn changes_and_deletions_by_others_win() {
 #[tokio::test]
 async fn only_an_outdated_resource_version_means_that_someone_else_has_written() {
     let cluster = TestCluster::start().await;
-    let definitions = stored_as_v1(&cluster, 4).await;
+    let definitions = stored_as_v1(&cluster, 6).await;
     let rejecting = intercepting_with(cluster.client(), Method::PUT, |_, request| {
         let name = request.uri().path().rsplit('/').next().unwrap_or_default();
         let status = |reason: &str, details: Value| {
@@ -193,6 +193,9 @@ async fn only_an_outdated_resource_version_means_that_someone_else_has_written()
             "w0000" => status("AlreadyExists", json!({"kind": "widgets", "name": name})),
             // The verdict of a webhook.
             "w0001" => status("Conflict", Value::Null),
+            "w0003" => Some(json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound",
+                "message": "on purpose", "details": {"kind": "configmaps", "name": "policy"}})),
+            "w0004" => Some(json!({"kind": "Status", "status": "Failure", "code": 404, "message": "on purpose"})),
             "w0002" => status("Conflict", json!({"kind": "resourcequotas", "name": "quota"})),
             _ => None,
         };
@@ -200,7 +203,7 @@ async fn only_an_outdated_resource_version_means_that_someone_else_has_written()
     });
     let error = migrate(&rejecting, NAME, |_| ()).await.unwrap_err();
     let MigrationError::Objects { failed, .. } = &error else { panic!("{error}") };
-    assert_eq!(*failed, 3, "{error}");
+    assert_eq!(*failed, 5, "{error}");
     assert_eq!(stored(&definitions).await, ["v1", "v2"]);
 }
 
