@@ -255,14 +255,11 @@ impl<P: ObjectStorer> Reflector<P> {
                         self.bookmarks = true;
                         silence = WATCH_SILENCE;
                     }
-                    let object = match &event {
-                        Event::Added(object) | Event::Modified(object) => Some(object.clone()),
-                        _ => None,
-                    };
+                    let is_state = matches!(event, Event::Added(_) | Event::Modified(_));
                     open.moved |= self.apply(event).await?;
-                    // Not earlier: the change should not wait.
-                    if let Some(object) = object {
-                        self.keeper.received(&*object, text);
+                    // Not earlier: the change should not wait. Without the object, which is not copied if it is not shared.
+                    if is_state {
+                        self.keeper.received(text);
                     }
                     continue;
                 };

@@ -30,6 +30,8 @@ use crate::{
     faults::{Fault, Faults},
 };
 
+mod writes;
+
 mod v1 {
     use super::*;
 
