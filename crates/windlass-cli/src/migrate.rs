@@ -1,19 +1,20 @@
 //! `windlass migrate`: rewrites stored objects in the storage version of their CRD.
 
-use std::io::IsTerminal as _;
+use std::{io::IsTerminal as _, time::Duration};
 
 use anyhow::Context as _;
 use clap::Args;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
-use windlass::migration::{MigrationOutcome, migrate};
+use windlass::migration::{MigrationOutcome, MigrationProgress, SETTLE, migrate_settled};
 
 use crate::{cluster::ClusterArgs, failure::ErrorWithHint, install, threads};
 
 /// Rewrite stored objects in the storage version of their CRD, and remove other versions from its stored versions
 ///
 /// After that, an old version can be removed from the CRD. Objects are written in pages, with their resource version, so
-/// that changes by others are never overwritten. A migration that was interrupted continues where it stopped.
+/// that changes by others are never overwritten. A migration that was interrupted continues where it stopped. It begins when
+/// the CRD has been unchanged for a minute, so that every API server knows the new storage version.
 #[derive(Debug, Args)]
 pub(crate) struct MigrateArgs {
     /// CRDs to migrate, such as sites.example.com [default: those of the project]
@@ -24,6 +25,9 @@ pub(crate) struct MigrateArgs {
     /// Print which versions are stored, without rewriting anything
     #[arg(long)]
     dry_run: bool,
+    /// Do not wait until the CRD has been unchanged for a minute, if there is only one API server
+    #[arg(long)]
+    no_wait: bool,
 }
 
 /// Migrates the objects of each CRD.
@@ -38,7 +42,13 @@ pub(crate) fn run(args: MigrateArgs) -> anyhow::Result<()> {
                 continue;
             }
             let mut progress = Progress { shown: false };
-            let outcome = migrate(&cluster.client, name, |page| progress.show(&page.to_string())).await;
+            let settle = if args.no_wait { Duration::ZERO } else { SETTLE };
+            let waits = |wait: Duration| {
+                let seconds = wait.as_secs().max(1);
+                eprintln!("{name}: waiting {seconds} s, until every API server knows its storage version");
+            };
+            let report = |page: &MigrationProgress| progress.show(&page.to_string());
+            let outcome = migrate_settled(&cluster.client, name, settle, waits, report).await;
             progress.end();
             match outcome.map_err(advised)? {
                 MigrationOutcome::NotNeeded { version } => {

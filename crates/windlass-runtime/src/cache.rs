@@ -33,6 +33,7 @@ mod packing;
 mod parsed_scope;
 mod selector;
 mod settings;
+mod shape;
 mod store;
 mod table;
 mod tombstones;

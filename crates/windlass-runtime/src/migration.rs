@@ -2,13 +2,16 @@
 //!
 //! When the storage version of a CRD changes, objects stay as they are stored until they are written again, and
 //! `status.storedVersions` lists every version that may be among them. A version can be removed from the CRD only when it
-//! is no longer listed. [`migrate`] writes every object once, unchanged, and then removes the old versions from the list.
+//! is no longer listed. [`migrate_settled`] writes every object once, unchanged, and then removes the old versions from the
+//! list.
 //!
 //! ```no_run
 //! # async fn example(client: kube::Client) -> Result<(), windlass_runtime::migration::MigrationError> {
-//! use windlass_runtime::migration::{MigrationOutcome, migrate};
+//! use windlass_runtime::migration::{MigrationOutcome, SETTLE, migrate_settled};
 //!
-//! let outcome = migrate(&client, "sites.example.com", |progress| println!("{progress}")).await?;
+//! let waits = |time| println!("waiting for {time:?}");
+//! let outcome =
+//!     migrate_settled(&client, "sites.example.com", SETTLE, waits, |progress| println!("{progress}")).await?;
 //! if let MigrationOutcome::Migrated { removed, .. } = outcome {
 //!     println!("no object is stored as {} any more", removed.join(", "));
 //! }
@@ -21,12 +24,14 @@
 //! - **In pages**, a few objects at a time, and **resumable**: after each page, the position is saved in an annotation of the
 //!   CRD. A migration that was interrupted continues there. If the position has expired, it continues where the API server
 //!   says, or starts again, which is harmless.
+//! - **Not too early**: a replica of the API server that does not know the new storage version yet still stores objects in
+//!   the old one, so the CRD must have been unchanged for a while.
 //! - **All or nothing**: if an object cannot be written, for example because it violates the schema, the list of stored
 //!   versions is left alone, and the error names the objects.
 //!
 //! [`Operator::migrate_storage`](crate::operator::Operator::migrate_storage) does this whenever it is needed.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use futures_util::StreamExt as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -35,12 +40,17 @@ use kube::{
     api::{ListParams, PostParams},
     core::{ApiResource, DynamicObject},
 };
+use tokio::time::Instant;
 
 mod controller;
 mod definition;
 
 pub(crate) use controller::controller;
 use definition::Target;
+
+/// Time for which a CRD should be unchanged before its objects are migrated. A replica of the API server learns about a new
+/// storage version within seconds, unless its watch has to be established again.
+pub const SETTLE: Duration = Duration::from_secs(60);
 
 /// Objects per page.
 const PAGE: u32 = 200;
@@ -138,20 +148,61 @@ pub enum MigrationError {
 /// Rewrites all objects of a custom resource in its storage version, and removes other versions from
 /// `status.storedVersions`. Does nothing if there are none. `report` is called after each page.
 ///
+/// With several API servers, it must not begin before all of them know the storage version: see [`migrate_settled`].
+///
 /// Dropping the future at any time is safe: the next call continues.
 pub async fn migrate(
     client: &Client,
     definition: &str,
+    report: impl FnMut(&MigrationProgress),
+) -> Result<MigrationOutcome, MigrationError> {
+    let definitions = Api::all(client.clone());
+    let target = Target::read(&definitions, definition).await?;
+    rewrite_all(client, &definitions, target, report).await
+}
+
+/// Like [`migrate`], once the specification of the CRD has been unchanged for `settle`: until then, an API server may still
+/// store objects in another version. `waits` is called before each wait.
+///
+/// The time of the last change is that in the managed fields of the CRD if it has any, and otherwise that of this call.
+pub async fn migrate_settled(
+    client: &Client,
+    definition: &str,
+    settle: Duration,
+    mut waits: impl FnMut(Duration),
+    report: impl FnMut(&MigrationProgress),
+) -> Result<MigrationOutcome, MigrationError> {
+    let definitions = Api::all(client.clone());
+    let mut target = Target::read(&definitions, definition).await?;
+    let (mut known, mut since) = (target.identity().clone(), Instant::now());
+    while !target.is_migrated() {
+        let remaining = settle.saturating_sub(target.unchanged_for().max(since.elapsed()));
+        if remaining.is_zero() {
+            break;
+        }
+        waits(remaining);
+        tokio::time::sleep(remaining).await;
+        target = Target::read(&definitions, definition).await?;
+        if *target.identity() != known {
+            (known, since) = (target.identity().clone(), Instant::now());
+        }
+    }
+    rewrite_all(client, &definitions, target, report).await
+}
+
+/// Rewrites all objects of a CRD as it was read.
+async fn rewrite_all(
+    client: &Client,
+    definitions: &Api<CustomResourceDefinition>,
+    target: Target,
     mut report: impl FnMut(&MigrationProgress),
 ) -> Result<MigrationOutcome, MigrationError> {
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let target = Target::read(&definitions, definition).await?;
     if target.is_migrated() {
         return Ok(MigrationOutcome::NotNeeded { version: target.storage });
     }
-    let resource = target.resource()?;
+    let (resource, definition) = (target.resource()?, target.name());
     let mut position = target.position();
-    let mut progress = MigrationProgress::of(definition);
+    let mut progress = MigrationProgress::of(&definition);
     let (mut failures, mut expiries) = (Vec::new(), 0);
     loop {
         let page = match list(client, &resource, position.as_deref()).await {
@@ -166,13 +217,11 @@ pub async fn migrate(
                 position = later.filter(|token| status.code == 410 && !token.is_empty());
                 if position.is_none() {
                     // Objects that were rewritten are rewritten again, without effect.
-                    (progress, failures) = (MigrationProgress::of(definition), Vec::new());
+                    (progress, failures) = (MigrationProgress::of(&definition), Vec::new());
                 }
                 continue;
             }
-            page => {
-                page.map_err(|error| MigrationError::List { name: definition.to_owned(), source: Box::new(error) })?
-            }
+            page => page.map_err(|error| MigrationError::List { name: definition.clone(), source: Box::new(error) })?,
         };
         expiries = 0;
         let objects = futures_util::stream::iter(page.items)
@@ -197,19 +246,15 @@ pub async fn migrate(
         }
         // The next attempt must come back to an object that failed.
         if failures.is_empty() {
-            target.save(&definitions, position.as_deref()).await?;
+            target.save(definitions, position.as_deref()).await?;
         }
     }
     if !failures.is_empty() {
         failures.sort();
         failures.truncate(SHOWN);
-        return Err(MigrationError::Objects {
-            name: definition.to_owned(),
-            failed: progress.failed,
-            objects: failures,
-        });
+        return Err(MigrationError::Objects { name: definition, failed: progress.failed, objects: failures });
     }
-    let removed = target.finish(&definitions).await?;
+    let removed = target.finish(definitions).await?;
     Ok(MigrationOutcome::Migrated { version: target.storage, removed, progress })
 }
 
@@ -241,7 +286,7 @@ async fn rewrite(client: &Client, resource: &ApiResource, mut object: DynamicObj
         api_version: resource.api_version.clone(),
         kind: resource.kind.clone(),
     });
-    let mut delay = std::time::Duration::from_millis(200);
+    let mut delay = Duration::from_millis(200);
     for tries in 1.. {
         let error = match api.replace(&name, &PostParams::default(), &object).await {
             Ok(_) => return Rewrite::Done,
@@ -270,14 +315,10 @@ async fn rewrite(client: &Client, resource: &ApiResource, mut object: DynamicObj
 /// Returns whether an object was not written because it is not any more as it was read.
 fn is_outdated(error: &kube::Error, resource: &ApiResource, name: &str) -> bool {
     let kube::Error::Api(status) = error else { return false };
-    // A conflict may also be about another object, such as a quota, or be the verdict of a webhook.
+    // The answer may also be about another object, such as a quota, or be the verdict of a webhook.
     let about = status.details.as_ref();
     let is_about_it = about.is_some_and(|details| details.kind == resource.plural && details.name == name);
-    match status.code {
-        404 => true,
-        409 => status.reason == "Conflict" && is_about_it,
-        _ => false,
-    }
+    is_about_it && matches!((status.code, &*status.reason), (404, "NotFound") | (409, "Conflict"))
 }
 
 impl MigrationProgress {

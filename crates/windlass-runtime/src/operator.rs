@@ -24,7 +24,7 @@
 //! }
 //! ```
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use futures_util::future::BoxFuture;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -172,9 +172,19 @@ impl Operator {
     /// Adds a controller that rewrites the stored objects of all custom resources that were
     /// [defined](Self::define) before, whenever their storage version has changed; see
     /// [`migration`](crate::migration). With several versions of an operator in a cluster, only the newest should do this.
+    ///
+    /// A migration begins when this process has seen the CRD unchanged for a [minute](crate::migration::SETTLE), so that
+    /// every replica of the API server knows the new storage version.
     #[must_use]
     pub fn migrate_storage(self) -> Self {
-        let controller = crate::migration::controller(&self.definitions);
+        self.migrate_storage_after(crate::migration::SETTLE)
+    }
+
+    /// Like [`migrate_storage`](Self::migrate_storage), with another time for which a CRD must have been unchanged. Zero is
+    /// safe only with a single API server.
+    #[must_use]
+    pub fn migrate_storage_after(self, settle: Duration) -> Self {
+        let controller = crate::migration::controller(&self.definitions, settle);
         self.controller(controller)
     }
 

@@ -29,6 +29,13 @@ impl Scope {
         self
     }
 
+    /// Returns the name of the only object, if the field selector is no more than that.
+    pub(crate) fn name(&self) -> Option<&str> {
+        let name = self.fields.as_deref()?.strip_prefix("metadata.name=")?;
+        let name = name.strip_prefix('=').unwrap_or(name);
+        (!name.is_empty() && !name.contains([',', '=', '!', '\\'])).then_some(name)
+    }
+
     /// Restricts the scope to objects with matching fields. For `metadata.name` and `metadata.namespace`, it can be
     /// decided locally whether an object matches. For other fields only the API server knows, so a cache of such a
     /// scope does not show a newly created object before the watch delivers it.
@@ -47,5 +54,17 @@ mod tests {
     fn a_namespace_without_a_name_is_all_of_them() {
         assert_eq!(Scope::namespace(""), Scope::all());
         assert_eq!(Scope::namespace("a").namespace.as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn a_field_selector_may_be_a_name() {
+        let name = |fields: &str| Scope::all().fields(fields).name().map(str::to_owned);
+        for fields in ["metadata.name=a.b", "metadata.name==a.b"] {
+            assert_eq!(name(fields).as_deref(), Some("a.b"));
+        }
+        for fields in ["", "metadata.name=", "metadata.name!=a", "metadata.name=a,metadata.namespace=b", "spec.name=a"]
+        {
+            assert_eq!(name(fields), None, "{fields}");
+        }
     }
 }

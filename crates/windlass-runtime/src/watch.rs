@@ -161,12 +161,13 @@ pub(crate) trait ObjectStorer: Send + Sync + 'static {
     /// from, if that is at hand.
     fn keep(&self, object: Arc<dyn AnyObject>, before: usize, text: Option<&[u8]>) -> Self::Stored;
 
-    /// Shows an object of a watch and the JSON that it was parsed from.
-    fn received(&self, object: &dyn AnyObject, text: &[u8]) {
-        let _ = (object, text);
+    /// Shows the JSON of an object that a watch has delivered.
+    fn received(&self, text: &[u8]) {
+        let _ = text;
     }
 
-    /// Tells that the API server rejects a list or a watch, which is requested again after a delay.
+    /// Tells that the API server rejects a list or a watch, for example because a role is missing. It is requested again
+    /// after a delay.
     fn rejected(&self, problem: &str) {
         let _ = problem;
     }

@@ -63,7 +63,7 @@ async fn stored_objects_are_rewritten_in_the_storage_version() {
     let (code, out, err) = migrate(&[CRD, "--dry-run"]);
     let expected = format!("{CRD}: objects may be stored as v1; the storage version is v2\n");
     assert_eq!((code, out), (Some(0), expected), "{err}");
-    let (code, out, err) = migrate(&[CRD]);
+    let (code, out, err) = migrate(&[CRD, "--no-wait"]);
     let expected = format!("{CRD}: 3 objects are stored as v2; removed v1 from the stored versions\n");
     assert_eq!((code, out), (Some(0), expected), "{err}");
     let stored = definitions.get(CRD).await.unwrap().status.unwrap().stored_versions.unwrap();
@@ -72,6 +72,18 @@ async fn stored_objects_are_rewritten_in_the_storage_version() {
         let (code, out, err) = migrate(arguments);
         assert_eq!((code, out), (Some(0), format!("{CRD}: all objects are stored as v2\n")), "{err}");
     }
+    // With others stored, the change must have been a while ago.
+    define("v1").await;
+    let mut waiting = windlass();
+    waiting.args(["migrate", CRD, "--kubeconfig"]).arg(&kubeconfig).current_dir(folder.path());
+    let mut waiting = waiting.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(waiting.stderr.take().unwrap()));
+    let line = lines.find(|line| line.as_ref().unwrap().contains(CRD)).unwrap().unwrap();
+    assert!(line.starts_with(&format!("{CRD}: waiting ")), "{line}");
+    waiting.kill().unwrap();
+    waiting.wait().unwrap();
+    let stored = definitions.get(CRD).await.unwrap().status.unwrap().stored_versions.unwrap();
+    assert_eq!(stored, ["v2", "v1"], "it did not begin");
     let (code, out, err) = migrate(&["moons.shop.example.com"]);
     assert_eq!((code, out.as_str()), (Some(1), ""));
     assert!(err.contains("moons.shop.example.com"), "{err}");

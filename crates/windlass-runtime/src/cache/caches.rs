@@ -3,7 +3,7 @@
 use std::{
     any::TypeId,
     sync::{
-        Arc, OnceLock,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
@@ -132,6 +132,23 @@ struct Written {
     resource: ApiResource,
     object: TypeId,
     metadata: bool,
+}
+
+/// A watch that counts until this is dropped: on another thread, it may count something after its informer was removed.
+struct CountedWatch {
+    caches: Weak<Inner>,
+    resource: ApiResource,
+}
+
+impl Drop for CountedWatch {
+    fn drop(&mut self) {
+        if let Some(caches) = self.caches.upgrade() {
+            // If it is locked, it may be by the caller, when the runtime ends. An informer that is being removed forgets itself.
+            if let Some(informers) = caches.informers.try_read() {
+                caches.forget_watches(&informers, &self.resource);
+            }
+        }
+    }
 }
 
 impl Caches {
@@ -275,12 +292,12 @@ impl Inner {
     }
 
     /// Returns an informer, and starts it if needed. It runs until it is removed.
-    fn informer(&self, target: WatchTarget) -> Arc<AnyInformer> {
+    fn informer(self: &Arc<Self>, target: WatchTarget) -> Arc<AnyInformer> {
         self.informer_for(target, |running| running.pinned.store(true, Ordering::Relaxed))
     }
 
     /// Returns an informer, and starts it if needed. Its use is registered under the lock, so that it does not end before.
-    fn informer_for(&self, target: WatchTarget, register: impl Fn(&RunningInformer)) -> Arc<AnyInformer> {
+    fn informer_for(self: &Arc<Self>, target: WatchTarget, register: impl Fn(&RunningInformer)) -> Arc<AnyInformer> {
         let slot = target.key();
         if let Some(running) = self.informers.read().get(&slot) {
             register(running);
@@ -294,7 +311,9 @@ impl Inner {
         let shared = self.shared(target);
         let (living, died) = (shared.clone().live(self.run(shared.clone())), self.died.clone());
         let resource = slot.resource.clone();
+        let counted = CountedWatch { caches: Arc::downgrade(self), resource: resource.clone() };
         let task = tokio::spawn(async move {
+            let _counted = counted;
             if living.await.is_err() {
                 died.send_replace(Some(resource));
             }
@@ -316,17 +335,23 @@ impl Inner {
         let removed = informers.remove(slot);
         // Under the lock, before a successor counts under the same labels.
         if let Some(removed) = &removed {
+            removed.task.abort();
             removed.informer.uncount();
         }
-        let is_same = |other: &InformerKey| {
-            (&other.resource.group, &other.resource.plural) == (&slot.resource.group, &slot.resource.plural)
-        };
-        if let Some((_, watches)) = self.metrics.get().filter(|_| !informers.keys().any(is_same)) {
-            watches.forget(&slot.resource);
-        }
+        self.forget_watches(&informers, &slot.resource);
         drop(informers);
         // Not under the lock: handlers are dropped with it.
         drop(removed);
+    }
+
+    /// Removes the metrics of the watches of a resource that no informer watches any more.
+    fn forget_watches(&self, informers: &HashMap<InformerKey, RunningInformer>, resource: &ApiResource) {
+        let is_same = |other: &InformerKey| {
+            (&other.resource.group, &other.resource.plural) == (&resource.group, &resource.plural)
+        };
+        if let Some((_, watches)) = self.metrics.get().filter(|_| !informers.keys().any(is_same)) {
+            watches.forget(resource);
+        }
     }
 
     /// Notifies informers of a write, those of other Rust types through JSON.

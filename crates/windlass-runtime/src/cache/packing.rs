@@ -9,9 +9,10 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{any_informer::AnyInformer, lossless::is_lossless, packed::Packed};
+use super::{any_informer::AnyInformer, lossless::is_lossless, packed::Packed, shape::Shapes};
 use crate::{any_object::AnyObject, watch::Decoder};
 
 /// Number of slots that are swept at once. Only the watch waits for it, for less than a millisecond.
@@ -53,6 +54,10 @@ pub(super) struct Packer<K: ?Sized> {
     packing: Option<Packing>,
     /// Number of received texts that were kept.
     texts: AtomicUsize,
+    /// Number of texts of events.
+    events: AtomicUsize,
+    /// Fields of texts that the type was seen to serialize.
+    shapes: Mutex<Shapes>,
     /// Received texts are much longer than serialized ones, because the type has only some of the fields.
     wordy: AtomicBool,
     /// The type does not serialize all fields that it reads, or does not restore what it serializes.
@@ -66,6 +71,8 @@ impl<K: AnyObject + ?Sized> Packer<K> {
             decoder: Arc::new(decoder),
             packing,
             texts: AtomicUsize::new(0),
+            events: AtomicUsize::new(0),
+            shapes: Mutex::default(),
             wordy: AtomicBool::new(false),
             unfit: AtomicBool::new(false),
         })
@@ -100,6 +107,25 @@ impl<K: AnyObject + ?Sized> Packer<K> {
             }
         }
         Some(packed)
+    }
+
+    /// Shows the text of an event, whose object may be serialized later. It is compared with what the type serializes if it has
+    /// fields that none before it had, and otherwise now and then.
+    pub(super) fn received(&self, text: &[u8]) {
+        if self.packing.is_none() || self.unfit.load(Ordering::Relaxed) {
+            return;
+        }
+        let is_sample = self.events.fetch_add(1, Ordering::Relaxed).is_multiple_of(COMPARED_LATER);
+        let unknown = self.shapes.lock().unknown(text, self.decoder.keeps_managed_fields());
+        if !is_sample && unknown.as_ref().is_some_and(Vec::is_empty) {
+            return;
+        }
+        let Ok(object) = self.decoder.read(text) else { return };
+        if self.check(&*object, text)
+            && let Some(unknown) = unknown
+        {
+            self.shapes.lock().learn(unknown);
+        }
     }
 
     /// Returns whether the type serializes everything that it has read from a received text. Objects of a type that does

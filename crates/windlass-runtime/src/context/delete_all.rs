@@ -2,7 +2,7 @@
 
 use hashbrown::HashSet;
 use kube::{
-    api::{DeleteParams, ListParams},
+    api::{DeleteParams, ListParams, PropagationPolicy},
     core::{ObjectMeta, PartialObjectMeta, Request, Selector},
 };
 use serde::Deserialize;
@@ -70,8 +70,10 @@ impl AnyKind<'_> {
             let deleted = deleted(&answer).map_err(|error| target.shape(error))?;
             if !params.dry_run {
                 let kind = AnyKind::new(&context, kind_info);
+                let in_background = params.propagation_policy == Some(PropagationPolicy::Background);
                 // The deletion itself has succeeded: the watch reports what this response does not.
-                if let Err(error) = kind.register_deletions(namespace.as_deref(), &matching, &deleted).await {
+                let registered = kind.register_deletions(namespace.as_deref(), &matching, &deleted, in_background);
+                if let Err(error) = registered.await {
                     tracing::debug!(%error, "the deleted objects are not looked up");
                 }
             }
@@ -82,19 +84,23 @@ impl AnyKind<'_> {
     }
 
     /// Notifies the caches of deleted objects. The response has their states before the deletion, so that those that may
-    /// still exist are listed.
+    /// still exist are listed: any of them, unless their dependents are deleted in the background. Other policies, among
+    /// them the defaults of some kinds, add a finalizer.
     async fn register_deletions(
         &self,
         namespace: Option<&str>,
         matching: &ListParams,
         deleted: &[ObjectMeta],
+        in_background: bool,
     ) -> Result<(), ContextError> {
         if self.cached_in().is_empty() {
             return Ok(());
         }
         let resource = self.kind_info.resource();
         let graceful = resource.group.is_empty() && resource.kind == "Pod";
-        let may_stay = |meta: &ObjectMeta| graceful || meta.finalizers.as_ref().is_some_and(|all| !all.is_empty());
+        let may_stay = |meta: &ObjectMeta| {
+            !in_background || graceful || meta.finalizers.as_ref().is_some_and(|all| !all.is_empty())
+        };
         let mut staying = HashSet::new();
         if deleted.iter().any(may_stay) {
             let (target, text) = self.live_list_text(namespace, matching).await?;

@@ -1,10 +1,14 @@
 //! First applies of a process: skipped if the API server's managed fields show that nothing would change.
 //!
-//! After a restart or a failover, every object is applied once although most of them are in place, and an operator may
-//! have tens of thousands. Caches do not keep managed fields, so they are fetched: for the first few objects of a kind
-//! one by one, then for all of them with one list, in pages.
+//! After a restart or a failover, or when keys move to this replica, every object is applied once although most of them
+//! are in place, and an operator may have tens of thousands. Caches do not keep managed fields, so they are fetched: for
+//! the first few objects of a kind one by one, then for all of them with one list, in pages. The list is dropped after a
+//! while, and fetched again if it is needed again.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use hashbrown::HashMap;
 use kube::{
@@ -13,7 +17,7 @@ use kube::{
 };
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::{sync::OnceCell, time::Instant};
+use tokio::task::JoinSet;
 
 use super::{
     ContextError,
@@ -27,29 +31,40 @@ use crate::{
     any_object::{AnyObject, value_of},
     context::intent::without_nulls,
     key::ObjectKey,
+    lease::Shard,
     object::revision,
+    objects::owner::controller_of,
 };
 
 /// Number of objects of a kind that are looked up one by one: an operator with few objects should not list many.
 const SINGLE: usize = 16;
 /// Objects per page of a list.
 const PAGE: u32 = 500;
-/// Time after which listed managed fields are dropped: all objects have been reconciled, or have changed.
+/// Time after which listed managed fields are dropped: all objects have been reconciled, or have changed. Objects that are
+/// applied for the first time later are looked up anew.
 const KEEP: Duration = Duration::from_secs(600);
 
 /// Managed fields of the objects of one kind, while they are needed.
 #[derive(Default)]
 pub(super) struct ManagedFields {
-    state: Mutex<State>,
-    list: OnceCell<()>,
+    state: Arc<Mutex<State>>,
+    /// Held while they are listed.
+    listing: tokio::sync::Mutex<()>,
+    /// The task that drops what was listed.
+    dropping: Mutex<JoinSet<()>>,
 }
 
 #[derive(Default)]
 struct State {
     looked_up: usize,
-    listed: HashMap<ObjectKey, Managed>,
-    /// When they were listed.
-    since: Option<Instant>,
+    listed: Option<Listed>,
+}
+
+/// Managed fields of all objects of a kind that may belong to this process.
+struct Listed {
+    objects: HashMap<ObjectKey, Managed>,
+    /// The share of keys at that time.
+    shard: Shard,
 }
 
 /// The applied fields of our manager, at a revision of the object.
@@ -99,7 +114,7 @@ impl AnyKind<'_> {
         if !may_be_in_place(intent, &shown) {
             return false;
         }
-        let managed = match self.managed(entry, key).await {
+        let managed = match self.managed(entry, key, live.metadata()).await {
             Ok(managed) => managed,
             Err(error) => {
                 let error = crate::Error::from(error);
@@ -112,7 +127,12 @@ impl AnyKind<'_> {
         managed.and_then(|managed| managed.fields(half)).is_some_and(|fields| is_in_place(intent, &fields, &shown))
     }
 
-    async fn managed(&self, entry: &Entry, key: &ObjectKey) -> Result<Option<Managed>, ContextError> {
+    async fn managed(
+        &self,
+        entry: &Entry,
+        key: &ObjectKey,
+        live: &ObjectMeta,
+    ) -> Result<Option<Managed>, ContextError> {
         let managed_fields = &entry.managed_fields;
         if managed_fields.state.lock().counts_single() {
             let request = self.request(Verb::Get, key)?.get_metadata(key.name(), &GetParams::default());
@@ -122,15 +142,33 @@ impl AnyKind<'_> {
             return Ok(Managed::of(&object.metadata, self.context.field_manager()));
         }
         // If this is dropped, another call lists.
-        managed_fields.list.get_or_try_init(|| self.list_managed(entry)).await?;
-        let mut state = managed_fields.state.lock();
-        if state.since.is_some_and(|since| since.elapsed() > KEEP) {
-            state.listed = HashMap::new();
+        let _listing = managed_fields.listing.lock().await;
+        if let Some(known) = managed_fields.state.lock().listed(key) {
+            return Ok(known);
         }
-        Ok(state.listed.get(key).cloned())
+        // Before the request: what belongs to this process later is listed again.
+        let mut shard = self.context.shard().clone();
+        shard.mark_unchanged();
+        let primary = self.controlling_primary(live);
+        let is_wanted = |meta: &ObjectMeta| primary.is_none_or(|primary| may_belong(&shard, primary, meta));
+        let objects = self.list_managed(entry, is_wanted).await?;
+        let managed = objects.get(key).cloned();
+        managed_fields.keep(Listed { objects, shard });
+        Ok(managed)
     }
 
-    async fn list_managed(&self, entry: &Entry) -> Result<(), ContextError> {
+    /// Returns the object that is being reconciled if it controls this one. Then others of the kind will be controlled like
+    /// this.
+    fn controlling_primary(&self, meta: &ObjectMeta) -> Option<&ObjectKey> {
+        let owner = controller_of(meta)?;
+        self.context.primary.as_ref().filter(|primary| primary.name() == owner.name)
+    }
+
+    async fn list_managed(
+        &self,
+        entry: &Entry,
+        is_wanted: impl Fn(&ObjectMeta) -> bool,
+    ) -> Result<HashMap<ObjectKey, Managed>, ContextError> {
         let scope = entry.scope();
         let mut params = ListParams {
             label_selector: scope.labels.clone(),
@@ -143,29 +181,47 @@ impl AnyKind<'_> {
             let (target, text) = self.live_metadata_list_text(scope.namespace.as_deref(), &params).await?;
             let page: ObjectList<PartialObjectMeta> =
                 serde_json::from_str(&text).map_err(|error| target.shape(error))?;
-            for object in &page.items {
+            for object in page.items.iter().filter(|object| is_wanted(&object.metadata)) {
                 if let Some(managed) = Managed::of(&object.metadata, self.context.field_manager()) {
                     listed.insert(ObjectKey::of_meta(&object.metadata), managed);
                 }
             }
             params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
             if params.continue_token.is_none() {
-                break;
+                return Ok(listed);
             }
         }
-        let mut state = entry.managed_fields.state.lock();
-        (state.listed, state.since) = (listed, Some(Instant::now()));
-        Ok(())
     }
+}
+
+/// Returns whether an object may be applied by this process, in a reconcile of its controlling owner. At worst, another one is
+/// applied once more.
+fn may_belong(shard: &Shard, primary: &ObjectKey, meta: &ObjectMeta) -> bool {
+    let Some(owner) = controller_of(meta) else { return true };
+    let namespace = primary.namespace().and(meta.namespace.as_deref());
+    shard.owns(&ObjectKey::namespaced(namespace.unwrap_or_default(), &owner.name))
 }
 
 impl ManagedFields {
     /// Drops what is known of an object, which has been applied.
     pub(super) fn forget(&self, key: &ObjectKey) {
-        let mut state = self.state.lock();
-        if !state.listed.is_empty() {
-            state.listed.remove(key);
+        if let Some(listed) = &mut self.state.lock().listed {
+            listed.objects.remove(key);
         }
+    }
+
+    /// Keeps what was listed for a while.
+    fn keep(&self, listed: Listed) {
+        self.state.lock().listed = Some(listed);
+        let state: Weak<Mutex<State>> = Arc::downgrade(&self.state);
+        let mut dropping = JoinSet::new();
+        dropping.spawn(async move {
+            tokio::time::sleep(KEEP).await;
+            if let Some(state) = state.upgrade() {
+                *state.lock() = State::default();
+            }
+        });
+        *self.dropping.lock() = dropping;
     }
 }
 
@@ -173,6 +229,17 @@ impl State {
     /// Returns whether another object is looked up alone.
     fn counts_single(&mut self) -> bool {
         self.looked_up += usize::from(self.looked_up < SINGLE);
-        self.since.is_none() && self.looked_up < SINGLE
+        self.listed.is_none() && self.looked_up < SINGLE
+    }
+
+    /// Returns what is known of an object; `None` if it must be listed.
+    fn listed(&self, key: &ObjectKey) -> Option<Option<Managed>> {
+        let listed = self.listed.as_ref()?;
+        let managed = listed.objects.get(key).cloned();
+        // Objects that did not belong to this process may do so now.
+        (managed.is_some() || !listed.shard.has_changed()).then_some(managed)
     }
 }
+
+#[cfg(test)]
+mod tests;

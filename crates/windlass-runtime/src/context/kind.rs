@@ -38,16 +38,21 @@ impl Context {
 
 /// Reads are generic, as they are small and called often.
 impl<K: Object> Kind<'_, K> {
-    /// Returns an object from the cache.
+    /// Returns an object from the cache. This is an error if its newest state failed to deserialize, even if an earlier one is
+    /// cached.
     pub fn get(&self, key: &ObjectKey) -> Result<Option<Arc<K>>, ContextError> {
         let entries = self.entries()?;
-        match entries.iter().find_map(|entry| entry.informer::<K>().get(key)) {
-            Some(object) => Ok(Some(object)),
+        match entries.iter().find_map(|entry| Some((entry, entry.informer::<K>().get(key)?))) {
+            Some((entry, object)) => match entry.informer.unreadable(key) {
+                Some(unreadable) => Err(self.unreadable(unreadable)),
+                None => Ok(Some(object)),
+            },
             None => self.check_missing(&entries, Some(key)).map(|()| None),
         }
     }
 
-    /// Returns all cached objects, in no particular order.
+    /// Returns all cached objects, in no particular order. Those whose newest state failed to deserialize are in their last
+    /// readable state, or missing.
     pub fn list(&self) -> Result<Vec<Arc<K>>, ContextError> {
         self.union(&|informer| informer.list())
     }
@@ -123,12 +128,14 @@ impl<K: Object> Kind<'_, K> {
             return Err(ContextError::NotServed { kind: kind() });
         }
         let unreadable = |key: &ObjectKey| entries.iter().find_map(|entry| entry.informer.unreadable(key));
-        match key.and_then(|key| Some((key, unreadable(key)?))) {
-            Some((key, UnreadableObject { problem, .. })) => {
-                Err(ContextError::Unreadable { kind: kind(), key: key.clone(), problem })
-            }
+        match key.and_then(unreadable) {
+            Some(object) => Err(self.unreadable(object)),
             None => Ok(()),
         }
+    }
+
+    fn unreadable(&self, UnreadableObject { key, problem, .. }: UnreadableObject) -> ContextError {
+        ContextError::Unreadable { kind: K::kind(&self.dynamic).into_owned(), key, problem }
     }
 
     /// Returns the union of several caches, with each object once.

@@ -14,6 +14,7 @@ use crate::{
     },
 };
 
+mod left;
 mod write;
 
 /// Label with the name of the set that an object belongs to.
@@ -183,6 +184,9 @@ pub struct SetOutcome {
     pub pruned: Vec<(String, ObjectKey)>,
     /// Kinds and keys of objects that are no longer desired and still exist: they are being deleted, or wait for others.
     pub deleting: Vec<(String, ObjectKey)>,
+    /// Kinds and objects of which it is unknown whether they belong to the set, with the reason: for example, kinds whose
+    /// watched version is not served any more while another one is. It is not looked for if something could not be applied.
+    pub unknown: Vec<String>,
 }
 
 impl SetOutcome {
@@ -196,9 +200,10 @@ impl SetOutcome {
         self.unready().next().is_none()
     }
 
-    /// Returns whether nothing is left of objects that are no longer desired.
+    /// Returns whether nothing is left of objects that are no longer desired, as far as the kinds that the controller watches
+    /// are concerned. False if that is [unknown](Self::unknown).
     pub fn is_gone(&self) -> bool {
-        self.deleting.is_empty()
+        self.deleting.is_empty() && self.unknown.is_empty()
     }
 
     /// Returns the objects that are not ready.

@@ -8,6 +8,7 @@ use std::{
 use hashbrown::HashMap;
 use kube::core::ApiResource;
 use parking_lot::{Mutex, RwLock};
+use tokio::time::Instant;
 
 use super::{
     ContextError, Reader,
@@ -63,6 +64,8 @@ pub(super) struct Entry {
     pub(super) last_applied: Arc<Mutex<LastApplied>>,
     /// Managed fields of objects that were not applied yet.
     pub(super) managed_fields: ManagedFields,
+    /// Whether the kind is served in any version although it is absent, and when this was found out.
+    pub(super) served_otherwise: Mutex<Option<(Instant, bool)>>,
     _forgetting: Subscription,
 }
 
@@ -167,6 +170,7 @@ impl Entry {
             informer,
             last_applied,
             managed_fields: ManagedFields::default(),
+            served_otherwise: Mutex::default(),
             _forgetting: forgetting,
         }
     }

@@ -176,7 +176,13 @@ impl AnyKind<'_> {
         let head: Head = serde_json::from_str(&answer).map_err(|error| target.clone().shape(error))?;
         match head.metadata {
             // The deletion has begun; this may be the last state or not.
-            Deleted { uid: Some(_), deletion_timestamp: Some(_) } => self.register_text(target, &answer).map(drop),
+            Deleted { uid: Some(_), deletion_timestamp: Some(_) } => {
+                // The deletion itself has succeeded, even if the type cannot hold the object.
+                if let Err(error) = self.register_text(target, &answer) {
+                    tracing::debug!(%error, "the state of a deleted object is unreadable");
+                }
+                Ok(())
+            }
             // Some kinds, such as ServiceAccount, respond with the object as it was before.
             Deleted { uid: Some(deleted), .. } => {
                 self.is_gone(key, &deleted);

@@ -99,9 +99,11 @@ impl<K: Object> Daemon<K> {
         R: Future<Output = Result<()>> + Send + 'static,
     {
         let run = move |life: Life| -> BoxFuture<'static, _> {
-            let seen = Mutex::new(life.object.clone());
-            let context = DaemonContext { life, seen, kind: PhantomData };
-            Box::pin(run(context.object(), context))
+            let mut seen = life.object.clone();
+            // Another run may have seen earlier states.
+            let object = typed(seen.borrow_and_update().clone());
+            let context = DaemonContext { life, seen: Mutex::new(seen), kind: PhantomData };
+            Box::pin(run(object, context))
         };
         let any = AnyDaemon { run: Box::new(run), grace: GRACE, backoff: (FIRST_BACKOFF, LONGEST_BACKOFF) };
         Self { any, kind: PhantomData }

@@ -45,9 +45,15 @@ impl AnyController {
         let Prepared { source_context, kind_info, primary, first, others, sets, daemons, .. } = prepared;
         report.has_daemon = daemons.is_some();
         // Kinds that are not served are reported as such, and fail the reconciles that need them.
-        let known = first.iter().chain(&others).map(PendingSubscription::known);
-        if tokio::time::timeout(sync_limit, join_all(known)).await.is_err() {
-            report.failures.push((None, format!("the caches did not sync within {sync_limit:?}")));
+        let settled = first.iter().chain(&others).map(async |subscription| {
+            let problem = subscription.informer().settled().await?;
+            Some((None, format!("failed to list {}: {problem}", subscription.resource().plural)))
+        });
+        match tokio::time::timeout(sync_limit, join_all(settled)).await {
+            Ok(problems) => report.failures.extend(problems.into_iter().flatten()),
+            Err(_) => report.failures.push((None, format!("the caches did not sync within {sync_limit:?}"))),
+        }
+        if !report.failures.is_empty() {
             return report;
         }
         if let Some(absent) = first.iter().find(|first| first.is_absent()) {

@@ -119,8 +119,8 @@ impl AnyController {
     /// Narrows watches of all namespaces to these. Scopes that name a namespace, cluster-scoped kinds, and kinds that
     /// are known only at run time are unchanged. Must be called before [`prepare`](Self::prepare).
     pub(crate) fn restrict_to(&mut self, namespaces: &[String]) {
-        self.primary.restrict_to(namespaces);
-        self.sources.iter_mut().for_each(|source| source.restrict_to(namespaces));
+        self.primary.restrict_to(namespaces, &|_| false);
+        self.sources.iter_mut().for_each(|source| source.restrict_to(namespaces, &|_| false));
         self.declared.restrict_to(namespaces);
     }
 

@@ -304,6 +304,9 @@ impl Drop for RunningStream<'_> {
     }
 }
 
+/// Returns whether a kind that is known only at run time is taken to be namespaced.
+pub(crate) type IsNamespaced<'a> = &'a dyn Fn(&ApiResource) -> bool;
+
 /// A type-erased [`Source`]. All sources of a controller first open their informers; then they are connected, with a
 /// context that can read all of these.
 pub(crate) trait AnySource: Send {
@@ -311,9 +314,9 @@ pub(crate) trait AnySource: Send {
         Vec::new()
     }
 
-    /// Restricts watches of all namespaces to these.
-    fn restrict_to(&mut self, namespaces: &[String]) {
-        let _ = namespaces;
+    /// Restricts watches of all namespaces to these. The function decides for kinds that are known only at run time.
+    fn restrict_to(&mut self, namespaces: &[String], is_namespaced: IsNamespaced<'_>) {
+        let _ = (namespaces, is_namespaced);
     }
 
     fn open(&mut self, caches: &Caches, watched_kinds: &WatchedKinds) {
@@ -366,11 +369,6 @@ impl PendingSubscription {
     /// Resolves when the informer has synced.
     pub(crate) async fn synced(&self) {
         self.informer.synced().await;
-    }
-
-    /// Resolves when the informer has synced, or its resource is known not to be served.
-    pub(crate) async fn known(&self) {
-        self.informer.known().await;
     }
 
     /// Subscribes to the current state and all later events.

@@ -1,6 +1,7 @@
 //! Watches of other objects, whose events become keys.
 
 use std::{
+    collections::BTreeSet,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
@@ -19,7 +20,7 @@ use crate::{
         filter::{AnyFilter, Filter},
         mapping::{Find, Lookup},
         owners::OwnerSelection,
-        source::{AnySource, Connection, PendingSubscription, Source, SourceContext},
+        source::{AnySource, Connection, IsNamespaced, PendingSubscription, Source, SourceContext},
     },
     key::ObjectKey,
     manifests::Permission,
@@ -133,6 +134,12 @@ impl<W: Object> Watch<W> {
         self
     }
 
+    /// Watches these scopes.
+    pub(crate) fn scopes(mut self, scopes: Vec<Scope>) -> Self {
+        self.any.scopes = scopes;
+        self
+    }
+
     /// Restricts the events. With several filters, an event must pass all of them.
     #[must_use]
     pub fn filter(mut self, filter: Filter<W>) -> Self {
@@ -226,24 +233,37 @@ impl AnyWatch {
         Source::new(WatchSource { watch: self, target, informers: Vec::new() })
     }
 
-    /// Returns permissions for the watched resource in all scopes.
+    /// Returns permissions for the watched resource in all scopes. In a scope of one name, they are for that name.
     pub(crate) fn permissions(&self, subresource: &str, verbs: &[&'static str]) -> Vec<Permission> {
         let resource = self.kind_info.resource();
-        self.scopes
-            .iter()
-            .map(|scope| Permission {
-                group: resource.group.clone(),
-                resource: format!("{}{subresource}", resource.plural),
-                verbs: verbs.iter().copied().collect(),
-                namespace: scope.namespace.clone(),
-                ..Permission::default()
-            })
-            .collect()
+        let permission = |scope: &Scope, names: BTreeSet<String>, verbs: &[&'static str]| Permission {
+            group: resource.group.clone(),
+            resource: format!("{}{subresource}", resource.plural),
+            verbs: verbs.iter().copied().collect(),
+            namespace: scope.namespace.clone(),
+            names,
+        };
+        let of_scope = |scope: &Scope| match scope.name() {
+            Some(name) => {
+                // The name of an object that does not exist yet cannot be checked.
+                let (unnamed, named): (Vec<_>, Vec<_>) = verbs.iter().partition(|verb| **verb == "create");
+                let named = permission(scope, [name.to_owned()].into(), &named);
+                [named, permission(scope, BTreeSet::new(), &unnamed)].to_vec()
+            }
+            None => vec![permission(scope, BTreeSet::new(), verbs)],
+        };
+        self.scopes.iter().flat_map(of_scope).filter(|permission| !permission.verbs.is_empty()).collect()
     }
 
-    /// Restricts scopes without a namespace to these. Kinds that may be cluster-scoped are unchanged.
-    pub(crate) fn restrict_to(&mut self, namespaces: &[String]) {
-        if namespaces.is_empty() || self.given || self.kind_info.resource_scope() != ResourceScope::Namespaced {
+    /// Restricts scopes without a namespace to these. Cluster-scoped kinds are unchanged; the function decides for those that
+    /// are known only at run time.
+    pub(crate) fn restrict_to(&mut self, namespaces: &[String], is_namespaced: IsNamespaced<'_>) {
+        let follows = match self.kind_info.resource_scope() {
+            ResourceScope::Namespaced => true,
+            ResourceScope::Cluster => false,
+            ResourceScope::Unknown => is_namespaced(&self.kind_info.resource()),
+        };
+        if namespaces.is_empty() || self.given || !follows {
             return;
         }
         let narrow = |scope: Scope| match scope.namespace {
@@ -320,8 +340,8 @@ impl AnySource for WatchSource {
         self.watch.permissions("", verbs)
     }
 
-    fn restrict_to(&mut self, namespaces: &[String]) {
-        self.watch.restrict_to(namespaces);
+    fn restrict_to(&mut self, namespaces: &[String], is_namespaced: IsNamespaced<'_>) {
+        self.watch.restrict_to(namespaces, is_namespaced);
     }
 
     fn open(&mut self, caches: &Caches, watched_kinds: &WatchedKinds) {

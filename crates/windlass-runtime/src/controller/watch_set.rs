@@ -16,7 +16,7 @@ use crate::{
     context::{WatchLease, WatchedKinds},
     controller::{
         run::follow_served,
-        source::{AnySource, Connection, Opened, PendingSubscription, Source, SourceContext},
+        source::{AnySource, Connection, IsNamespaced, Opened, PendingSubscription, Source, SourceContext},
     },
     manifests::Permission,
 };
@@ -62,7 +62,7 @@ use crate::{
 /// - A watch of a set does not count for the readiness of the process: that one kind cannot be read does not make the
 ///   operator unready.
 /// - In an operator that is [restricted](crate::operator::Operator::namespaces) to namespaces, watches of kinds that are
-///   known to be namespaced are restricted, too.
+///   known to be namespaced, or that are [allowed](Self::allow) only there, are restricted, too.
 /// - Each process has its own set. With leader election, only the leader reconciles, so the next leader starts with an
 ///   empty set, and adds its watches in its first reconciles.
 #[derive(Clone, Default)]
@@ -70,7 +70,15 @@ pub struct WatchSet {
     shared: Arc<Mutex<Shared>>,
     /// Notified when a source has started.
     started: Arc<Notify>,
-    allowed: Vec<Permission>,
+    allowed: Vec<Allowed>,
+}
+
+/// Kinds that may be watched.
+#[derive(Clone)]
+struct Allowed {
+    permission: Permission,
+    /// Whether they are watched in the whole cluster, even if the operator is restricted to namespaces.
+    cluster: bool,
 }
 
 #[derive(Default)]
@@ -82,6 +90,8 @@ struct Shared {
     connected: bool,
     /// Namespaces that the operator is restricted to; all if empty.
     namespaces: Vec<String>,
+    /// Number of sources that were started.
+    starts: u64,
 }
 
 /// A controller that runs with the set.
@@ -90,13 +100,14 @@ struct Running {
     caches: Caches,
     watched_kinds: WatchedKinds,
     namespaces: Vec<String>,
+    allowed: Vec<Allowed>,
 }
 
 enum Entry {
     /// Sources that were added before the controller started.
     Waiting(Box<dyn AnySource>),
-    /// Being started by another call.
-    Starting,
+    /// Being started by the call with this number.
+    Starting(u64),
     Active(ActiveSource),
 }
 
@@ -118,9 +129,25 @@ impl WatchSet {
 
     /// Declares a kind that may be watched, for the generated role: `get`, `list` and `watch` for a resource of a group, or
     /// for `*`. Kinds that are known only at run time cannot be derived from the wiring.
+    ///
+    /// In an operator that is [restricted](crate::operator::Operator::namespaces) to namespaces, the kind is taken to be
+    /// namespaced: the permission and the watches of the set are limited to these namespaces. See
+    /// [`allow_cluster`](Self::allow_cluster) for others.
     #[must_use]
-    pub fn allow(mut self, group: &str, resource: &str) -> Self {
-        self.allowed.push(Permission::new(group, resource, ["get", "list", "watch"]));
+    pub fn allow(self, group: &str, resource: &str) -> Self {
+        self.allowing(group, resource, false)
+    }
+
+    /// Like [`allow`](Self::allow), for a cluster-scoped kind, or for one that is watched in all namespaces even if the
+    /// operator is restricted to some.
+    #[must_use]
+    pub fn allow_cluster(self, group: &str, resource: &str) -> Self {
+        self.allowing(group, resource, true)
+    }
+
+    fn allowing(mut self, group: &str, resource: &str, cluster: bool) -> Self {
+        let permission = Permission::new(group, resource, ["get", "list", "watch"]);
+        self.allowed.push(Allowed { permission, cluster });
         self
     }
 
@@ -136,8 +163,9 @@ impl WatchSet {
             }
             match shared.running.as_ref().and_then(Weak::upgrade) {
                 Some(running) => {
-                    shared.entries.insert(name.clone(), Entry::Starting);
-                    (running, source)
+                    let number = shared.next_start();
+                    shared.entries.insert(name.clone(), Entry::Starting(number));
+                    (running, source, number)
                 }
                 None => {
                     shared.entries.insert(name, Entry::Waiting(source));
@@ -145,9 +173,9 @@ impl WatchSet {
                 }
             }
         };
-        let (running, source) = running;
+        let (running, source, number) = running;
         // Not under the lock: subscribing calls handlers, and these may add sources.
-        Starting { set: self, name, placed: false }.run(&running, source);
+        Starting { set: self, name, number, placed: false }.run(&running, source);
         true
     }
 
@@ -177,7 +205,8 @@ impl WatchSet {
     /// sources that wait for the controller.
     ///
     /// If the API server rejects to list some kinds, for example because a role is missing, this is an error that names
-    /// them, as soon as the others are synced. They are listed as soon as the API server permits it.
+    /// them, as soon as the others are synced. They are listed as soon as the API server permits it. Failures that pass, such
+    /// as an overloaded API server, are waited for.
     pub async fn synced(&self) -> Result<(), NotSynced> {
         let informers = loop {
             let started = self.started.notified();
@@ -205,7 +234,7 @@ impl WatchSet {
         let mut informers = Vec::new();
         for (name, entry) in &shared.entries {
             match entry {
-                Entry::Starting => return None,
+                Entry::Starting(_) => return None,
                 Entry::Waiting(_) => {}
                 Entry::Active(active) => {
                     informers.extend(active.informers.iter().map(|informer| (name.clone(), informer.clone())));
@@ -215,38 +244,50 @@ impl WatchSet {
         Some(informers)
     }
 
-    /// Replaces the placeholder of a source, unless it was removed in the meantime.
-    fn put(&self, name: &str, active: Option<ActiveSource>) {
+    /// Replaces the placeholder of a start, or removes it if the start has failed. Does nothing if the source was removed in
+    /// the meantime: the name may be that of another one now.
+    fn put(&self, name: &str, number: u64, active: Option<ActiveSource>) {
         let mut shared = self.shared.lock();
-        let unused = match (shared.entries.get_mut(name), active) {
-            (Some(entry), Some(active)) => Some(std::mem::replace(entry, Entry::Active(active))),
-            (Some(Entry::Starting), None) => shared.entries.remove(name),
-            (_, active) => active.map(Entry::Active),
+        let is_ours = matches!(shared.entries.get(name), Some(Entry::Starting(other)) if *other == number);
+        let unused = match active {
+            Some(active) if is_ours => shared.entries.insert(name.to_owned(), Entry::Active(active)),
+            None if is_ours => shared.entries.remove(name),
+            active => active.map(Entry::Active),
         };
         drop(shared);
+        // Dropped after the lock, as handlers are dropped with it.
         drop(unused);
         self.started.notify_waiters();
     }
 
     /// Starts the sources that have waited for the controller.
     fn start(&self, running: &Arc<Running>) {
-        let waiting: Vec<(String, Box<dyn AnySource>)> = {
+        let waiting: Vec<(String, u64, Box<dyn AnySource>)> = {
             let mut shared = self.shared.lock();
             shared.running = Some(Arc::downgrade(running));
             let names: Vec<String> = shared.entries.keys().cloned().collect();
             let mut waiting = Vec::new();
             for name in names {
-                match shared.entries.insert(name.clone(), Entry::Starting) {
-                    Some(Entry::Waiting(source)) => waiting.push((name, source)),
+                let number = shared.next_start();
+                match shared.entries.insert(name.clone(), Entry::Starting(number)) {
+                    Some(Entry::Waiting(source)) => waiting.push((name, number, source)),
                     Some(active) => drop(shared.entries.insert(name, active)),
                     None => {}
                 }
             }
             waiting
         };
-        for (name, source) in waiting {
-            Starting { set: self, name, placed: false }.run(running, source);
+        for (name, number, source) in waiting {
+            Starting { set: self, name, number, placed: false }.run(running, source);
         }
+    }
+}
+
+impl Shared {
+    /// Returns a number that distinguishes a start from others under the same name.
+    fn next_start(&mut self) -> u64 {
+        self.starts += 1;
+        self.starts
     }
 }
 
@@ -254,6 +295,7 @@ impl WatchSet {
 struct Starting<'a> {
     set: &'a WatchSet,
     name: String,
+    number: u64,
     placed: bool,
 }
 
@@ -261,14 +303,14 @@ impl Starting<'_> {
     fn run(mut self, running: &Running, source: Box<dyn AnySource>) {
         let active = running.start(source);
         self.placed = true;
-        self.set.put(&self.name, Some(active));
+        self.set.put(&self.name, self.number, Some(active));
     }
 }
 
 impl Drop for Starting<'_> {
     fn drop(&mut self) {
         if !self.placed {
-            self.set.put(&self.name, None);
+            self.set.put(&self.name, self.number, None);
         }
     }
 }
@@ -283,8 +325,18 @@ pub struct NotSynced {
 }
 
 impl Running {
+    /// Returns whether a kind that is known only at run time is taken to be namespaced.
+    fn is_namespaced(&self, resource: &ApiResource) -> bool {
+        let covers = |allowed: &&Allowed| {
+            let Permission { group, resource: allowed, .. } = &allowed.permission;
+            *group == resource.group && (*allowed == resource.plural || allowed == "*")
+        };
+        let covering: Vec<_> = self.allowed.iter().filter(covers).collect();
+        !covering.is_empty() && covering.iter().all(|allowed| !allowed.cluster)
+    }
+
     fn start(&self, mut source: Box<dyn AnySource>) -> ActiveSource {
-        source.restrict_to(&self.namespaces);
+        source.restrict_to(&self.namespaces, &|resource| self.is_namespaced(resource));
         let leases = source.open_leased(&self.caches, &self.watched_kinds);
         let mut active = ActiveSource { _leases: leases, ..ActiveSource::empty() };
         match source.connect(&self.source_context) {
@@ -334,13 +386,25 @@ impl From<WatchSet> for Source {
 
 impl AnySource for WatchSet {
     fn permissions(&self) -> Vec<Permission> {
-        self.allowed.clone()
+        self.allowed.iter().map(|allowed| allowed.permission.clone()).collect()
     }
 
-    fn restrict_to(&mut self, namespaces: &[String]) {
-        if !namespaces.is_empty() {
-            self.shared.lock().namespaces = namespaces.to_vec();
+    fn restrict_to(&mut self, namespaces: &[String], _: IsNamespaced<'_>) {
+        if namespaces.is_empty() {
+            return;
         }
+        self.shared.lock().namespaces = namespaces.to_vec();
+        let narrow = |Allowed { permission, cluster }: Allowed| {
+            let is_narrow = cluster || permission.namespace.is_some();
+            let namespaces = if is_narrow { &[] } else { namespaces };
+            let mut narrowed: Vec<_> =
+                namespaces.iter().map(|namespace| permission.clone().in_namespace(namespace)).collect();
+            if narrowed.is_empty() {
+                narrowed.push(permission);
+            }
+            narrowed.into_iter().map(move |permission| Allowed { permission, cluster })
+        };
+        self.allowed = std::mem::take(&mut self.allowed).into_iter().flat_map(narrow).collect();
     }
 
     fn connect(self: Box<Self>, source_context: &SourceContext) -> Connection {
@@ -348,6 +412,7 @@ impl AnySource for WatchSet {
         let namespaces = self.shared.lock().namespaces.clone();
         let running = Arc::new(Running {
             namespaces,
+            allowed: self.allowed.clone(),
             source_context: source_context.clone(),
             caches: context.caches().clone(),
             watched_kinds: context.watched_kinds().clone(),
@@ -387,15 +452,45 @@ mod tests {
     #[test]
     fn a_source_that_another_call_starts_is_waited_for() {
         let set = WatchSet::new();
-        set.shared.lock().entries.insert("a".to_owned(), Entry::Starting);
+        set.shared.lock().entries.insert("a".to_owned(), Entry::Starting(1));
         let mut synced = Box::pin(set.synced());
         assert!((&mut synced).now_or_never().is_none());
-        set.put("a", Some(ActiveSource::empty()));
+        set.put("a", 1, Some(ActiveSource::empty()));
         assert_eq!(synced.now_or_never(), Some(Ok(())));
         assert_eq!(set.names(), ["a"]);
         // A start that failed leaves nothing behind.
-        set.shared.lock().entries.insert("b".to_owned(), Entry::Starting);
-        drop(Starting { set: &set, name: "b".to_owned(), placed: false });
+        set.shared.lock().entries.insert("b".to_owned(), Entry::Starting(2));
+        drop(Starting { set: &set, name: "b".to_owned(), number: 2, placed: false });
         assert_eq!((set.names(), set.synced().now_or_never()), (vec!["a".to_owned()], Some(Ok(()))));
+    }
+
+    #[tokio::test]
+    async fn a_source_that_was_removed_while_it_was_started_does_not_return() {
+        let set = WatchSet::new();
+        let place = |number| set.shared.lock().entries.insert("a".to_owned(), Entry::Starting(number));
+        let active = || {
+            let mut active = ActiveSource::empty();
+            active._tasks.spawn(std::future::pending());
+            active
+        };
+        let tasks = || match set.shared.lock().entries.get("a") {
+            Some(Entry::Active(active)) => Some(active._tasks.len()),
+            _ => None,
+        };
+        place(1);
+        assert!(set.remove("a"));
+        set.put("a", 1, Some(active()));
+        assert_eq!(set.names(), [""; 0]);
+        // Another source has the name now: neither the end nor the failure of the first start affects it.
+        place(1);
+        assert!(set.remove("a"));
+        place(2);
+        set.put("a", 1, Some(active()));
+        set.put("a", 1, None);
+        assert_eq!((set.names(), tasks()), (vec!["a".to_owned()], None));
+        set.put("a", 2, Some(ActiveSource::empty()));
+        assert_eq!(tasks(), Some(0));
+        set.put("a", 1, Some(active()));
+        assert_eq!(tasks(), Some(0), "the second source stays");
     }
 }

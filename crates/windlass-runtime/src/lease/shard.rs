@@ -100,6 +100,19 @@ impl Shard {
         }
     }
 
+    /// Returns whether the results of [`owns`](Self::owns) may have changed since the last call of
+    /// [`mark_unchanged`](Self::mark_unchanged) or [`changed`](Self::changed) of this handle.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.view.as_ref().is_some_and(|view| view.has_changed().unwrap_or(false))
+    }
+
+    /// Regards the results of [`owns`](Self::owns) as seen.
+    pub(crate) fn mark_unchanged(&mut self) {
+        if let Some(view) = &mut self.view {
+            view.mark_unchanged();
+        }
+    }
+
     /// Resolves when the results of [`owns`](Self::owns) may have changed since the last call. New keys must be
     /// reconciled then.
     pub async fn changed(&mut self) {

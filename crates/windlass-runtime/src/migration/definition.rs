@@ -1,5 +1,7 @@
 //! The CRD of a migration: what is stored, where a migration has stopped, and its end.
 
+use std::time::Duration;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, ResourceExt as _,
@@ -16,9 +18,23 @@ const POSITION: &str = "windlass.dev/storage-migration";
 /// Number of times that a CRD is written if it changes at the same time.
 const TRIES: u32 = 5;
 
+/// A specification of a CRD.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    uid: Option<String>,
+    generation: i64,
+}
+
+impl Identity {
+    pub(super) fn of(definition: &CustomResourceDefinition) -> Self {
+        Self { uid: definition.uid(), generation: definition.metadata.generation.unwrap_or_default() }
+    }
+}
+
 /// A CRD whose objects are migrated.
 pub(super) struct Target {
     definition: CustomResourceDefinition,
+    identity: Identity,
     pub(super) storage: String,
 }
 
@@ -26,14 +42,31 @@ impl Target {
     pub(super) async fn read(api: &Api<CustomResourceDefinition>, name: &str) -> Result<Self, MigrationError> {
         let definition = api.get(name).await;
         let definition = definition.map_err(|source| failed("get", name, source))?;
-        let storage = definition.spec.versions.iter().find(|version| version.storage);
-        let storage = storage.ok_or_else(|| MigrationError::NotServed { name: name.to_owned() })?.name.clone();
-        Ok(Self { definition, storage })
+        let storage = storage_of(&definition).ok_or_else(|| MigrationError::NotServed { name: name.to_owned() })?;
+        Ok(Self { identity: Identity::of(&definition), storage: storage.to_owned(), definition })
+    }
+
+    pub(super) fn name(&self) -> String {
+        self.definition.name_any()
+    }
+
+    pub(super) fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     /// Returns whether all objects are stored in the storage version.
     pub(super) fn is_migrated(&self) -> bool {
-        others(&self.definition, &self.storage).is_empty()
+        is_migrated(&self.definition)
+    }
+
+    /// Returns for how long the specification is known to be unchanged, by the times of its managed fields.
+    pub(super) fn unchanged_for(&self) -> Duration {
+        let writes = self.definition.managed_fields().iter().filter(|write| {
+            let fields = write.fields_v1.as_ref().map(|fields| &fields.0);
+            write.subresource.is_none() && fields.is_some_and(|fields| fields.get("f:spec").is_some())
+        });
+        let last = writes.filter_map(|write| Some(write.time.as_ref()?.0)).max();
+        last.and_then(|last| windlass_clock::now().duration_since(last).try_into().ok()).unwrap_or_default()
     }
 
     /// Returns the resource to write: in the storage version if it is served.
@@ -54,11 +87,7 @@ impl Target {
     /// Returns the position at which a migration of the same generation has stopped.
     pub(super) fn position(&self) -> Option<String> {
         let (generation, token) = self.definition.annotations().get(POSITION)?.split_once(' ')?;
-        (generation.parse() == Ok(self.generation())).then(|| token.to_owned())
-    }
-
-    fn generation(&self) -> i64 {
-        self.definition.metadata.generation.unwrap_or_default()
+        (generation.parse() == Ok(self.identity.generation)).then(|| token.to_owned())
     }
 
     /// Saves the position.
@@ -67,7 +96,7 @@ impl Target {
         api: &Api<CustomResourceDefinition>,
         position: Option<&str>,
     ) -> Result<(), MigrationError> {
-        let position = position.map(|token| format!("{} {token}", self.generation()));
+        let position = position.map(|token| format!("{} {token}", self.identity.generation));
         let patch = json!({ "metadata": { "annotations": { POSITION: position } } });
         let name = self.definition.name_any();
         let saved = api.patch_metadata(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
@@ -80,7 +109,7 @@ impl Target {
         for tries in 1.. {
             let now = Self::read(api, &name).await?;
             // Another storage version in between may have stored objects.
-            if now.generation() != self.generation() || now.definition.uid() != self.definition.uid() {
+            if now.identity != self.identity {
                 return Err(MigrationError::DefinitionChanged { name });
             }
             let removed = others(&now.definition, &self.storage);
@@ -103,8 +132,19 @@ impl Target {
     }
 }
 
+/// Returns the storage version.
+fn storage_of(definition: &CustomResourceDefinition) -> Option<&str> {
+    let storage = definition.spec.versions.iter().find(|version| version.storage)?;
+    Some(&storage.name)
+}
+
+/// Returns whether nothing can be migrated: all objects are stored in the storage version.
+pub(super) fn is_migrated(definition: &CustomResourceDefinition) -> bool {
+    storage_of(definition).is_none_or(|storage| others(definition, storage).is_empty())
+}
+
 /// Returns the versions other than `storage` in which objects may be stored.
-pub(super) fn others(definition: &CustomResourceDefinition, storage: &str) -> Vec<String> {
+fn others(definition: &CustomResourceDefinition, storage: &str) -> Vec<String> {
     let stored = definition.status.as_ref().and_then(|status| status.stored_versions.as_ref());
     stored.into_iter().flatten().filter(|version| *version != storage).cloned().collect()
 }

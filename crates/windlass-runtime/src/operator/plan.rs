@@ -19,7 +19,9 @@ use crate::{
     metrics::Metrics,
 };
 
+mod answer;
 mod client;
+mod current;
 mod diff;
 mod new_kind;
 mod overlay;
@@ -108,7 +110,8 @@ impl Operator {
     /// - A reconciler that calls other systems does so in a plan, too, unless it checks
     ///   [`Context::is_plan`](crate::context::Context::is_plan).
     ///
-    /// The client needs the permissions of the operator: the API server authorizes a dry run like a write.
+    /// The client needs the permissions of the operator: the API server authorizes a dry run like a write. Objects that it may
+    /// write but not get are compared with what a patch without content returns, or listed with all of their fields.
     pub async fn plan(self, client: Client, options: Options) -> Result<Plan, OperatorError> {
         let mut plan = Plan::default();
         if !self.clusters.is_empty() {
@@ -156,6 +159,7 @@ impl Operator {
             plan.explain_absent(controller, &resource);
         }
         plan.explain_new_kinds();
+        plan.explain_unknown(&state.unknown());
         Ok(plan)
     }
 }
@@ -223,6 +227,15 @@ impl Plan {
             )
         };
         self.notes.extend(self.changes.iter().filter(is_new).map(note));
+    }
+
+    /// Says which fields are not compared with a stored state.
+    fn explain_unknown(&mut self, changes: &[PlannedChange]) {
+        let note = |change: &PlannedChange| {
+            let name = change.namespace.iter().chain([&change.name]).map(String::as_str).collect::<Vec<_>>().join("/");
+            format!("{} {name}: its stored state may not be read, so that all of its fields are shown", change.kind)
+        };
+        self.notes.extend(changes.iter().filter(|change| change.action == PlannedAction::Update).map(note));
     }
 
     /// Adds the report of a controller.

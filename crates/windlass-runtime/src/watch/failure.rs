@@ -80,6 +80,13 @@ impl Failure {
         failure
     }
 
+    /// Returns whether the API server rejects the request itself, so that the same one will hardly succeed until someone
+    /// intervenes. An overloaded or failing server does not.
+    pub(super) fn is_rejection(&self) -> bool {
+        matches!(self, Self::Rejected { code: 400..=499, .. })
+            && !matches!(self, Self::Rejected { code: 408 | 409 | 425 | 429, .. })
+    }
+
     /// Returns the reason label of the failure metric.
     pub(super) fn word(&self) -> &'static str {
         match self {

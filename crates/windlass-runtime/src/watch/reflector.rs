@@ -255,14 +255,11 @@ impl<P: ObjectStorer> Reflector<P> {
                         self.bookmarks = true;
                         silence = WATCH_SILENCE;
                     }
-                    let object = match &event {
-                        Event::Added(object) | Event::Modified(object) => Some(object.clone()),
-                        _ => None,
-                    };
+                    let is_state = matches!(event, Event::Added(_) | Event::Modified(_));
                     open.moved |= self.apply(event).await?;
-                    // Not earlier: the change should not wait.
-                    if let Some(object) = object {
-                        self.keeper.received(&*object, text);
+                    // Not earlier: the change should not wait. Without the object, which is not copied if it is not shared.
+                    if is_state {
+                        self.keeper.received(text);
                     }
                     continue;
                 };
@@ -382,7 +379,7 @@ impl<P: ObjectStorer> Reflector<P> {
 
     fn report(&self, failure: &Failure, wait: Duration, became_absent: bool) {
         let error = crate::Error::new(failure.to_string());
-        if matches!(failure, Failure::Rejected { .. }) && !wait.is_zero() {
+        if failure.is_rejection() && !wait.is_zero() {
             self.keeper.rejected(&failure.to_string());
         }
         match failure {

@@ -156,7 +156,7 @@ impl Webhooks {
 
     /// Narrows watches of all namespaces to these.
     pub(crate) fn restrict_to(&mut self, namespaces: &[String]) {
-        self.reads.iter_mut().flatten().for_each(|watch| watch.restrict_to(namespaces));
+        self.reads.iter_mut().flatten().for_each(|watch| watch.restrict_to(namespaces, &|_| false));
     }
 
     /// Returns the permissions for the kinds that handlers read.

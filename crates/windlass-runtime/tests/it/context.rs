@@ -203,6 +203,29 @@ async fn the_error_for_a_kind_that_is_not_watched_has_a_hint() {
     assert!(live.is_none(), "which works");
 }
 
+/// A ConfigMap as an older version of an operator knows it.
+#[derive(Resource, Clone, Debug, Serialize, Deserialize)]
+#[resource(inherit = ConfigMap)]
+struct Sizes {
+    metadata: kube::core::ObjectMeta,
+    #[serde(default)]
+    data: std::collections::BTreeMap<String, u32>,
+}
+
+#[tokio::test]
+async fn a_former_state_is_not_returned_for_an_object_that_became_unreadable() {
+    let bench = Bench::start().await;
+    bench.wire::<Sizes>().await;
+    bench.context.create(bench.config("one", &[])).await.unwrap();
+    let get = || bench.context.get::<Sizes>(&bench.key("one"));
+    eventually("it is cached", async || get().unwrap()).await;
+    bench.meddle::<ConfigMap>("one", serde_json::json!({"data": {"size": "large"}})).await;
+    let error = eventually("it is unreadable", async || get().err()).await;
+    assert!(matches!(&error, ContextError::Unreadable { key, .. } if *key == bench.key("one")), "{error}");
+    bench.meddle::<ConfigMap>("one", serde_json::json!({"data": null})).await;
+    eventually("it is readable again", async || get().ok().flatten()).await;
+}
+
 #[tokio::test]
 async fn reads_are_by_key_namespace_selector_and_owner() {
     let bench = Bench::start().await;

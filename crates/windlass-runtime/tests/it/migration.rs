@@ -1,8 +1,11 @@
 //! Storage version migration.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use futures_util::StreamExt as _;
@@ -20,7 +23,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass_runtime::{
-    migration::{MigrationError, MigrationOutcome, migrate},
+    migration::{MigrationError, MigrationOutcome, SETTLE, migrate, migrate_settled},
     operator::Operator,
 };
 use windlass_testing::TestPlane;
@@ -182,7 +185,7 @@ async fn changes_and_deletions_by_others_win() {
 #[tokio::test]
 async fn only_an_outdated_resource_version_means_that_someone_else_has_written() {
     let cluster = TestCluster::start().await;
-    let definitions = stored_as_v1(&cluster, 4).await;
+    let definitions = stored_as_v1(&cluster, 6).await;
     let rejecting = intercepting_with(cluster.client(), Method::PUT, |_, request| {
         let name = request.uri().path().rsplit('/').next().unwrap_or_default();
         let status = |reason: &str, details: Value| {
@@ -193,6 +196,9 @@ async fn only_an_outdated_resource_version_means_that_someone_else_has_written()
             "w0000" => status("AlreadyExists", json!({"kind": "widgets", "name": name})),
             // The verdict of a webhook.
             "w0001" => status("Conflict", Value::Null),
+            "w0003" => Some(json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound",
+                "message": "on purpose", "details": {"kind": "configmaps", "name": "policy"}})),
+            "w0004" => Some(json!({"kind": "Status", "status": "Failure", "code": 404, "message": "on purpose"})),
             "w0002" => status("Conflict", json!({"kind": "resourcequotas", "name": "quota"})),
             _ => None,
         };
@@ -200,7 +206,7 @@ async fn only_an_outdated_resource_version_means_that_someone_else_has_written()
     });
     let error = migrate(&rejecting, NAME, |_| ()).await.unwrap_err();
     let MigrationError::Objects { failed, .. } = &error else { panic!("{error}") };
-    assert_eq!(*failed, 3, "{error}");
+    assert_eq!(*failed, 5, "{error}");
     assert_eq!(stored(&definitions).await, ["v1", "v2"]);
 }
 
@@ -308,7 +314,12 @@ async fn versions_are_not_removed_if_the_definition_changes_meanwhile() {
 async fn an_operator_migrates_its_objects_with_its_own_permissions() {
     let plane = TestPlane::builder().await;
     let definitions = stored_as_v1(&plane, 3).await;
-    let operator = Operator::new("widget-operator").define::<v1::Widget>().define::<v2::Widget>().migrate_storage();
+    let operator = Operator::new("widget-operator").define::<v1::Widget>().define::<v2::Widget>();
+    let operator = operator.migrate_storage_after(Duration::ZERO);
+    let manifests = operator.manifests("system", "").rbac("account");
+    let rules = manifests.iter().filter_map(|manifest| manifest.object.data["rules"].as_array()).flatten();
+    let mut of_definitions = rules.filter(|rule| rule["apiGroups"].to_string().contains("apiextensions"));
+    assert!(of_definitions.all(|rule| rule["resourceNames"] == json!([NAME])), "no rights for other CRDs");
     let running = plane.run(operator);
     eventually("v1 is not stored any more", async || (stored(&definitions).await == ["v2"]).then_some(())).await;
     let events: Api<Event> = Api::all(plane.client());
@@ -318,4 +329,52 @@ async fn an_operator_migrates_its_objects_with_its_own_permissions() {
     })
     .await;
     running.stop().await.unwrap();
+}
+
+/// Changes the CRD, but not its storage version.
+async fn touch(definitions: &Api<CustomResourceDefinition>) {
+    let mut definition = definitions.get(NAME).await.unwrap();
+    definition.spec.names.short_names.get_or_insert_default().push("wi".to_owned());
+    definitions.replace(NAME, &PostParams::default(), &definition).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_operator_waits_until_every_api_server_knows_the_storage_version() {
+    let plane = TestPlane::builder().virtual_time().await;
+    let definitions = stored_as_v1(&plane, 3).await;
+    let operator = Operator::new("widget-operator").define::<v1::Widget>().define::<v2::Widget>().migrate_storage();
+    let running = plane.run(operator);
+    plane.advance(Duration::from_secs(50)).await;
+    assert_eq!(stored(&definitions).await, ["v1", "v2"]);
+    touch(&definitions).await;
+    plane.advance(Duration::from_secs(50)).await;
+    assert_eq!(stored(&definitions).await, ["v1", "v2"], "the time begins again with each change");
+    plane.advance(Duration::from_secs(20)).await;
+    eventually("v1 is not stored any more", async || (stored(&definitions).await == ["v2"]).then_some(())).await;
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_migration_waits_until_the_definition_has_been_unchanged_for_a_while() {
+    let plane = TestPlane::builder().virtual_time().await;
+    let definitions = stored_as_v1(&plane, 3).await;
+    let (client, changing, mut waits) = (plane.client(), definitions.clone(), Vec::new());
+    plane.advance(Duration::from_secs(20)).await;
+    let changes = async {
+        // With ten seconds left.
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        touch(&changing).await;
+    };
+    let migration = migrate_settled(&client, NAME, SETTLE, |wait| waits.push(wait.as_secs()), |_| ());
+    let (outcome, ()) = tokio::join!(migration, changes);
+    assert!(matches!(outcome, Ok(MigrationOutcome::Migrated { .. })), "{outcome:?}");
+    let [first, second] = &*waits else { panic!("{waits:?}") };
+    assert!((35..=41).contains(first) && (45..=51).contains(second), "{waits:?}");
+    // Nothing is left to do, or the last change was long ago.
+    migrate_settled(&client, NAME, SETTLE, |_| panic!("no wait"), |_| ()).await.unwrap();
+    let storage = Patch::Apply(definition("v1"));
+    definitions.patch(NAME, &PatchParams::apply("test").force(), &storage).await.unwrap();
+    plane.advance(Duration::from_secs(70)).await;
+    let outcome = migrate_settled(&client, NAME, SETTLE, |_| panic!("no wait"), |_| ()).await.unwrap();
+    assert!(matches!(outcome, MigrationOutcome::Migrated { version, .. } if version == "v1"));
 }

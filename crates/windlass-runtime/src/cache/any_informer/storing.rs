@@ -72,12 +72,9 @@ impl ObjectStorer for Arc<AnyInformer> {
         });
     }
 
-    fn received(&self, object: &dyn AnyObject, text: &[u8]) {
-        let objects = self.store().len();
-        // Earlier than objects are packed, so that the type is known by then.
-        if self.packer.packs_texts(objects.saturating_mul(2)) {
-            self.packer.check(object, text);
-        }
+    fn received(&self, text: &[u8]) {
+        // Also while there are few objects: these may be packed when there are more.
+        self.packer.received(text);
     }
 
     fn key(kept: &Arc<Cell<dyn AnyObject>>) -> ObjectKey {

@@ -37,6 +37,31 @@ fn replace(names: &[&str], revision: u64) -> Change<ConfigMap> {
     Change::Replace { objects, unreadable: Vec::new(), revision }
 }
 
+#[tokio::test]
+async fn texts_that_arrive_while_there_are_few_objects_are_compared_too() {
+    /// A type that hides a field, and does not serialize it.
+    #[derive(kube::Resource, Clone, serde::Serialize, serde::Deserialize)]
+    #[resource(inherit = ConfigMap)]
+    struct Discreet {
+        metadata: ObjectMeta,
+        #[serde(default, skip_serializing)]
+        token: Option<String>,
+    }
+    impl std::fmt::Debug for Discreet {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.debug_struct("Discreet").field("metadata", &self.metadata).finish_non_exhaustive()
+        }
+    }
+    let (_sender, changes) = mpsc::channel(1);
+    let (informer, _feed) = Informer::<Discreet>::fed(&(), Settings::default(), changes);
+    let informer = informer.into_any();
+    let text = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "uid": "1"}, "token": "kept"}"#;
+    assert_eq!(serde_json::from_str::<Discreet>(text).unwrap().token.as_deref(), Some("kept"));
+    assert!(informer.packer.packs(2000));
+    crate::watch::ObjectStorer::received(&informer, text.as_bytes());
+    assert!(!informer.packer.packs(2000), "the object would lose a field");
+}
+
 /// An informer and its channel.
 struct Fed {
     informer: Informer<ConfigMap>,

@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, future::BoxFuture, stream};
 use hashbrown::HashSet;
-use kube::{api::DeleteParams, core::ObjectMeta};
+use kube::api::DeleteParams;
 
-use super::{Child, Desired, DesiredObject, SET_LABEL, SET_ORDER, SetOutcome};
+use super::{
+    Child, Desired, DesiredObject, SET_LABEL, SET_ORDER, SetOutcome,
+    left::{Left, Leftover},
+};
 use crate::{
     any_object::AnyObject,
-    context::{
-        AdoptionPolicy, Context, ContextError,
-        any_kind::{AnyKind, KindInfo},
-    },
+    context::{AdoptionPolicy, Context, ContextError, any_kind::AnyKind},
     key::ObjectKey,
     objects::{meta::label_value, owner::Owner},
 };
 
 /// Group, kind and key of an object.
-type Identity = (String, String, ObjectKey);
+pub(super) type Identity = (String, String, ObjectKey);
 
 impl Context {
     /// Like [`apply_set`](Context::apply_set), for an owner whose kind is known at run time.
@@ -110,29 +110,14 @@ impl DesiredObject {
 }
 
 /// Deletes the objects of a set that are no longer desired.
-struct Pruning<'a> {
-    context: &'a Context,
-    owner: &'a Owner,
-    set: &'a str,
-    wanted: HashSet<Identity>,
+pub(super) struct Pruning<'a> {
+    pub(super) context: &'a Context,
+    pub(super) owner: &'a Owner,
+    pub(super) set: &'a str,
+    pub(super) wanted: HashSet<Identity>,
     /// Those of them that are left as they are, because one that they depend on is not ready.
-    waiting: HashSet<Identity>,
+    pub(super) waiting: HashSet<Identity>,
     concurrency: usize,
-}
-
-/// What is left of a set.
-struct Left {
-    objects: Vec<Leftover>,
-    /// Objects with a lower level may be needed by one that waits and is left as it is.
-    needed_below: usize,
-}
-
-/// An object that is no longer desired.
-struct Leftover {
-    identity: Identity,
-    kind_info: Arc<dyn KindInfo>,
-    meta: ObjectMeta,
-    level: usize,
 }
 
 impl Pruning<'_> {
@@ -141,7 +126,7 @@ impl Pruning<'_> {
     async fn run(&self, outcome: &mut SetOutcome, failures: &mut Vec<ContextError>) -> usize {
         let mut deleted: HashSet<Identity> = HashSet::new();
         loop {
-            let Left { objects: left, needed_below } = self.left();
+            let Left { objects: left, needed_below, unknown } = self.left().await;
             let last = left.iter().map(|object| object.level).max().unwrap_or(0);
             let due = |object: &&Leftover| {
                 let fresh = object.meta.deletion_timestamp.is_none() && !deleted.contains(&object.identity);
@@ -151,6 +136,7 @@ impl Pruning<'_> {
             if due.is_empty() || !failures.is_empty() {
                 let of = |object: &Leftover| (object.identity.1.clone(), object.identity.2.clone());
                 outcome.deleting = left.iter().map(of).collect();
+                outcome.unknown = unknown;
                 return deleted.len();
             }
             // What depended on the others must be gone with all that belongs to it.
@@ -171,40 +157,4 @@ impl Pruning<'_> {
             }
         }
     }
-
-    /// Returns the objects of the set that exist and are not desired, each once.
-    fn left(&self) -> Left {
-        let mut seen = HashSet::new();
-        let mut left = Left { objects: Vec::new(), needed_below: 0 };
-        let mut unknown = self.waiting.clone();
-        for entry in self.context.watched_kinds.all() {
-            let resource = &entry.resource;
-            unknown.retain(|(group, kind, _)| (group, kind) != (&resource.group, &resource.kind));
-            for object in entry.controlled_by(self.owner.uid()) {
-                let meta = object.metadata();
-                let identity = (resource.group.clone(), resource.kind.clone(), ObjectKey::of_meta(meta));
-                if !is_of(self.set, meta) || !seen.insert(identity.clone()) {
-                    continue;
-                }
-                let order = meta.annotations.as_ref().and_then(|annotations| annotations.get(SET_ORDER)?.parse().ok());
-                let level = order.unwrap_or(0);
-                if self.waiting.contains(&identity) {
-                    left.needed_below = left.needed_below.max(level);
-                } else if !self.wanted.contains(&identity) {
-                    let kind_info = entry.kind_info.clone();
-                    left.objects.push(Leftover { identity, kind_info, meta: meta.clone(), level });
-                }
-            }
-        }
-        if !unknown.is_empty() {
-            // Objects of kinds that are not watched may exist, with any order.
-            left.needed_below = usize::MAX;
-        }
-        left
-    }
-}
-
-/// Returns whether an object belongs to a set; `set` is the value of its label.
-fn is_of(set: &str, meta: &ObjectMeta) -> bool {
-    meta.labels.as_ref().and_then(|labels| labels.get(SET_LABEL)).is_some_and(|label| label == set)
 }

@@ -1,6 +1,6 @@
 //! The client of a plan: reads see planned states, and writes are dry runs.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, Uri, header, request::Parts};
@@ -10,10 +10,12 @@ use serde_json::{Value, json};
 
 use super::{
     PlannedAction, PlannedChange,
+    answer::{failed, not_found, refused, respond, shown, unnamed},
+    current::{Unreadable, shape_of},
     new_kind::{self, NoEvents},
-    overlay::{merge, rebase},
+    overlay::{merge, reapply, rebase},
     path::ResourcePath,
-    state::{PlannedObject, PlannedState},
+    state::{Applier, PlannedObject, PlannedState},
 };
 use crate::access::Origin;
 
@@ -34,8 +36,8 @@ pub(super) fn planning(client: Client, state: Arc<PlannedState>) -> Client {
     Client::new(service, namespace)
 }
 
-struct Planner {
-    client: Client,
+pub(super) struct Planner {
+    pub(super) client: Client,
     state: Arc<PlannedState>,
 }
 
@@ -126,9 +128,9 @@ impl Planner {
             }
             return Ok(answer);
         }
-        let before = match &name {
-            Some(name) => self.before(&path.object(name), controller.clone()).await?,
-            None => PlannedObject { live: None, planned: None, detached: false, controller },
+        let mut before = match &name {
+            Some(name) => self.before(&path.object(name), &parts, controller).await?,
+            None => PlannedObject { controller, ..PlannedObject::default() },
         };
         let metadata = wants_metadata(&parts.headers);
         let is_new_in_plan = before.planned.is_none() && before.live.is_some();
@@ -140,27 +142,19 @@ impl Planner {
             let write = WriteHere { path: &path, parts: &parts, value, metadata, is_trial };
             return Ok(self.write_here(write, name, before));
         }
-        let body = match before.revisions() {
-            // The API server knows only the stored state.
-            Some((planned, live)) if planned != live => {
-                let text = String::from_utf8_lossy(&body);
-                Bytes::from(text.replace(&format!("{planned:?}"), &format!("{live:?}")))
-            }
-            _ => body,
-        };
-        let answer = self.send(&parts, body).await?;
-        if !answer.status().is_success() {
-            return Ok(answer);
-        }
-        let (head, body) = answer.into_parts();
-        let body = body.collect().await?.to_bytes();
-        let Ok(mut result) = serde_json::from_slice::<Value>(&body) else {
-            return Ok(Response::from_parts(head, Body::from(body)));
-        };
+        let (head, body, mut result) = self.send_current(&path, &parts, body, &value, &mut before).await?;
         let Some(name) = name.or_else(|| result["metadata"]["name"].as_str().map(str::to_owned)) else {
             return Ok(Response::from_parts(head, Body::from(body)));
         };
+        if !head.status.is_success() || !result.is_object() {
+            return Ok(Response::from_parts(head, Body::from(body)));
+        }
+        if before.is_unknown && before.live.is_none() {
+            before.is_unknown = head.status != StatusCode::CREATED;
+            before.live = before.is_unknown.then(|| shape_of(&path, &name, &result));
+        }
         let is_gone = parts.method == Method::DELETE && result["metadata"]["deletionTimestamp"].is_null();
+        let applier = applier(&path, &parts);
         let planned = match (&before.live, &before.planned) {
             _ if is_gone => None,
             (Some(live), Some(planned)) => {
@@ -169,10 +163,21 @@ impl Planner {
                     result = live.clone();
                     result["metadata"] = meta;
                 }
-                Some(rebase(planned, live, &result))
+                // The API server does not know what the plan has applied before.
+                let former = applier.as_ref().and_then(|applier| before.applied.get(applier)).unwrap_or(live);
+                let planned = rebase(planned, former, &result);
+                before.applied.extend(applier.map(|applier| (applier, result)));
+                Some(planned)
+            }
+            (None, None) => {
+                before.applied.extend(applier.map(|applier| (applier, configuration(&value))));
+                Some(result)
             }
             _ => Some(result),
         };
+        if planned.is_none() {
+            before.applied.clear();
+        }
         match self.keep(&path.object(&name), PlannedObject { planned, ..before }, is_trial) {
             Some(planned) => Ok(shown(&planned, metadata)),
             None => Ok(Response::from_parts(head, Body::from(body))),
@@ -182,7 +187,6 @@ impl Planner {
     /// Evaluates a write to an object that exists only in the plan. There are no defaults, webhooks and quotas here.
     fn write_here(&self, write: WriteHere<'_>, name: String, before: PlannedObject) -> Response<Body> {
         let WriteHere { path, parts, value, metadata, is_trial } = write;
-        let is_apply = content_type(parts).contains("apply-patch");
         let is_status = path.subresource.is_some();
         let mut object = match (&parts.method, before.planned.clone()) {
             (&Method::POST, Some(_)) => {
@@ -194,7 +198,7 @@ impl Planner {
             }
             (_, Some(planned)) => planned,
             (&Method::POST, None) => json!({}),
-            (&Method::PATCH, None) if is_apply && !is_status => json!({}),
+            (&Method::PATCH, None) if is_apply(parts) && !is_status => json!({}),
             (_, None) => return not_found(path, &name),
         };
         let is_new = before.planned.is_none();
@@ -222,6 +226,13 @@ impl Planner {
                     "a plan cannot evaluate a JSON patch of an object that does not exist yet",
                 );
             }
+            Method::PUT => {
+                object["status"] = value["status"].clone();
+                after.planned = Some(object);
+            }
+            _ if let Some(applier) = applier(path, parts) => {
+                after.planned = Some(reapplied(&mut after.applied, applier, &object, &value));
+            }
             _ if is_status => {
                 merge(&mut object["status"], &value["status"]);
                 after.planned = Some(object);
@@ -230,6 +241,9 @@ impl Planner {
                 merge(&mut object, &value);
                 after.planned = Some(object);
             }
+        }
+        if after.planned.is_none() {
+            after.applied.clear();
         }
         if let Some(planned) = after.planned.as_mut() {
             planned["metadata"]["name"] = name.clone().into();
@@ -260,19 +274,24 @@ impl Planner {
     }
 
     /// Returns the state of an object before a write.
-    async fn before(&self, path: &str, controller: Option<Arc<str>>) -> Result<PlannedObject, kube::Error> {
+    async fn before(
+        &self,
+        path: &str,
+        parts: &Parts,
+        controller: Option<Arc<str>>,
+    ) -> Result<PlannedObject, kube::Error> {
         if let Some(known) = self.state.get(path) {
             return Ok(known);
         }
-        let request = Request::get(path).header(header::ACCEPT, "application/json").body(Vec::new());
-        let request = request.map_err(kube::Error::HttpError)?;
-        let live = match self.client.request_text(request).await {
-            Ok(text) => Some(serde_json::from_str::<Value>(&text).map_err(kube::Error::SerdeError)?),
-            Err(kube::Error::Api(status)) if status.code == 404 => None,
-            // Whether it exists is unknown, and so is the effect of a write.
-            Err(error) => return Err(error),
-        };
-        Ok(PlannedObject { planned: live.clone(), live, detached: false, controller })
+        let new = PlannedObject { controller, ..PlannedObject::default() };
+        // It succeeds only if there is no such object.
+        if parts.method == Method::POST {
+            return Ok(new);
+        }
+        Ok(match self.live(path, parts).await? {
+            Ok(live) => PlannedObject { planned: live.clone(), live, ..new },
+            Err(Unreadable) => PlannedObject { is_unknown: true, ..new },
+        })
     }
 
     /// Returns whether the namespace of an object exists only in the plan.
@@ -288,7 +307,7 @@ impl Planner {
     }
 
     /// Sends a write as a dry run.
-    async fn send(&self, parts: &Parts, body: Bytes) -> Answer {
+    pub(super) async fn send(&self, parts: &Parts, body: Bytes) -> Answer {
         let mut body = body.to_vec();
         if parts.method == Method::DELETE
             && let Ok(Value::Object(mut options)) = serde_json::from_slice(&body)
@@ -310,6 +329,35 @@ impl Planner {
         *request.extensions_mut() = parts.extensions.clone();
         self.client.send(request).await
     }
+}
+
+fn is_apply(parts: &Parts) -> bool {
+    parts.method == Method::PATCH && content_type(parts).contains("apply-patch")
+}
+
+/// Returns who applies a configuration, if the request is an apply.
+fn applier(path: &ResourcePath, parts: &Parts) -> Option<Applier> {
+    let mut query = parts.uri.query().unwrap_or_default().split('&');
+    let manager = query.find_map(|parameter| parameter.strip_prefix("fieldManager=")).unwrap_or_default();
+    is_apply(parts).then(|| (manager.to_owned(), path.subresource.clone()))
+}
+
+/// Returns the fields of an applied configuration that belong to the object.
+fn configuration(body: &Value) -> Value {
+    let mut configuration = body.clone();
+    if let Some(meta) = configuration.get_mut("metadata").and_then(Value::as_object_mut) {
+        meta.retain(|name, _| !matches!(name.as_str(), "resourceVersion" | "uid" | "managedFields"));
+    }
+    configuration
+}
+
+/// Returns a planned state after an apply, and remembers its configuration.
+fn reapplied(applied: &mut BTreeMap<Applier, Value>, applier: Applier, planned: &Value, body: &Value) -> Value {
+    let configuration = configuration(body);
+    let former = applied.remove(&applier).unwrap_or_default();
+    let after = reapply(planned, &former, applied.values(), &configuration);
+    applied.insert(applier, configuration);
+    after
 }
 
 /// Returns whether the program itself has asked for a dry run, whose result later reads do not see.
@@ -342,49 +390,4 @@ fn wants_metadata(headers: &http::HeaderMap) -> bool {
 
 fn content_type(parts: &Parts) -> &str {
     parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
-}
-
-fn shown(object: &Value, metadata: bool) -> Response<Body> {
-    let text = match metadata {
-        true => {
-            let meta = &object["metadata"];
-            json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta}).to_string()
-        }
-        false => object.to_string(),
-    };
-    respond(StatusCode::OK, text)
-}
-
-fn not_found(path: &ResourcePath, name: &str) -> Response<Body> {
-    let code = StatusCode::NOT_FOUND;
-    let mut status = failure(code, "NotFound", &format!("{} {name:?} not found", path.resource));
-    // Without details, it would be the kind that is missing.
-    status["details"] = json!({"name": name, "group": path.group, "kind": path.resource});
-    respond(code, status.to_string())
-}
-
-fn unnamed(path: &ResourcePath) -> Response<Body> {
-    let message =
-        format!("{} \"\" is invalid: metadata.name: Required value: name or generateName is required", path.resource);
-    failed(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", &message)
-}
-
-fn refused(what: &str) -> Response<Body> {
-    failed(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", &format!("a plan rejects {what}"))
-}
-
-fn failed(code: StatusCode, reason: &str, message: &str) -> Response<Body> {
-    respond(code, failure(code, reason, message).to_string())
-}
-
-fn failure(code: StatusCode, reason: &str, message: &str) -> Value {
-    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": reason,
-        "message": message, "code": code.as_u16()})
-}
-
-fn respond(code: StatusCode, body: impl Into<Vec<u8>>) -> Response<Body> {
-    let mut response = Response::new(Body::from(body.into()));
-    *response.status_mut() = code;
-    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
-    response
 }

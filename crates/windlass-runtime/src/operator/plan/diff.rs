@@ -22,8 +22,12 @@ const IGNORED: [&str; 6] = ["managedFields", "resourceVersion", "generation", "c
 /// Text in place of the values of Secrets.
 const HIDDEN: &str = "(hidden)";
 
+/// Annotation in which `kubectl apply` keeps a copy of the object.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// Returns the fields that differ between two states of an object; `None` is an object that does not exist.
 pub(super) fn fields(old: Option<&Value>, new: Option<&Value>) -> Vec<FieldChange> {
+    let is_secret = [old, new].into_iter().flatten().any(|object| object["kind"] == "Secret");
     let cleaned = |object: Option<&Value>| {
         let mut object = object.cloned().unwrap_or_else(|| json!({}));
         if let Some(fields) = object.as_object_mut() {
@@ -41,13 +45,14 @@ pub(super) fn fields(old: Option<&Value>, new: Option<&Value>) -> Vec<FieldChang
         }
         object
     };
-    let is_secret = [old, new].into_iter().flatten().any(|object| object["kind"] == "Secret");
     let mut changes = Vec::new();
     compare("", Some(&cleaned(old)), Some(&cleaned(new)), &mut changes);
     if is_secret {
-        for change in changes.iter_mut().filter(|change| {
-            ["data", "stringData"].iter().any(|field| change.path.split(['.', '[']).next() == Some(field))
-        }) {
+        let copy = field("metadata.annotations", LAST_APPLIED);
+        let holds_values = |change: &&mut FieldChange| {
+            change.path == copy || matches!(change.path.split(['.', '[']).next(), Some("data" | "stringData"))
+        };
+        for change in changes.iter_mut().filter(holds_values) {
             for value in [&mut change.old, &mut change.new].into_iter().flatten() {
                 *value = HIDDEN.into();
             }
@@ -150,5 +155,15 @@ mod tests {
         let secret = |value: &str| json!({"kind": "Secret", "type": "Opaque", "data": {"k": value}});
         assert_eq!(lines(Some(secret("a")), Some(secret("b"))), [r#"~ data.k: "(hidden)" -> "(hidden)""#]);
         assert_eq!(lines(None, Some(secret("b"))), [r#"+ data.k: "(hidden)""#, r#"+ type: "Opaque""#]);
+        // The copy that `kubectl apply` keeps.
+        let applied = |value: &str| {
+            let copy = secret(value).to_string();
+            json!({"kind": "Secret", "metadata": {"annotations": {LAST_APPLIED: copy, "a": value}}})
+        };
+        let path = r#"metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"]"#;
+        let expected = [r#"~ metadata.annotations.a: "a" -> "b""#, &format!(r#"~ {path}: "(hidden)" -> "(hidden)""#)];
+        assert_eq!(lines(Some(applied("a")), Some(applied("b"))), expected);
+        let expected = [r#"- metadata.annotations.a: "a""#, &format!(r#"- {path}: "(hidden)""#)];
+        assert_eq!(lines(Some(applied("a")), None), expected);
     }
 }

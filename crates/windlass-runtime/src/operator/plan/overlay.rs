@@ -43,6 +43,30 @@ fn rebase_fields(
     merged
 }
 
+/// Returns a planned state after a field manager has applied a configuration, instead of `former`, which it applied before:
+/// fields that it no longer sets are removed, unless others have applied them, too.
+pub(super) fn reapply<'a>(
+    planned: &Value,
+    former: &Value,
+    others: impl Iterator<Item = &'a Value>,
+    applied: &Value,
+) -> Value {
+    let former = others.fold(former.clone(), |former, other| without(former, other).unwrap_or_default());
+    let former = if former.is_object() { former } else { Value::Object(Map::new()) };
+    rebase(planned, &former, applied)
+}
+
+/// Returns a value without the fields that another one has; `None` if nothing is left.
+fn without(value: Value, other: &Value) -> Option<Value> {
+    let (Value::Object(fields), Value::Object(other)) = (value, other) else { return None };
+    let kept = fields.into_iter().filter_map(|(name, value)| match other.get(&name) {
+        Some(other) => Some((name, without(value, other)?)),
+        None => Some((name, value)),
+    });
+    let kept: Map<_, _> = kept.collect();
+    (!kept.is_empty()).then_some(Value::Object(kept))
+}
+
 fn empty_like(value: &Value) -> Value {
     match value {
         Value::Object(_) => Value::Object(Map::new()),
@@ -130,6 +154,20 @@ mod tests {
         let expected = json!({"metadata": {"finalizers": ["b", "c"], "labels": {"x": "3"}}, "spec": {"n": 1},
             "status": {"conditions": [{"type": "Synced", "status": "True"}]}});
         assert_eq!(planned, expected);
+    }
+
+    #[test]
+    fn a_configuration_replaces_the_former_one_of_its_manager() {
+        let planned =
+            json!({"data": {"a": "1", "b": "1", "c": "1"}, "spec": {"ports": [{"name": "x"}, {"name": "y"}]}});
+        let former = json!({"data": {"a": "1", "b": "1"}, "spec": {"ports": [{"name": "x"}]}});
+        let applied = json!({"data": {"d": "2"}, "spec": {"ports": [{"name": "z"}]}});
+        let other = json!({"data": {"b": "1"}});
+        let after = reapply(&planned, &former, [&other].into_iter(), &applied);
+        let ports = json!([{"name": "y"}, {"name": "z"}]);
+        assert_eq!(after, json!({"data": {"b": "1", "c": "1", "d": "2"}, "spec": {"ports": ports}}));
+        let first = reapply(&json!({"data": {"a": "1"}}), &Value::Null, [].into_iter(), &json!({"data": {"b": "1"}}));
+        assert_eq!(first, json!({"data": {"a": "1", "b": "1"}}));
     }
 
     #[test]

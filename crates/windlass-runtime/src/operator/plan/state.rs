@@ -1,6 +1,6 @@
 //! The objects that a plan has written.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -30,16 +30,24 @@ struct Inner {
 }
 
 /// A written object.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct PlannedObject {
-    /// The stored state before the plan.
+    /// The stored state, without the plan.
     pub(super) live: Option<Value>,
     /// The state after it.
     pub(super) planned: Option<Value>,
     /// Whether the planned object is another than the stored one.
     pub(super) detached: bool,
+    /// Whether the stored state could not be read.
+    pub(super) is_unknown: bool,
+    /// What each field manager has applied last to the object or its status: the result, or the configuration if the API
+    /// server does not know the object.
+    pub(super) applied: BTreeMap<Applier, Value>,
     pub(super) controller: Option<Arc<str>>,
 }
+
+/// A field manager, and the subresource that it applies to.
+pub(super) type Applier = (String, Option<String>);
 
 impl PlannedObject {
     /// Returns whether the API server does not know the planned object, so that writes are evaluated here.
@@ -49,10 +57,13 @@ impl PlannedObject {
 
     /// Returns the resource versions of the planned and of the stored state.
     pub(super) fn revisions(&self) -> Option<(&str, &str)> {
-        let planned = self.planned.as_ref()?["metadata"]["resourceVersion"].as_str()?;
-        let live = self.live.as_ref()?["metadata"]["resourceVersion"].as_str()?;
-        Some((planned, live))
+        Some((revision(self.planned.as_ref()?)?, revision(self.live.as_ref()?)?))
     }
+}
+
+/// Returns the resource version of an object.
+pub(super) fn revision(object: &Value) -> Option<&str> {
+    object["metadata"]["resourceVersion"].as_str()
 }
 
 impl PlannedState {
@@ -96,6 +107,13 @@ impl PlannedState {
     /// Records the call of a subresource.
     pub(super) fn called(&self, call: PlannedChange) {
         self.inner.lock().calls.push(call);
+    }
+
+    /// Returns the changes whose fields are all those of the object, as its stored state could not be read.
+    pub(super) fn unknown(&self) -> Vec<PlannedChange> {
+        let inner = self.inner.lock();
+        let objects = inner.order.iter().filter_map(|path| inner.objects.get(path));
+        objects.filter(|object| object.is_unknown).filter_map(change).collect()
     }
 
     /// Returns all changes.

@@ -1,7 +1,10 @@
 //! Dry runs, validation of fields, deletion of many, and contexts of one namespace.
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::{api::ValidationDirective, core::DynamicObject};
+use kube::{
+    api::{DeleteParams, ValidationDirective},
+    core::DynamicObject,
+};
 use serde_json::json;
 use windlass_runtime::{cache::parse_selector, context::Desired};
 
@@ -98,6 +101,27 @@ async fn many_objects_are_deleted_by_one_request_and_are_gone_from_the_cache() {
     assert!(held.metadata.deletion_timestamp.is_some());
     let error = ctx.kind::<ConfigMap>().delete_all(None, &web, &Default::default()).await.unwrap_err();
     assert_eq!(error.to_string(), "failed to delete all ConfigMap : it has no namespace");
+}
+
+#[tokio::test]
+async fn objects_that_wait_for_their_dependents_stay_in_the_cache() {
+    let bench = Bench::start().await;
+    let ctx = &bench.context;
+    let mut config = bench.config("owner", &[]);
+    config.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
+    let owner = ctx.create(config).await.unwrap();
+    let mut child = bench.config("child", &[]);
+    // The owner waits for it.
+    child.metadata.finalizers = Some(vec!["example.com/held".to_owned()]);
+    ctx.apply_owned(&owner, child).await.unwrap();
+    let web = parse_selector("app=web").unwrap();
+    let foreground = DeleteParams::foreground();
+    let deleted = ctx.kind::<ConfigMap>().delete_all(Some(bench.namespace()), &web, &foreground).await.unwrap();
+    assert_eq!(deleted, 1);
+    let live = bench.api::<ConfigMap>().get("owner").await.expect("it has a finalizer now");
+    let cached = ctx.get::<ConfigMap>(&bench.key("owner")).unwrap().expect("the cache shows what exists");
+    assert!(cached.metadata.deletion_timestamp.is_some());
+    assert_eq!(cached.metadata.uid, live.metadata.uid);
 }
 
 #[tokio::test]

@@ -3,11 +3,13 @@ use windlass_runtime::{
     context::{ContextError, Desired, SET_LABEL, SET_ORDER},
     objects::{
         conditions::{Conditions, ready},
+        owner::controller_reference,
         readiness::Readiness,
     },
 };
 
 use super::*;
+use crate::faults::{Fault, Faults};
 
 fn secret(name: &str) -> Secret {
     let mut secret = Secret::default();
@@ -215,6 +217,89 @@ async fn objects_are_deleted_before_those_they_depend_on() {
     let outcome = ctx.delete_set(&parent, "all").await.unwrap();
     let deleted: Vec<&str> = outcome.pruned.iter().map(|(_, key)| key.name()).collect();
     assert!(deleted == ["middle"] || deleted == ["middle", "first"], "{deleted:?}");
+}
+
+/// A ServiceAccount as an older version of an operator knows it.
+#[derive(kube::Resource, Clone, Debug, Serialize, Deserialize)]
+#[resource(inherit = ServiceAccount)]
+struct OldAccount {
+    metadata: kube::core::ObjectMeta,
+    level: u32,
+}
+
+#[tokio::test]
+async fn children_that_are_unreadable_are_not_gone() {
+    let cluster = TestCluster::start().await;
+    let faults = Faults::around(cluster.client());
+    let bench = Bench::over(cluster, faults.client()).await;
+    bench.wire::<OldAccount>().await;
+    let ctx = &bench.context;
+    let parent = bench.parent("parent").await;
+    let account = |name: &str, owner: &ConfigMap, set: &str| {
+        let mut account = ServiceAccount::default();
+        account.metadata.name = Some(name.into());
+        account.metadata.labels = Some([(SET_LABEL.to_owned(), set.to_owned())].into());
+        account.metadata.owner_references = Some(vec![controller_reference(owner).unwrap()]);
+        account
+    };
+    let stranger = bench.parent("stranger").await;
+    for account in [account("ours", &parent, "web"), account("theirs", &stranger, "web"), account("db", &parent, "db")]
+    {
+        bench.api().create(&PostParams::default(), &account).await.unwrap();
+    }
+    let unreadable = || ctx.caches().status().iter().map(|one| one.unreadable.len()).sum::<usize>();
+    // The namespace has an account of its own.
+    eventually("they have arrived", async || (unreadable() >= 3).then_some(())).await;
+
+    faults.inject(|seen| seen.path.ends_with("/serviceaccounts/ours") && !seen.is_write(), 1, Fault::status(503));
+    let outcome = ctx.delete_set(&parent, "web").await.unwrap();
+    assert!(outcome.pruned.is_empty() && !outcome.is_gone(), "{outcome:?}");
+    let [unknown] = &*outcome.unknown else { panic!("{outcome:?}") };
+    assert!(unknown.starts_with(&format!("ServiceAccount {}/ours: ", bench.namespace())), "{unknown}");
+    // Their metadata is readable.
+    let outcome = ctx.delete_set(&parent, "web").await.unwrap();
+    assert_eq!(outcome.pruned, [("ServiceAccount".to_owned(), bench.key("ours"))]);
+    assert!(outcome.is_gone(), "{outcome:?}");
+    let left = bench.api::<ServiceAccount>().list(&Default::default()).await.unwrap();
+    let names: Vec<&str> = left.iter().filter_map(|account| account.metadata.name.as_deref()).collect();
+    assert!(names.contains(&"theirs") && names.contains(&"db") && !names.contains(&"ours"), "{names:?}");
+}
+
+#[tokio::test]
+async fn children_of_a_kind_that_is_not_listed_yet_are_not_gone() {
+    let cluster = TestCluster::start().await;
+    let faults = Faults::around(cluster.client());
+    let bench = Bench::over(cluster, faults.client()).await;
+    let parent = bench.parent("parent").await;
+    faults.inject(|seen| seen.path.ends_with("/serviceaccounts"), usize::MAX, Fault::Hang);
+    let scope = Scope::namespace(bench.namespace());
+    let informer = bench.context.caches().informer::<ServiceAccount>(&scope);
+    bench.context.add_informer(&(), &scope, informer);
+    let outcome = bench.context.delete_set(&parent, "web").await.unwrap();
+    assert_eq!(outcome.unknown, ["ServiceAccount: the initial list is not complete"]);
+    assert!(!outcome.is_gone());
+}
+
+#[tokio::test]
+async fn children_of_a_kind_whose_version_is_not_served_are_gone_only_with_the_kind() {
+    for served in [true, false] {
+        let bench = Bench::start().await;
+        let parent = bench.parent("parent").await;
+        if served {
+            let mut definition = Gadget::crd();
+            definition.spec.versions[0].name = "v2".to_owned();
+            bench.cluster.define_as(&definition).await;
+        }
+        let scope = Scope::namespace(bench.namespace());
+        let informer = bench.context.caches().informer::<Gadget>(&scope);
+        bench.context.add_informer(&(), &scope, informer);
+        let absent = || bench.context.caches().status().iter().any(|one| one.absent);
+        eventually("it is known that the version is not served", async || absent().then_some(())).await;
+        let outcome = bench.context.delete_set(&parent, "web").await.unwrap();
+        let unknown: Vec<String> =
+            served.then(|| "Gadget: its version v1 is not served".to_owned()).into_iter().collect();
+        assert_eq!((outcome.unknown.as_slice(), outcome.is_gone()), (&*unknown, !served));
+    }
 }
 
 #[tokio::test]

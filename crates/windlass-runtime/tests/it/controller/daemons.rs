@@ -134,6 +134,35 @@ async fn failures_and_panics_are_restarted_with_backoff() {
     running.stop().await;
 }
 
+#[tokio::test]
+async fn a_restarted_daemon_is_not_told_of_changes_that_it_starts_with() {
+    let plane = TestPlane::builder().virtual_time().await;
+    let api: Api<ConfigMap> = plane.api();
+    create(&api, labelled("a")).await;
+    let journal = Journal::new();
+    let runs = journal.clone();
+    let daemon = Daemon::new(move |config: Arc<ConfigMap>, daemon: DaemonContext<ConfigMap>| {
+        let runs = runs.clone();
+        async move {
+            let size = |config: &ConfigMap| config.data.as_ref().map_or(0, |data| data.len());
+            runs.write(format!("run {} with {}", daemon.failures(), size(&config)));
+            let changed = daemon.changed().await;
+            runs.write(format!("changed to {}", size(&changed)));
+            Err(Error::new("the connection is lost"))
+        }
+    });
+    let running = Running::start(plane.client(), with_daemon(&plane, daemon));
+    journal.has(1).await;
+    merge(&api, "a", json!({"data": {"x": "1"}})).await;
+    journal.has(3).await;
+    plane.advance(Duration::from_secs(60)).await;
+    assert_eq!(journal.read(), ["run 0 with 0", "changed to 1", "run 1 with 1"]);
+    merge(&api, "a", json!({"data": {"y": "1"}})).await;
+    journal.has(4).await;
+    assert_eq!(journal.read()[3], "changed to 2");
+    running.stop().await;
+}
+
 const FAILURES: &str = r#"windlass_daemon_failures_total{controller="daemons"}"#;
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Watches that come and go.
 
-use k8s_openapi::api::core::v1::{Secret, Service};
+use k8s_openapi::api::core::v1::{Namespace, Secret, Service};
 use kube::{
     Api, CustomResource,
     core::{ApiResource, DynamicObject},
@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use windlass_runtime::{
+    context::ContextError,
     controller::{Action, Source, Watch, WatchSet},
     operator::Operator,
     scope::Scope,
@@ -190,6 +191,72 @@ async fn a_kind_that_the_api_server_rejects_is_an_error_with_its_name_and_the_ot
     // It is permitted later.
     eventually("all are synced", async || watches.synced().await.ok()).await;
     running.stop().await;
+}
+
+#[tokio::test]
+async fn failures_of_the_api_server_that_pass_are_waited_for() {
+    let plane = TestPlane::builder().virtual_time().await;
+    create(&plane.api::<ConfigMap>(), labelled("a")).await;
+    let faults = Faults::around(plane.client());
+    let (journal, watches) = (Journal::new(), WatchSet::new());
+    let running = Running::with(context(faults.client()).build(), counting(&plane, &journal).source(&watches));
+    journal.has(1).await;
+    for fault in [Fault::status(503), Fault::status(500), Fault::status(429).retry_after(3), Fault::Refuse] {
+        faults.inject(|seen| seen.is_list("services"), 2, fault.clone());
+        let services = Watch::<Service>::new().scope(Scope::namespace(plane.namespace())).map(|_, _| Vec::new());
+        watches.add("mine", services);
+        assert_eq!(watches.synced().await, Ok(()), "{fault:?}");
+        assert!(running.context.caches().status().iter().any(|one| one.resource.plural == "services" && one.synced));
+        watches.remove("mine");
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn in_a_restricted_operator_kinds_known_at_run_time_are_watched_in_its_namespaces() {
+    let plane = TestPlane::builder().await;
+    create(&plane.api::<ConfigMap>(), labelled("a")).await;
+    create(&plane.api::<Secret>(), secret("s")).await;
+    let (journal, watches) = (Journal::new(), WatchSet::new().allow("", "secrets").allow_cluster("", "namespaces"));
+    let kinds = [ApiResource::erase::<Secret>(&()), ApiResource::erase::<Namespace>(&())];
+    let (seen, own, known) = (journal.clone(), watches.clone(), kinds.clone());
+    let controller = Controller::<ConfigMap>::new("kinds", move |config: Arc<ConfigMap>, ctx: Context| {
+        let (seen, own, kinds) = (seen.clone(), own.clone(), known.clone());
+        async move {
+            for kind in &kinds {
+                own.add(&*kind.plural, Watch::<DynamicObject>::with(kind.clone()).map(|_, _| Vec::new()));
+            }
+            own.synced().await?;
+            let names = |kind: &ApiResource| -> Result<Vec<_>, ContextError> {
+                let objects = ctx.kind_with::<DynamicObject>(kind).list()?;
+                Ok(objects.iter().map(|object| (object.metadata.namespace.clone(), name_of(&**object))).collect())
+            };
+            seen.write((names(&kinds[0])?, names(&kinds[1])?, config.metadata.namespace.clone()));
+            Ok(Action::done())
+        }
+    })
+    .scope(Scope::namespace(plane.namespace()).labels("test=sets"))
+    .source(&watches);
+    let operator = Operator::new("kinds-operator").controller(controller).namespaces([plane.namespace()]);
+    let rules = operator.manifests("system", "").rbac("account").into_iter().flat_map(|manifest| {
+        let scope = manifest.object.metadata.namespace.unwrap_or_else(|| "*".to_owned());
+        let rules = manifest.object.data["rules"].as_array().cloned().unwrap_or_default();
+        rules.into_iter().map(move |rule| (scope.clone(), rule["resources"].to_string()))
+    });
+    let rules: Vec<_> = rules.collect();
+    let granted = |resource: &str| {
+        let of: Vec<_> = rules.iter().filter(|(_, resources)| resources.contains(resource)).collect();
+        of.iter().map(|(scope, _)| scope.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(granted("\"secrets\""), [plane.namespace()], "{rules:?}");
+    assert_eq!(granted("\"namespaces\""), ["*"], "{rules:?}");
+    // It runs with these roles.
+    let running = plane.run(operator);
+    journal.has(1).await;
+    let (secrets, namespaces, namespace) = journal.read().remove(0);
+    assert_eq!(secrets, [(namespace, "s".to_owned())]);
+    assert!(namespaces.len() > 1, "{namespaces:?}");
+    running.stop().await.unwrap();
 }
 
 #[tokio::test]

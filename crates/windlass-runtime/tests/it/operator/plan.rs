@@ -1,6 +1,6 @@
 //! Plans.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::{
     api::core::v1::{ConfigMap, Namespace, Secret},
@@ -13,6 +13,7 @@ use kube::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio::time::Instant;
 use windlass_runtime::{
     Error, Result,
     clusters::Clusters,
@@ -22,8 +23,14 @@ use windlass_runtime::{
     operator::{Operator, Options, Plan, PlannedAction},
     scope::Scope,
 };
+use windlass_testing::TestPlane;
 
-use crate::cluster::TestCluster;
+use crate::{
+    cluster::TestCluster,
+    faults::{Fault, Faults},
+};
+
+mod writes;
 
 mod v1 {
     use super::*;
@@ -243,6 +250,23 @@ async fn objects_that_cannot_be_read_are_problems() {
     let sizes = Watch::<Sizes>::new().scope(scope().labels("test=plan")).map(|_, _| Vec::new());
     let plan_of_other = plan(operator().controller(watching.source(sizes))).await;
     assert_eq!((plan_of_other.exit_code(), plan_of_other.problems.len()), (1, 1), "{}", plan_of_other.to_text());
+}
+
+#[tokio::test]
+async fn a_missing_permission_to_list_is_a_problem_at_once() {
+    let plane = TestPlane::builder().virtual_time().await;
+    plane.create(config("a", json!({}))).await;
+    for plural in ["configmaps", "secrets"] {
+        let faults = Faults::around(plane.client());
+        faults.inject(move |seen| seen.is_list(plural), usize::MAX, Fault::status(403));
+        let began = Instant::now();
+        let plan = operator(&plane).plan(faults.client(), options(&plane)).await.unwrap();
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+        assert_eq!((plan.exit_code(), plan.reconciled), (1, 0), "{}", plan.to_text());
+        let expected =
+            format!("! all objects (controller mirror): failed to list {plural}: the server responded with 403");
+        assert!(plan.to_text().contains(&expected), "{}", plan.to_text());
+    }
 }
 
 #[tokio::test]

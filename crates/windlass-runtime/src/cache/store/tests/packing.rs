@@ -1,6 +1,10 @@
 //! Objects that are not read are kept as text.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -280,6 +284,44 @@ fn a_field_that_the_debug_output_hides_is_not_lost() {
     assert_eq!(cell.peek().spec.token.as_deref(), Some("kept"));
     // An object that was not received as text stays parsed, as one of its type was seen to lose a field.
     let (_, object) = received::<Discreet>(r#"{"token": "other"}"#);
+    assert!(packer.pack(&*object).is_none());
+}
+
+/// Number of times that `size` was serialized.
+static SERIALIZED: AtomicUsize = AtomicUsize::new(0);
+
+fn counted<S: serde::Serializer>(size: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+    SERIALIZED.fetch_add(1, Ordering::SeqCst);
+    serializer.serialize_u32(*size)
+}
+
+/// Like `DiscreetSpec`, and counts how often it is serialized.
+#[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[kube(group = "example.com", version = "v1", kind = "Observed")]
+struct ObservedSpec {
+    #[serde(default, serialize_with = "counted")]
+    size: u32,
+    #[serde(default, skip_serializing)]
+    token: Option<String>,
+}
+
+#[test]
+fn texts_of_events_are_compared_only_if_they_have_new_fields() {
+    let packer = packer::<Observed>();
+    let receive = |spec: &str| {
+        let before = SERIALIZED.load(Ordering::SeqCst);
+        packer.received(received::<Observed>(spec).0.as_bytes());
+        (SERIALIZED.load(Ordering::SeqCst) - before, packer.packs(3))
+    };
+    assert_eq!(receive(r#"{"size": 1}"#), (1, true));
+    for size in 2..100 {
+        assert_eq!(receive(&format!(r#"{{"size": {size}}}"#)), (0, true));
+    }
+    assert_eq!(receive(r#"{"size": 0}"#), (1, true));
+    assert_eq!(receive(r#"{"size": 7, "token": "kept"}"#), (1, false), "it would be lost");
+    assert_eq!(receive(r#"{"size": 7, "other": "field"}"#), (0, false), "nothing is serialized any more");
+    let (_, object) = received::<Observed>(r#"{"size": 1}"#);
+    assert_eq!(object.spec.token, None);
     assert!(packer.pack(&*object).is_none());
 }
 
