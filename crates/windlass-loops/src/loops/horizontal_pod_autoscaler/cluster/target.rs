@@ -11,7 +11,7 @@ const TRIES: usize = 5;
 
 /// A resource as named by discovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Resource {
+pub(in super::super) struct Resource {
     group: String,
     version: String,
     plural: String,
@@ -19,7 +19,7 @@ pub(super) struct Resource {
 
 /// The scale of a target.
 #[derive(Clone, Debug)]
-pub(super) struct Scale {
+pub(in super::super) struct Scale {
     path: String,
     object: Value,
 }
@@ -32,7 +32,7 @@ struct Refused {
 
 impl Resource {
     /// For example `deployments.apps`.
-    pub(super) fn name_and_group(&self) -> String {
+    pub(in super::super) fn name_and_group(&self) -> String {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
 
@@ -44,7 +44,7 @@ impl Resource {
 }
 
 /// Finds the resource of a kind: in the given version or, if that is not served, in another of its group.
-pub(super) async fn resource(ctx: &Context, api_version: &str, kind: &str) -> Result<Resource, String> {
+pub(in super::super) async fn resource(ctx: &Context, api_version: &str, kind: &str) -> Result<Resource, String> {
     let (group, named) = api_version.split_once('/').unwrap_or(("", api_version));
     let mut versions = vec![named.to_owned()];
     if group.is_empty() {
@@ -68,29 +68,34 @@ pub(super) async fn resource(ctx: &Context, api_version: &str, kind: &str) -> Re
 
 impl Scale {
     /// Fetches the scale of an object.
-    pub(super) async fn of(ctx: &Context, resource: &Resource, namespace: &str, name: &str) -> Result<Self, String> {
+    pub(in super::super) async fn of(
+        ctx: &Context,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Self, String> {
         let path = format!("{}/{name}/scale", resource.path(namespace));
         let object = fetch(ctx, &path, &resource.name_and_group()).await?;
         Ok(Self { path, object })
     }
 
     /// The desired replicas.
-    pub(super) fn wanted(&self) -> i32 {
+    pub(in super::super) fn wanted(&self) -> i32 {
         number(&self.object["spec"]["replicas"])
     }
 
     /// The current replicas.
-    pub(super) fn present(&self) -> i32 {
+    pub(in super::super) fn present(&self) -> i32 {
         number(&self.object["status"]["replicas"])
     }
 
     /// The label selector of its pods.
-    pub(super) fn selector(&self) -> &str {
+    pub(in super::super) fn selector(&self) -> &str {
         self.object["status"]["selector"].as_str().unwrap_or_default()
     }
 
     /// Sets the replicas, overriding concurrent changes.
-    pub(super) async fn set(mut self, ctx: &Context, replicas: i32) -> Result<(), String> {
+    pub(in super::super) async fn set(mut self, ctx: &Context, replicas: i32) -> Result<(), String> {
         for tries in 1.. {
             self.object["spec"]["replicas"] = replicas.into();
             let body = self.object.to_string().into_bytes();
