@@ -259,8 +259,7 @@ impl Inner {
         if errors.is_empty() { Ok(None) } else { Err(errors) }
     }
 
-    /// Returns the user of a token that is meant for one of the audiences, and those that it is meant for. The errors
-    /// may be shown to users who may review tokens.
+    /// Returns the user of a token and the matching audiences. The errors may be shown to users who may review tokens.
     async fn token_user(
         self: &Arc<Self>,
         token: &str,

@@ -26,7 +26,7 @@ use crate::{
 /// and the new version is written to FILE.new.
 #[derive(Debug, Args)]
 pub(crate) struct UpgradeArgs {
-    /// Program of the older windlass
+    /// Binary of the older windlass version
     #[arg(long, value_name = "PROGRAM", conflicts_with = "base")]
     from: Option<PathBuf>,
     /// Directory with the files that the older windlass generates for this project

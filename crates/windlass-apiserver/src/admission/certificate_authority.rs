@@ -1,5 +1,5 @@
 //! CertificateApproval, CertificateSigning and ClusterTrustBundleAttest: who may approve and sign requests for
-//! certificates of a signer, and who may publish what they are verified with.
+//! certificates of a signer, and who may publish trust bundles.
 
 use async_trait::async_trait;
 use serde_json::Value;

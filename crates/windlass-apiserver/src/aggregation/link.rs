@@ -152,7 +152,7 @@ impl Link {
         connections.request(request).await.map_err(|error| error_text(&error))
     }
 
-    /// Forgets what the server has said, because it may no longer be true.
+    /// Drops cached API documents, which may be stale.
     pub(super) fn forget(&self) {
         self.resources.store(None);
         self.openapi.store(None);

@@ -120,7 +120,7 @@ impl RequestAudit {
         });
     }
 
-    /// Adds the decoded object of the request, and what it says about the requested object.
+    /// Adds the decoded object of the request, and the object reference derived from it.
     pub(crate) fn request_object(&self, object: &Value) {
         let Some(recorded) = self.recorded() else { return };
         let encoded = (recorded.recording.level >= Level::Request).then(|| recorded.encode(object));

@@ -70,7 +70,7 @@ impl Inner {
         notices: &mut Notices<'_>,
     ) -> Result<Option<Accepted>, String> {
         let Some((verified, first)) = self.verified(token)? else { return Ok(None) };
-        // As in kube-apiserver, uses are counted that no earlier one is remembered of.
+        // As in kube-apiserver, a use is counted only if no earlier use is cached.
         let count = |used: Use| {
             if first {
                 self.authentication.service_accounts.counters.count(used);

@@ -64,7 +64,7 @@ pub(crate) struct ResourceCache {
     state: RwLock<State>,
     /// The items of the last complete list, until something changes.
     list: Mutex<Option<Arc<SharedList>>>,
-    /// The last lines for watchers of all objects, for other watchers of them.
+    /// Recent watch lines, shared by watchers of all objects.
     lines: Mutex<Option<Lines>>,
     changed: Notify,
     observer: OnceLock<Observer>,

@@ -21,21 +21,21 @@ const TWICE: &str = "anonymous: Forbidden: --anonymous-auth flag cannot be set w
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Authentication")]
 pub(crate) struct AuthenticationArgs {
-    /// Whether requests without credentials are handled as system:anonymous instead of being rejected [default: true]
+    /// Handle requests without credentials as system:anonymous instead of rejecting them [default: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     anonymous_auth: Option<bool>,
     /// Issuer of service account tokens; may be repeated: the first one is used for new tokens, and tokens of all are
     /// accepted [default: https://kubernetes.default.svc.cluster.local]
     #[arg(long, value_name = "URL")]
     service_account_issuer: Vec<String>,
-    /// Audiences of the API server, and of tokens that are requested without audiences [default: the issuers of service
-    /// account tokens]
+    /// API server audiences; also the default audiences of requested tokens [default: the issuers of service account
+    /// tokens]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     api_audiences: Vec<String>,
-    /// Longest validity of service account tokens, between 1h and 2^32 seconds; requests for more get this
+    /// Maximum lifetime of service account tokens, from 1h to 2^32 seconds; longer requests are shortened to it
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
     service_account_max_token_expiration: Option<i64>,
-    /// Whether the tokens of pods are valid for a year, and their use after an hour is only recorded
+    /// Extend pod tokens to one year, and only record uses after the first hour
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     service_account_extend_token_expiration: bool,

@@ -28,10 +28,10 @@ pub(crate) struct AuthorizationArgs {
     /// Version of the SubjectAccessReviews that are sent to the webhook: v1 or v1beta1 [default: v1beta1]
     #[arg(long, value_name = "VERSION")]
     authorization_webhook_version: Option<String>,
-    /// Seconds for which the webhook's permissions are cached; 0 to disable caching [default: 300]
+    /// Time for which the webhook's permissions are cached; 0 to disable caching [default: 300]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     authorization_webhook_cache_authorized_ttl: Option<Duration>,
-    /// Seconds for which the webhook's denials are cached; 0 to disable caching [default: 30]
+    /// Time for which the webhook's denials are cached; 0 to disable caching [default: 30]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     authorization_webhook_cache_unauthorized_ttl: Option<Duration>,
 }

@@ -27,7 +27,8 @@ pub(crate) struct LimitArgs {
     /// Mutating requests served at a time; added to --max-requests-inflight and shared by priority levels
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_mutating_requests_inflight)]
     max_mutating_requests_inflight: usize,
-    /// Whether priority levels share both limits; otherwise each applies to its requests, and 0 is no limit
+    /// Use API Priority and Fairness with the sum of both limits; if false, apply each limit separately (0 for no
+    /// limit)
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     enable_priority_and_fairness: bool,

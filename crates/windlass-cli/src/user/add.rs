@@ -58,8 +58,8 @@ pub(crate) struct AddArgs {
     /// Role of the namespace to bind; may be repeated
     #[arg(long = "role", value_name = "NAME", requires = "namespace")]
     roles: Vec<String>,
-    /// Namespace in which roles are bound, and default namespace of the kubeconfig [default: roles are bound in the whole
-    /// cluster]
+    /// Namespace in which roles are bound, and default namespace of the kubeconfig [default: bind
+    /// cluster-wide]
     #[arg(short, long, value_name = "NAME", value_parser = project::namespace)]
     namespace: Option<String>,
     /// File for the kubeconfig, with mode 0600 [default: standard output]

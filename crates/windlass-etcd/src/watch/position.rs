@@ -1,4 +1,4 @@
-//! How far a watch is, and what each answer of etcd adds.
+//! Position of a watch, and the events that each response adds.
 
 use std::sync::Arc;
 

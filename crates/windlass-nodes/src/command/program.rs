@@ -170,7 +170,7 @@ impl<'a> Machine<'a> {
         (touched && volume.get("emptyDir").is_some()).then_some(self.restarts > 0)
     }
 
-    /// Returns whether the pod is meant to end, so that its requests are too.
+    /// Returns whether the pod is expected to terminate.
     fn is_one_shot(&self) -> bool {
         self.pod["spec"]["restartPolicy"] != "Always"
     }

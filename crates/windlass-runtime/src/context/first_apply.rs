@@ -82,7 +82,7 @@ impl Managed {
 }
 
 impl AnyKind<'_> {
-    /// Returns whether the first apply of an object would change nothing. A failure is not one of the apply.
+    /// Returns whether the first apply of an object would change nothing. Errors do not fail the apply.
     pub(super) async fn is_in_place_at_first(
         &self,
         entry: &Entry,

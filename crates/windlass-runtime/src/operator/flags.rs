@@ -198,7 +198,7 @@ pub struct Flags {
     #[arg(long, value_name = "NAME", env = "WINDLASS_WEBHOOK_SERVICE", help_heading = "Servers")]
     pub webhook_service: Option<String>,
 
-    /// Time that running reconciles get to finish after the first signal
+    /// Grace period for running reconciles after the first signal
     #[arg(
         long,
         value_name = "TIME",

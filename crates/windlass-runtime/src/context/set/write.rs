@@ -136,8 +136,7 @@ struct Leftover {
 }
 
 impl Pruning<'_> {
-    /// Deletes the objects that others depended on after those, as far as no object that is left as it is can depend on
-    /// them. Returns the number of deletions.
+    /// Deletes dependencies last, and keeps those on which a retained object may depend. Returns the number of deletions.
     async fn run(&self, outcome: &mut SetOutcome, failures: &mut Vec<ContextError>) -> usize {
         let mut deleted: HashSet<Identity> = HashSet::new();
         loop {
