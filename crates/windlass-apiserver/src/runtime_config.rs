@@ -1,8 +1,8 @@
 //! Which versions of the built-in API groups are served, as with kube-apiserver's `--runtime-config`.
 //!
-//! Stable versions are served by default. A few beta and alpha versions can be enabled: those whose objects look like those of
-//! the stable version, so that they are another view of the same objects, and those of kinds that have no stable
-//! version yet, which have a table of their own.
+//! Stable versions are served by default. A few beta and alpha versions can be enabled: those whose objects look like
+//! those of the stable version, so that they are another view of the same objects, and those of kinds that have no
+//! stable version yet, which have a table of their own.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -147,7 +147,7 @@ impl RuntimeConfig {
         unavailable.into_iter().next().map_or(Ok(config), |key| Err(RuntimeConfigError::Unavailable(key)))
     }
 
-    /// Parses entries like [`parse`](Self::parse), but leaves out those that enable a version of kube-apiserver which this
+    /// Parses entries like [`parse`](Self::parse), but skips entries that enable a version of kube-apiserver which this
     /// server does not have, and returns their keys.
     ///
     /// # Errors
@@ -284,7 +284,7 @@ fn unstable_versions() -> impl Iterator<Item = (&'static str, &'static str)> {
     views.chain(own.map(|resource| (&*resource.group, &*resource.version)))
 }
 
-/// Returns the key that an old one stands for; `None` if it has no meaning any more.
+/// Returns the current key for an old one; `None` if it no longer has a meaning.
 fn current_key(key: &str) -> Option<&str> {
     match key {
         "api/legacy" => None,

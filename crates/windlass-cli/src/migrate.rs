@@ -12,11 +12,11 @@ use crate::{cluster::ClusterArgs, failure::ErrorWithHint, install, threads};
 
 /// Rewrite stored objects in the storage version of their CRD, and remove other versions from its stored versions
 ///
-/// After that, an old version can be removed from the CRD. Objects are written in pages, with their resource version, so
-/// that changes by others are never overwritten. A migration that was interrupted continues where it stopped.
+/// After that, an old version can be removed from the CRD. Objects are written in pages, with their resource version,
+/// so that changes by others are never overwritten. A migration that was interrupted continues where it stopped.
 #[derive(Debug, Args)]
 pub(crate) struct MigrateArgs {
-    /// CRDs to migrate, such as sites.example.com [default: those of the project]
+    /// CRDs to migrate, such as sites.example.com [default: the project's CRDs]
     #[arg(value_name = "CRD")]
     names: Vec<String>,
     #[command(flatten)]

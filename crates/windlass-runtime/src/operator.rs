@@ -297,7 +297,7 @@ impl Operator {
     }
 
     /// Generates manifests that serve metrics over plain HTTP to all clients. By default they serve them over HTTPS
-    /// (`--metrics-secure`), and only to users whom the API server permits to get them.
+    /// (`--metrics-secure`), and only to users who are authorized by the API server.
     #[must_use]
     pub fn plain_metrics(mut self) -> Self {
         self.plain_metrics = true;

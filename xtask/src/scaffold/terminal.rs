@@ -1,7 +1,7 @@
 //! A terminal at the root of a fresh clone, in which the commands of a page are typed verbatim.
 //!
-//! Lines are run by `sh`, with the built `windlass` first on the PATH. The exceptions are listed in [`Typed`]; a program
-//! that is not known is an error, so that no command of a page goes unchecked by accident.
+//! Lines are run by `sh`, with the built `windlass` first on the PATH. The exceptions are listed in [`Typed`]; a
+//! program that is not known is an error, so that no command of a page goes unchecked by accident.
 
 use std::{
     collections::BTreeMap,
@@ -18,9 +18,9 @@ use windlass_book::shell;
 
 use super::{Workshop, execute, run};
 
-/// How long a command may take that depends on one in the background, which may have to be compiled.
+/// Time limit for commands that depend on a background command, which may have to be compiled.
 const BACKGROUND: Duration = Duration::from_secs(600);
-/// How long a watch may take to print its first line: a CronJob starts every minute.
+/// Maximum time for a watch to print its first line: a CronJob starts every minute.
 const FIRST_LINE: Duration = Duration::from_secs(120);
 const AGAIN: Duration = Duration::from_millis(500);
 

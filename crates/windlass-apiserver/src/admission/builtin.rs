@@ -57,7 +57,8 @@ pub const DISABLEABLE_PLUGINS: [&str; 25] = [
     "ValidatingAdmissionWebhook",
 ];
 
-/// Returns the plugins except for the disabled ones. Policies, webhooks and quotas are stages of the write path of their own.
+/// Returns the plugins except for the disabled ones. Policies, webhooks and quotas are separate stages of the write
+/// path.
 pub(crate) fn builtin(
     storage: &Arc<Storage>,
     disabled: &[String],

@@ -1,4 +1,4 @@
-//! Headers of forwarded requests: the user, as the other server trusts them from this one, and no credentials.
+//! Headers of forwarded requests: the user, in headers that the other server trusts, and no credentials.
 
 use http::{
     HeaderMap, HeaderName, HeaderValue,
@@ -52,7 +52,7 @@ pub(super) fn forwarded(parts: &Parts, user: &User, host: &str) -> HeaderMap {
         headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(header::UPGRADE, protocol);
     }
-    // The client of the other server is this one. The length is that of the body that is sent.
+    // This server is the client of the other one. The length is that of the forwarded body.
     for name in [header::HOST, header::AUTHORIZATION, header::CONTENT_LENGTH, header::EXPECT] {
         headers.remove(name);
     }

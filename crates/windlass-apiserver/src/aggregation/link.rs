@@ -112,7 +112,7 @@ impl Link {
     /// Gets a document as a user of this server, within a time limit.
     ///
     /// # Errors
-    /// Returns an error if there is no answer, worded as in Go.
+    /// Returns an error if there is no response, worded as in Go.
     pub(super) async fn get(
         &self,
         from: &Aggregation,
@@ -141,7 +141,7 @@ impl Link {
     /// Sends a request.
     ///
     /// # Errors
-    /// Returns an error if there is no answer, worded as in Go.
+    /// Returns an error if there is no response, worded as in Go.
     pub(super) async fn send(
         &self,
         from: &Aggregation,

@@ -50,7 +50,7 @@ pub(crate) struct RequestAudit {
     /// Annotations from before the policy is evaluated.
     early: Mutex<BTreeMap<String, String>>,
     panicked: AtomicBool,
-    /// Set when the policy is evaluated; `None` if it wants no events.
+    /// Set when the policy is evaluated; `None` if it records no events.
     recorded: OnceLock<Option<Recorded>>,
 }
 
@@ -186,7 +186,7 @@ impl RequestAudit {
         self.change(|event| event.status = Some(EventStatus::of_error(error)));
     }
 
-    /// Notes that the handler has panicked, which is the last stage.
+    /// Records that the handler has panicked, which is the last stage.
     pub(crate) fn panicked(&self) {
         self.panicked.store(true, Ordering::Relaxed);
     }
@@ -233,7 +233,7 @@ impl RequestAudit {
         let _ = self.emit(Stage::ResponseStarted, OnFull::Drop);
     }
 
-    /// Evaluates the policy, and begins the event if it wants one.
+    /// Evaluates the policy, and begins the event if it requires one.
     fn record(&self, parts: &Parts, user: Option<&Arc<User>>) {
         let Some(path) = unescape_path(parts.uri.path()) else { return };
         let query = Query::parse(parts.uri.query());

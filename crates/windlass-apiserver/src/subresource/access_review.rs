@@ -30,7 +30,7 @@ pub(super) enum Review {
     Own,
 }
 
-/// Answers whether a user may perform a request.
+/// Handles reviews of whether a user may perform a request.
 pub(super) async fn access(call: &Call<'_>, kind: Review) -> Result<Answer> {
     let submission = Submission::receive(call).await?;
     let errors = validation::validate(&submission.review, kind);
@@ -72,7 +72,7 @@ pub(super) async fn access(call: &Call<'_>, kind: Review) -> Result<Answer> {
     Ok(Answer::Value { code: StatusCode::CREATED, value: review })
 }
 
-/// Answers what the caller may do in a namespace.
+/// Handles reviews of what the caller may do in a namespace.
 pub(super) async fn rules(call: &Call<'_>) -> Result<Answer> {
     let submission = Submission::receive(call).await?;
     let namespace = submission.review["spec"]["namespace"].as_str().unwrap_or_default();

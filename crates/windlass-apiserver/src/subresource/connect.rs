@@ -1,7 +1,7 @@
 //! Subresources that need a running pod: logs, exec, attach, port-forward, proxy.
 //!
-//! Requests are checked here and then handed to the [`PodConnections`] of the server. A server without any has no node to
-//! connect to, or only simulated ones.
+//! Requests are checked here and then handed to the [`PodConnections`] of the server. A server without any has no node
+//! to connect to, or only simulated ones.
 
 pub(crate) mod channels;
 mod log;
@@ -38,8 +38,8 @@ struct Target {
     connections: Arc<dyn PodConnections>,
 }
 
-/// Reads the next chunk of about ten kilobytes at most; returns `None` at the end. A terminal whose other side is closed
-/// fails to read, which is its end.
+/// Reads the next chunk of about ten kilobytes at most; returns `None` at the end. A terminal whose other side is
+/// closed fails to read, which is its end.
 async fn next_piece(from: &mut (impl AsyncRead + Unpin), buffer: &mut BytesMut) -> Option<Bytes> {
     buffer.reserve(32 << 10);
     match from.read_buf(buffer).await {
@@ -149,14 +149,14 @@ async fn port_forward(call: &Call<'_>) -> Result<Answer> {
     upgrade::port_forward(call, target)
 }
 
-/// Answers requests to nodes. Others are rejected: there is no proxy to pods and services.
+/// Handles requests to nodes. Others are rejected: there is no proxy to pods and services.
 async fn proxy(call: &Call<'_>, verb: Verb) -> Result<Answer> {
     let object = current(call).await?;
     let name = call.target.name;
     if call.is_core("nodes")
         && let Some(nodes) = &call.server.node_connections
     {
-        // As kubelets answer, in plain text.
+        // In plain text, as from kubelets.
         let plain = |code, text: &str| Ok(Answer::Text { code, text: text.to_owned() });
         if verb != Verb::Get {
             return plain(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed\n");

@@ -79,7 +79,7 @@ impl Need {
 }
 
 impl Needs {
-    /// Permissions for these requests of a program in namespace `own`, without those that everyone has.
+    /// Permissions for these requests of a program in namespace `own`, except for permissions that everyone has.
     pub(super) fn of<'a>(requests: impl IntoIterator<Item = &'a Recorded>, own: &str) -> Self {
         let mut needs = Self::default();
         for request in requests {

@@ -63,11 +63,10 @@ pub(crate) struct AdmissionArgs {
     /// Admission plugins to enable in addition to the default ones
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     enable_admission_plugins: Vec<String>,
-    /// Admission plugins to disable, although they are enabled by default
+    /// Default admission plugins to disable
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     disable_admission_plugins: Vec<String>,
-    /// AdmissionConfiguration file with the configuration of PodSecurity: the policy of namespaces without labels, and
-    /// exemptions
+    /// AdmissionConfiguration file that configures PodSecurity: defaults for namespaces without labels, and exemptions
     #[arg(long, value_name = "FILE")]
     admission_control_config_file: Option<PathBuf>,
 }

@@ -63,7 +63,7 @@ async fn a_watch_that_is_cut_off_resumes_after_the_last_event() {
     assert_eq!(etcd.headers["hasleader"], "true");
     etcd.send(&answer(20, &[6, 7])).await;
     assert_eq!(revisions(&watch.next().await.unwrap()), (vec![6, 7], 7));
-    // The first part of an answer: its last revision may be incomplete.
+    // The first part of a response: its last revision may be incomplete.
     etcd.send(&WatchResponse { fragment: true, ..answer(20, &[8, 9]) }).await;
     assert_eq!(revisions(&watch.next().await.unwrap()), (vec![8], 8));
     etcd.reset().await;

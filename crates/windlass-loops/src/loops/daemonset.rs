@@ -64,7 +64,7 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
     }));
     let controller = super::controller(NAME, Daemons::default())
         .watches::<Pod>(parents::<DaemonSet, Pod>)
-        // Revisions are only adopted at once: those that it owns are read when something else has changed.
+        // Only orphaned revisions trigger a reconcile; owned ones are read when something else has changed.
         .watches::<ControllerRevision>(|revision, ctx| match is_controlled(revision) {
             true => Vec::new(),
             false => parents::<DaemonSet, ControllerRevision>(revision, ctx),

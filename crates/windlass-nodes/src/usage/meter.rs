@@ -46,7 +46,7 @@ pub(super) struct Round<'a> {
 }
 
 impl NodeMeter {
-    /// Starts a measurement. Containers that it does not read are forgotten.
+    /// Starts a measurement. Containers that it does not read are dropped.
     pub(super) fn begin(&mut self) -> Round<'_> {
         let known = std::mem::take(&mut self.containers);
         Round { meter: self, known, memory: 0 }

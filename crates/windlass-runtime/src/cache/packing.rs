@@ -18,7 +18,7 @@ use crate::{any_object::AnyObject, watch::Decoder};
 const STEP: usize = 8;
 /// Pause between two steps.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Number of first received texts that are compared with what the type would serialize, and the interval of later ones.
+/// Number of initial texts that are compared with what the type would serialize, and the interval of later comparisons.
 const COMPARED_FIRST: usize = 32;
 const COMPARED_LATER: usize = 256;
 
@@ -31,8 +31,9 @@ const COMPARED_LATER: usize = 256;
 /// [`list`](super::Informer::list) or [`select`](super::Informer::select), parses every object.
 ///
 /// Objects of a list are kept as the text that they were parsed from. Others are serialized, and the text is verified:
-/// if the type does not restore an object from what it serializes, or if it does not serialize a field that it has read from
-/// any received object, this is logged, and no more objects are serialized. So an object is never changed by packing.
+/// if the type does not restore an object from what it serializes, or if it does not serialize a field that it has read
+/// from any received object, this is logged, and no more objects are serialized. So an object is never changed by
+/// packing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packing {
     /// Number of objects up to which nothing is packed; 1,000 by default.
@@ -102,8 +103,8 @@ impl<K: AnyObject + ?Sized> Packer<K> {
         Some(packed)
     }
 
-    /// Returns whether the type serializes everything that it has read from a received text. Objects of a type that does
-    /// not are never serialized again.
+    /// Returns whether the type serializes everything that it has read from a received text. Objects of a type that
+    /// does not are never serialized again.
     pub(super) fn check(&self, object: &K, text: &[u8]) -> bool {
         if self.unfit.load(Ordering::Relaxed) {
             return false;

@@ -107,7 +107,7 @@ impl AnyKind<'_> {
                 return false;
             }
         };
-        // Of another state than the cached one, they prove nothing.
+        // They prove nothing if they belong to another state than the cached one.
         let managed = managed.filter(|managed| managed.revision == revision(live.metadata()));
         managed.and_then(|managed| managed.fields(half)).is_some_and(|fields| is_in_place(intent, &fields, &shown))
     }

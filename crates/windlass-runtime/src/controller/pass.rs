@@ -37,7 +37,7 @@ impl AnyController {
         self.client = self.client.take().map(wrap);
     }
 
-    /// Reconciles every object once, in order, except those that are being deleted.
+    /// Reconciles every object once, in order, except for objects that are being deleted.
     pub(crate) async fn pass(mut self, handles: &SharedHandles, sync_limit: Duration) -> PassReport {
         self.prepare(handles);
         let mut report = PassReport::default();

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use pprof::ProfilerGuardBuilder;
 use tokio::sync::Semaphore;
 
-/// Duration of a profile, unless the request says otherwise; that of Go's net/http/pprof.
+/// Default duration of a profile, as in Go's net/http/pprof.
 const DEFAULT_SECONDS: u64 = 30;
 /// The longest profile.
 const MAX_SECONDS: u64 = 60;

@@ -1,7 +1,7 @@
 //! The queue as a plain state machine: no tasks, no locks, time from outside.
 //!
 //! A known key is in exactly one place: ready, delayed, or held by a worker (and then perhaps wanted again). A key that
-//! is in none of them is forgotten, including its failures.
+//! is in none of them is dropped, including its failures.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

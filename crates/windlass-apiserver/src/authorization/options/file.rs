@@ -157,7 +157,7 @@ fn decode_webhook(webhook: &Value, place: &str, unknown: &mut Vec<String>) -> Re
     })
 }
 
-/// Notes the fields of an object that are not known.
+/// Records the fields of an object that are not known.
 fn check_fields(object: &Value, known: &[&str], place: &str, unknown: &mut Vec<String>) {
     let fields = object.as_object().into_iter().flatten().map(|(field, _)| field);
     unknown.extend(fields.filter(|field| !known.contains(&field.as_str())).map(|field| match place {

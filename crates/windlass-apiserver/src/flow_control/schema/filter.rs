@@ -1,5 +1,5 @@
-//! A filter for classification: most FlowSchemas match other subjects, which comparisons of a few numbers show
-//! without a look at the schemas.
+//! A filter for classification: most FlowSchemas match other subjects, which a comparison of a few numbers shows
+//! without reading the schemas.
 
 use super::{Digest, SchemaSpec, Subject, Target};
 use crate::{fingerprint::fingerprint, user::User};

@@ -11,7 +11,7 @@ use windlass::objects::owner::controller_of;
 
 use super::budget::{Counts, scaled};
 
-/// The bound of a budget, and what the expected number of pods is for it.
+/// The bound of a budget, which determines the expected number of pods.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Bound<'a> {
     /// There is no bound.

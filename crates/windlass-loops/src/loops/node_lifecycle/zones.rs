@@ -44,7 +44,7 @@ pub(super) struct Zones(BTreeMap<String, Zone>);
 struct Zone {
     state: State,
     waiting: VecDeque<String>,
-    /// Nodes that wait, and those that have been tainted.
+    /// Waiting and tainted nodes.
     listed: BTreeSet<String>,
     rate: f64,
     /// When the next node may be tainted.

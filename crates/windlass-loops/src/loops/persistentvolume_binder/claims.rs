@@ -41,7 +41,7 @@ pub(super) fn default_class(classes: &[Arc<StorageClass>]) -> Option<&Arc<Storag
         .max_by(|a, b| created(a).cmp(&created(b)).then_with(|| b.name_any().cmp(&a.name_any())))
 }
 
-/// Reason and message of the event for a claim that waits for the first consumer, and for these pods with it.
+/// Reason and message of the event for a claim that waits for its first consumer; `pods` have the claim.
 pub(super) fn waits_for(pods: &[Arc<Pod>]) -> (&'static str, String) {
     let mut names: Vec<String> = pods.iter().filter(|pod| !is_scheduled(pod)).map(|pod| pod.name_any()).collect();
     names.sort_unstable();

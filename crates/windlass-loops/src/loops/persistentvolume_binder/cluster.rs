@@ -125,7 +125,7 @@ async fn ask_provisioner(
     Ok(())
 }
 
-/// Binds a claim and a volume, as far as they are not bound yet.
+/// Completes the binding of a claim and a volume.
 async fn bind(volume: &Arc<PersistentVolume>, claim: &PersistentVolumeClaim, ctx: &Context) -> Result<()> {
     let volume = match claims::bound_volume(volume, claim) {
         Some(bound) => ctx.update(bound).await?,

@@ -3,7 +3,7 @@
 use super::Set;
 use crate::apply::path::PathElement;
 
-/// Selects, from the fields that a request changed, those that a strategy lets through.
+/// Selects the fields that a request changed and that the strategy does not reset.
 #[derive(Debug, Clone)]
 pub enum Filter {
     /// Everything except these paths and the fields below them.

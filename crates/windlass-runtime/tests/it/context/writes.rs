@@ -39,7 +39,7 @@ async fn an_update_of_an_old_state_is_a_conflict_and_one_without_version_is_reje
 }
 
 #[tokio::test]
-async fn a_delete_is_of_one_object_not_of_a_name() {
+async fn a_delete_applies_to_an_object_not_to_its_name() {
     let bench = Bench::start().await;
     let first = bench.context.create(bench.config("one", &[])).await.unwrap();
     bench.api::<ConfigMap>().delete("one", &DeleteParams::default()).await.unwrap();

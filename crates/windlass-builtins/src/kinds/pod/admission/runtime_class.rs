@@ -1,4 +1,4 @@
-//! `RuntimeClass`: a pod has the overhead of its runtime, and runs where the runtime is.
+//! `RuntimeClass`: a pod has the overhead of its runtime, and runs on nodes with the runtime.
 
 use serde_json::{Map, Value};
 
@@ -63,7 +63,7 @@ pub fn check_overhead(pod: &Value, class: Option<&Value>) -> Result<(), &'static
     }
 }
 
-/// Returns the tolerations of both lists, without those that another one includes.
+/// Returns the tolerations of both lists, except for tolerations that another one includes.
 fn merge_tolerations(first: &[Value], second: &[Value]) -> Vec<Value> {
     let all: Vec<&Value> = first.iter().chain(second).collect();
     let mut merged: Vec<&Value> = Vec::new();

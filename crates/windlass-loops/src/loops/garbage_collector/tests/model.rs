@@ -49,7 +49,7 @@ struct State {
     broken: Vec<String>,
 }
 
-/// A server that answers at once while its watches are slow.
+/// A server that responds at once while its watches are slow.
 #[derive(Default)]
 struct Fake(Mutex<State>);
 

@@ -25,7 +25,7 @@ pub(in super::super) struct Scale {
 }
 
 /// A failed request: the client's message, and whether it was a conflict.
-struct Refused {
+struct Failure {
     message: String,
     conflict: bool,
 }
@@ -102,8 +102,8 @@ impl Scale {
             let path = format!("{}?fieldManager={FIELD_MANAGER}", self.path);
             match send(ctx, "PUT", &path, body, "").await {
                 Ok(_) => return Ok(()),
-                Err(refused) if refused.conflict && tries < TRIES => self.object = fetch(ctx, &self.path, "").await?,
-                Err(refused) => return Err(refused.message),
+                Err(failure) if failure.conflict && tries < TRIES => self.object = fetch(ctx, &self.path, "").await?,
+                Err(failure) => return Err(failure.message),
             }
         }
         unreachable!("the last try returns")
@@ -116,29 +116,29 @@ fn number(value: &Value) -> i32 {
 
 /// Fetches a path. `what` is the client's name for it in error messages.
 pub(super) async fn fetch(ctx: &Context, path: &str, what: &str) -> Result<Value, String> {
-    send(ctx, "GET", path, Vec::new(), what).await.map_err(|refused| refused.message)
+    send(ctx, "GET", path, Vec::new(), what).await.map_err(|failure| failure.message)
 }
 
-async fn send(ctx: &Context, method: &str, path: &str, body: Vec<u8>, what: &str) -> Result<Value, Refused> {
-    let broken = |message: String| Refused { message, conflict: false };
+async fn send(ctx: &Context, method: &str, path: &str, body: Vec<u8>, what: &str) -> Result<Value, Failure> {
+    let broken = |message: String| Failure { message, conflict: false };
     let request = http::Request::builder().method(method).uri(path).header("Content-Type", "application/json");
     let request = request.body(body).map_err(|error| broken(error.to_string()))?;
     let text = ctx.client().request_text(request).await.map_err(|error| match error {
-        kube::Error::Api(status) => refused(&status, what),
+        kube::Error::Api(status) => failure(&status, what),
         error => broken(error.to_string()),
     })?;
     serde_json::from_str(&text).map_err(|error| broken(error.to_string()))
 }
 
 /// The error that client-go derives from a response.
-fn refused(status: &Status, what: &str) -> Refused {
+fn failure(status: &Status, what: &str) -> Failure {
     let named = status.details.as_ref().is_some_and(|details| !details.name.is_empty());
     let message = if status.code == 404 && !named {
         format!("the server could not find the requested resource (get {what})")
     } else {
         status.message.clone()
     };
-    Refused { message, conflict: status.code == 409 && status.reason == "Conflict" }
+    Failure { message, conflict: status.code == 409 && status.reason == "Conflict" }
 }
 
 /// Encodes a text as the value of a query parameter.
