@@ -31,7 +31,7 @@ use crate::{
     tls::{self, TlsFiles},
 };
 
-/// Interval of keepalive pings, also between calls, and the time limit for a response.
+/// Interval of keepalive pings, even between calls, and the time limit for a response.
 const KEEPALIVE: Duration = Duration::from_secs(5);
 /// Maximum time for a server to reject a client certificate.
 const REJECTION: Duration = Duration::from_millis(500);

@@ -169,7 +169,7 @@ impl Cache {
         }
         let (cache, review) = (self.clone(), start());
         let task = tokio::spawn(async move {
-            // Dropped last, also if the review panics or the runtime stops.
+            // Dropped last, even if the review panics or the runtime stops.
             let pending = Pending { cache: &cache, key };
             let outcome = review.await;
             if let Ok(known) = &outcome {

@@ -138,7 +138,7 @@ pub async fn a_compaction_through_one_handle_hides_nothing_from_the_other(
     assert!(matches!(old, Some(Error::Compacted { oldest, .. }) if oldest >= last), "{old:?}");
 }
 
-/// Handles that compact at the same time, also the same revisions, neither fail nor lose what is newer.
+/// Handles that compact at the same time, even the same revisions, neither fail nor lose what is newer.
 pub async fn compactions_at_the_same_time_do_no_harm(one: &Arc<dyn Store>, other: &Arc<dyn Store>, root: &str) {
     let mut newest = Revision(0);
     for number in 0..20 {

@@ -189,7 +189,7 @@ impl Daemons {
     }
 }
 
-/// A daemon that runs. However it ends, also when it is dropped, its entry is updated and the key is queued.
+/// A daemon that runs. However it ends, even when it is dropped, its entry is updated and the key is queued.
 struct Ending {
     shared: Arc<Shared>,
     key: ObjectKey,

@@ -21,8 +21,7 @@ async fn stall(cluster: &Cluster) {
     let watches = cluster.faults.count(Seen::is_watch);
     cluster.faults.inject(Seen::is_watch, 1, Fault::Hang);
     cluster.faults.drop_watches();
-    eventually("the watch is retried", async || (cluster.faults.count(Seen::is_watch) > watches).then_some(()))
-        .await;
+    eventually("the watch is retried", async || (cluster.faults.count(Seen::is_watch) > watches).then_some(())).await;
 }
 
 async fn started(cluster: &Cluster) -> Informer<ConfigMap> {
