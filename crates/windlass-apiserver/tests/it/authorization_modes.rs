@@ -233,7 +233,7 @@ async fn a_file_that_is_being_replaced_changes_nothing_and_is_reported() {
         assert_eq!(reloads("failure").await, number as u64 + 1, "{number}");
     }
     assert_eq!(reloads("success").await, 0);
-    // As `ln -sfn` or an editor does it.
+    // The file is replaced as by `ln -sfn` or an editor.
     fs::write(directory.path().join("new"), &open).unwrap();
     fs::rename(directory.path().join("new"), &path).unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -288,7 +288,7 @@ async fn conditions_of_webhooks_can_ask_the_authorizer() {
     }
 }
 
-/// Allows everything but to create connections.
+/// Allows everything except creating connections.
 struct NoCreate;
 
 impl Authorizer for NoCreate {

@@ -125,7 +125,7 @@ async fn a_watch_starts_neither_in_the_compacted_past_nor_in_the_future() {
     let store = EtcdStore::open(fake.options()).await.unwrap();
     let error = store.watch("/", Revision(21)).await.err().unwrap();
     assert!(matches!(error, Error::Future { requested: Revision(21), current: Revision(20) }), "{error}");
-    // What is left is known only to a watch that is too old.
+    // Only a watch that is too old learns what is left.
     let (watch, ()) = tokio::join!(store.watch("/", Revision(11)), async {
         let etcd = accept(&mut fake).await;
         etcd.send(&WatchResponse { canceled: true, compact_revision: 12, ..answer(20, &[]) }).await;

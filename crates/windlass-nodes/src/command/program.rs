@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Behaviour, shell, variables::Variables};
 use crate::containers::items;
 
-/// How deep shells may start shells.
+/// Maximum nesting depth of shells.
 const DEPTH: u32 = 4;
 /// Time that a request over the network takes.
 const REQUEST: Duration = Duration::from_secs(1);

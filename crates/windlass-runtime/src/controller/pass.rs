@@ -60,7 +60,7 @@ impl AnyController {
         let mut keys: Vec<_> = primary.iter().flat_map(|informer| informer.keys()).collect();
         keys.sort();
         keys.dedup();
-        // What is cached of these is a former state.
+        // Their cached states are outdated.
         keys.retain(|key| !primary.iter().any(|informer| informer.unreadable(key).is_some()));
         let handler = Handler {
             primary,

@@ -21,8 +21,8 @@ use crate::{
     manifests::Permission,
 };
 
-/// Watches, and other [sources](Source), that a controller adds and removes while it runs: for kinds that it learns about
-/// from its objects. Clones share them.
+/// Watches, and other [sources](Source), that a controller adds and removes while it runs: for kinds that it learns
+/// about from its objects. Clones share them.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -56,13 +56,13 @@ use crate::{
 /// - An added watch makes its kind readable through the [context](crate::context::Context) of the controller, and its
 ///   objects trigger reconciles. It lists in the background; [`synced`](Self::synced) waits for it. A kind that is not
 ///   served yet is watched as soon as it is.
-/// - A removed watch ends. Its cache is freed and its metrics disappear, unless something else uses the informer: another
-///   watch of this or another set with the same kind and scope, a controller's own watch, or a program that has asked
-///   [`Caches`] for it.
+/// - A removed watch ends. Its cache is freed and its metrics disappear, unless something else uses the informer:
+///   another watch of this or another set with the same kind and scope, a controller's own watch, or a program that has
+///   asked [`Caches`] for it.
 /// - A watch of a set does not count for the readiness of the process: that one kind cannot be read does not make the
 ///   operator unready.
-/// - In an operator that is [restricted](crate::operator::Operator::namespaces) to namespaces, watches of kinds that are
-///   known to be namespaced are restricted, too.
+/// - In an operator that is [restricted](crate::operator::Operator::namespaces) to namespaces, watches of kinds that
+///   are known to be namespaced are restricted, too.
 /// - Each process has its own set. With leader election, only the leader reconciles, so the next leader starts with an
 ///   empty set, and adds its watches in its first reconciles.
 #[derive(Clone, Default)]
@@ -116,8 +116,8 @@ impl WatchSet {
         Self::default()
     }
 
-    /// Declares a kind that may be watched, for the generated role: `get`, `list` and `watch` for a resource of a group, or
-    /// for `*`. Kinds that are known only at run time cannot be derived from the wiring.
+    /// Declares a kind that may be watched, for the generated role: `get`, `list` and `watch` for a resource of a
+    /// group, or for `*`. Kinds that are known only at run time cannot be derived from the wiring.
     #[must_use]
     pub fn allow(mut self, group: &str, resource: &str) -> Self {
         self.allowed.push(Permission::new(group, resource, ["get", "list", "watch"]));
@@ -173,8 +173,8 @@ impl WatchSet {
         self.shared.lock().entries.keys().cloned().collect()
     }
 
-    /// Resolves when every watch that the set has now is synced, or its kind is known not to be served. Resolves at once for
-    /// sources that wait for the controller.
+    /// Resolves when every watch that the set has now is synced, or its kind is known not to be served. Resolves at
+    /// once for sources that wait for the controller.
     ///
     /// If the API server rejects to list some kinds, for example because a role is missing, this is an error that names
     /// them, as soon as the others are synced. They are listed as soon as the API server permits it.
@@ -182,7 +182,7 @@ impl WatchSet {
         let informers = loop {
             let started = self.started.notified();
             tokio::pin!(started);
-            // Before the look, so that no notification is missed.
+            // Before the check, so that no notification is missed.
             started.as_mut().enable();
             if let Some(informers) = self.informers() {
                 break informers;

@@ -313,7 +313,7 @@ impl Process {
             in_time = tokio::time::timeout(grace, finished) => in_time,
         };
         let Ok(outcome) = in_time else {
-            // The first stage that still runs has held up the others.
+            // The first stage that still runs has delayed the others.
             let first = [leader.names(), clusters.names()].concat();
             let stages = [first, everywhere.names(), webhooks.names(), servers.names()];
             let mut names = stages.into_iter().find(|names| !names.is_empty()).unwrap_or_default();

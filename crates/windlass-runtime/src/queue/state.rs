@@ -78,7 +78,7 @@ struct Again {
     at: When,
 }
 
-/// When to work on a key. The lesser is the sooner.
+/// When to work on a key. The lower value is the sooner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum When {
     Now,

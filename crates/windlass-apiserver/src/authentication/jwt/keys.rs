@@ -85,7 +85,7 @@ impl IssuerKeys {
         let remote = crate::blocking::run(|| Remote::new(&tls))?;
         let source = Source { issuer: issuer.url.clone(), discovery_url, remote };
         let (sender, state) = watch::channel(State::default());
-        // One request is enough for all who wait.
+        // One request is enough for all that wait.
         let (wanted, wishes) = mpsc::channel(1);
         let task = tokio::spawn(source.keep(sender, wishes)).abort_handle();
         Ok(Self { state, wanted, task })

@@ -18,7 +18,7 @@ pub(super) enum Bound<'a> {
     None,
     /// The selected pods are expected.
     MinAvailable(i32),
-    /// The pods that their controllers scale to are expected.
+    /// The expected number of pods is the scale of their controllers.
     MinAvailableOfScale(&'a IntOrString),
     /// The same.
     MaxUnavailableOfScale(&'a IntOrString),
