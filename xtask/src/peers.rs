@@ -87,7 +87,7 @@ fn kubernetes(peers: &Path) -> anyhow::Result<()> {
     module.build(&["build"], "k8s.io/kubernetes/cmd/kube-apiserver", "kube-apiserver")
 }
 
-/// Builds the aggregated API server that Kubernetes has as an example.
+/// Builds the sample API server of Kubernetes, an aggregated one.
 fn sample_apiserver(peers: &Path) -> anyhow::Result<()> {
     let module =
         Module::create(peers, "sample-apiserver", |_| Ok(vec!["k8s.io/sample-apiserver/pkg/cmd/server".to_owned()]))?;

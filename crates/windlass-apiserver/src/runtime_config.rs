@@ -46,10 +46,10 @@ const VIEWS: [View; 8] = [
 /// Versions that kube-apiserver serves and this server does not.
 const UNAVAILABLE: [(&str, &str); 2] = [("internal.apiserver.k8s.io", "v1alpha1"), ("resource.k8s.io", "v1beta1")];
 
-/// A resource that this server does not have in a version of which it has others.
+/// A resource that this server does not serve, in a version of which it serves other resources.
 const UNAVAILABLE_RESOURCE: &str = "resource.k8s.io/v1alpha3/resourcepoolstatusrequests";
 
-/// Versions that kube-apiserver knows, and of which it serves nothing anymore.
+/// Versions that kube-apiserver knows, but no longer serves any resources of.
 const EMPTY: [(&str, &str); 24] = [
     ("admission.k8s.io", "v1"),
     ("admission.k8s.io", "v1beta1"),

@@ -1,4 +1,4 @@
-//! Where the source of the k8s-openapi that this crate depends on is.
+//! Finds the source of the k8s-openapi that this crate depends on.
 //!
 //! Cargo does not provide the path. It provides the version of the crate and of Kubernetes, because k8s-openapi has
 //! `links`, and it keeps the source of a version in one of few places; in all others, the dependency information of the

@@ -366,8 +366,8 @@ impl<K: Object> Controller<K> {
         self
     }
 
-    /// Sets the client that the controller and its events are written with, for example with an identity of its own;
-    /// that of the operator by default. Informers are the operator's, with its client.
+    /// Sets the client for writes and events of the controller, for example with an identity of its own. The default is
+    /// the client of the operator, which informers always use.
     #[must_use]
     pub fn client(mut self, client: Client) -> Self {
         self.any.client = Some(client);

@@ -24,7 +24,7 @@ use super::{
 /// Someone at a terminal.
 pub(super) struct Reader<'a> {
     workshop: &'a Workshop,
-    /// Types everything as it stands; `None` for pages of which only some blocks are typed.
+    /// Types everything as it stands; `None` for pages with some blocks that cannot be typed.
     terminal: Option<Terminal<'a>>,
     /// The working directory, without a terminal.
     folder: PathBuf,

@@ -55,7 +55,7 @@ pub(crate) struct Shared {
     pub(crate) seen: Mutex<Vec<Seen>>,
     /// Whether every request gets an error.
     pub(crate) broken: Mutex<bool>,
-    /// Lets the body of `/broken` break off, after its first half.
+    /// Ends the body of `/broken` after its first half.
     pub(crate) breaks: Notify,
     /// Whether the server has aggregated discovery, and OpenAPI documents of version 3.
     pub(crate) aggregated: bool,

@@ -34,7 +34,7 @@ async fn grant(client: &Client, name: &str, user: &str, rules: &Value) {
 }
 
 #[tokio::test]
-async fn a_role_is_in_force_when_its_write_is_acknowledged() {
+async fn a_role_applies_once_its_write_is_acknowledged() {
     let client = Client::new().await;
     let other = "/api/v1/namespaces/kube-system/configmaps";
     let denied = client.ask_as("eve", CONFIG_MAPS).await;

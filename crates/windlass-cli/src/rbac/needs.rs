@@ -119,7 +119,7 @@ impl Needs {
         needs
     }
 
-    /// Adds permissions of a further run. A resource of which that run used other names has no fixed names: the
+    /// Adds permissions of a further run. If that run used other names of a resource, the names are not fixed: the
     /// permission is then for all objects, because the next run would use others again.
     pub(super) fn learn(&mut self, more: Self) {
         for need in more.resources {

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_processes_includes_this_one() {
+    fn the_own_process_is_among_all() {
         let own = i32::try_from(std::process::id()).unwrap();
         assert!(all().any(|(number, _)| number == own));
         assert!(resident(own) > 0);

@@ -145,8 +145,8 @@ impl<K: AnyObject + ?Sized> Packer<K> {
     }
 }
 
-/// Returns whether the packed object is complete: it serializes to the same text again, and looks the same. The second
-/// finds fields that are not serialized, the first those that change places.
+/// Returns whether the packed object is complete: it serializes to the same text again, which fails for swapped fields,
+/// and looks the same, which fails for fields that are not serialized.
 fn is_whole<K: AnyObject + ?Sized>(packed: &Packed<K>, object: &K) -> bool {
     let Some(back) = packed.try_parse() else { return false };
     let mut again = Vec::with_capacity(packed.len());

@@ -98,8 +98,8 @@ impl Operator {
     /// would change: what a new version of the operator would do to a cluster. Nothing is stored.
     ///
     /// - Controllers run one after the other, in the order in which they were added, each with the objects that those
-    /// before it would have created. Reads of single objects, cached or live, see the writes of the pass; live lists do
-    /// not. The effects of control loops (a Deployment's pods, garbage collection) are not part of it.
+    ///   before it would have created. Reads of single objects, cached or live, see the writes of the pass; live lists do
+    ///   not. The effects of control loops (a Deployment's pods, garbage collection) are not part of it.
     /// - With [`Options::install_crds`], the CRDs are part of the plan. A kind whose CRD does not exist yet has no
     ///   objects but those of the plan.
     /// - Only the home cluster is planned, not [others](Operator::clusters).

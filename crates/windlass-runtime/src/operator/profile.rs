@@ -42,7 +42,7 @@ impl Profiler {
         Self { free: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Records a profile for as long as the query of the request says. Recording ends if the request does.
+    /// Records a profile for as long as the query of the request says. If the client disconnects, recording stops.
     pub(super) async fn record(&self, query: &str) -> Result<Vec<u8>, ProfileError> {
         let duration = duration(query)?;
         let permit = self.free.clone().try_acquire_owned().map_err(|_| ProfileError::Busy)?;

@@ -88,7 +88,7 @@ impl Rest {
     }
 }
 
-/// A list of objects, of which only the parts are read that are needed: the rest may nest deeper than a parser accepts.
+/// A list of objects. Only the needed parts are read: the rest may nest deeper than a parser accepts.
 #[derive(Deserialize)]
 pub(super) struct Found {
     /// `None` in the lists of metadata that kube-apiserver returns if there are no objects.

@@ -161,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    /// A number of nodes, of which some are ready.
+    /// A zone with `all` nodes, `ready` of them ready.
     fn nodes(all: usize, ready: usize) -> Vec<bool> {
         (0..all).map(|index| index < ready).collect()
     }

@@ -17,8 +17,8 @@ pub enum Filter {
 pub enum Matcher {
     /// Matches everything.
     Any,
-    /// Elements that match one of these patterns, of which the first match counts; fields below them are matched by the
-    /// pattern's matcher.
+    /// Elements that match one of these patterns. The fields below an element are matched by the matcher of the first
+    /// pattern that matches.
     Members(Vec<(Pattern, Matcher)>),
 }
 
