@@ -176,7 +176,7 @@ impl WatchSet {
     /// Resolves when every watch that the set has now is synced, or its kind is known not to be served. Resolves at
     /// once for sources that wait for the controller.
     ///
-    /// If the API server rejects to list some kinds, for example because a role is missing, this is an error that names
+    /// If the API server rejects lists of some kinds, for example because a role is missing, this is an error that names
     /// them, as soon as the others are synced. They are listed as soon as the API server permits it.
     pub async fn synced(&self) -> Result<(), NotSynced> {
         let informers = loop {
@@ -273,7 +273,7 @@ impl Drop for Starting<'_> {
     }
 }
 
-/// Error of [`WatchSet::synced`]: the API server rejects to list some kinds.
+/// Error of [`WatchSet::synced`]: the API server rejects lists of some kinds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("failed to list {}", problems.join("; "))]
 #[non_exhaustive]

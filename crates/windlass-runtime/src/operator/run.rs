@@ -410,7 +410,7 @@ fn informers_synced(caches: Caches, started: Arc<Flag>) -> impl Fn() -> Result<(
         let mut waiting: Vec<String> = caches
             .status()
             .iter()
-            // A watch that comes and goes must not decide about the whole process.
+            // Leased informers come and go, and must not decide whether the process is ready.
             .filter(|informer| !informer.synced && !informer.absent && !informer.leased)
             .map(|informer| debug_state::resource(&informer.resource))
             .collect();

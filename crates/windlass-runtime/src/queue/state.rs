@@ -230,7 +230,7 @@ impl<T: Clone + Eq + Hash> State<T> {
         }
         let priority = known.priority;
         let wanted = |delay| Again { priority, since: now, at: When::after(now, delay) };
-        // A closed queue finishes what was requested before, and nothing that its workers request.
+        // A closed queue finishes the work that was requested before, and ignores requests of its workers.
         let verdict = if self.closed { Verdict::Done } else { verdict };
         // Unless something else comes first.
         if again.is_none_or(|again| again.at != When::Now) {

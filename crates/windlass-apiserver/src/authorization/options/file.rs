@@ -25,7 +25,7 @@ const WEBHOOK: &[&str] = &[
     "matchConditions",
 ];
 
-/// An authorizer as it is written in a file, with defaults.
+/// An authorizer of a configuration file, with defaults.
 pub(super) struct Authorizer {
     pub(super) kind: String,
     pub(super) name: String,
