@@ -55,7 +55,7 @@ pub(crate) struct AccessArgs {
 struct Outcome {
     /// Time to write all roles and bindings.
     written: Duration,
-    /// Time from sending a binding to the first request that it allows, the median.
+    /// Median time from sending a binding to the first request that it allows.
     in_force: Duration,
     /// Gets.
     user: Rate,

@@ -14,7 +14,7 @@ use anyhow::{Context as _, bail, ensure};
 /// `/proc` counts processor time in hundredths of a second on every Linux.
 const TICK: Duration = Duration::from_millis(10);
 
-/// How long a server may take to shut down.
+/// Maximum time for a server to shut down.
 const ENDS_WITHIN: Duration = Duration::from_secs(90);
 
 /// A running server, killed when dropped. Its output goes to a file.
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_ends_is_reported_with_its_last_words() {
+    fn a_server_that_ends_is_reported_with_its_last_output() {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
         let mut server =

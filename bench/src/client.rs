@@ -24,7 +24,7 @@ use tokio_rustls::TlsConnector;
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 1 << 30;
 
-/// How long a written object may take to be served.
+/// Maximum time for a written object to be served.
 pub(crate) const SERVED_WITHIN: Duration = Duration::from_secs(30);
 /// Interval between requests for something that is not served yet.
 pub(crate) const POLL: Duration = Duration::from_millis(5);
@@ -96,7 +96,7 @@ impl Client {
         let what = format_args!("{method} {path}").to_string();
         let response = self.send(lane, method, path, body).await.with_context(|| what.clone())?;
         if !response.status().is_success() {
-            return Err(refusal(response).await).context(what);
+            return Err(rejection(response).await).context(what);
         }
         let mut incoming = response.into_body();
         let mut size = 0;
@@ -139,7 +139,7 @@ impl Client {
 }
 
 /// Builds an error from an unsuccessful response.
-pub(crate) async fn refusal(response: Response<Incoming>) -> anyhow::Error {
+pub(crate) async fn rejection(response: Response<Incoming>) -> anyhow::Error {
     let status = response.status();
     let body = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     anyhow::anyhow!("{status}: {}", String::from_utf8_lossy(&body))

@@ -96,7 +96,7 @@ impl Measure {
 }
 
 impl Unit {
-    /// Returns how many times better one value is than another: above one is better, whatever the unit.
+    /// Returns how many times better one value is than another: above one is better, regardless of the unit.
     pub(crate) fn ratio(self, ours: f64, theirs: f64) -> f64 {
         if self == Self::PerSecond { ours / theirs } else { theirs / ours }
     }

@@ -1,4 +1,5 @@
-//! `windlass-bench kills`: kills the server again and again under load, and checks everything that clients were told.
+//! `windlass-bench kills`: kills the server again and again under load, and checks every response that clients
+//! received.
 
 mod checker;
 mod history;

@@ -57,7 +57,7 @@ impl Rate {
         Ok(Self { per_second: samples.per_second(), processor: processor / u32::try_from(samples.micros.len())? })
     }
 
-    /// Returns the median of each number over the rounds of a phase, of which there is at least one.
+    /// Returns the median of each number over the rounds of a phase, at least one.
     pub(crate) fn median(mut rounds: Vec<Self>) -> Self {
         let middle = rounds.len() / 2;
         rounds.sort_by(|one, other| one.per_second.total_cmp(&other.per_second));

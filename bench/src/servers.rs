@@ -24,7 +24,7 @@ use crate::{
     pki::Pki,
 };
 
-/// How long a server may take to become ready.
+/// Maximum time for a server to become ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// A server that uses less processor time per second is idle: kube-apiserver and etcd always use some.
 const IDLE: Duration = Duration::from_millis(150);
@@ -38,7 +38,7 @@ pub(crate) enum Which {
     Kubernetes,
     /// Windlass, with its embedded store
     Windlass,
-    /// A server that answers constants
+    /// A server that returns constants
     Floor,
 }
 

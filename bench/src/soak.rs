@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn spinning_and_growing_are_told() {
+    fn writes_at_rest_and_growing_memory_are_reported() {
         let phase = |name: &str, memory: u64, writes: u64| {
             let text = format!("apiserver_request_total{{verb=\"PUT\",resource=\"pods\",code=\"200\"}} {writes}\n");
             Phase { name: name.to_owned(), took: Duration::ZERO, memory, writes: Writes::parse(&text) }

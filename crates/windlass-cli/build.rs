@@ -76,7 +76,7 @@ fn can_link(folder: &Path, argument: &str) -> bool {
 /// Returns a linker script that places the code of a running server before all other code. Every function has a section
 /// of its own, which is named after it; names that match nothing have no effect.
 fn startup_script() -> String {
-    // The standard library, and functions that are rarely called but by everything, such as those that grow a vector.
+    // The standard library, and functions that are rarely called but by everything, such as growing a vector.
     let mut patterns: Vec<String> = ["_R*", "unlikely.*"].map(str::to_owned).into();
     patterns.extend(STARTUP.lines().filter(|line| !line.starts_with('#')).flat_map(patterns_of));
     let sections: String = patterns.iter().map(|pattern| format!("    *(.text.{pattern})\n")).collect();

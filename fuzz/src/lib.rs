@@ -19,10 +19,10 @@ mod reviews;
 mod runtime;
 mod scalars;
 mod selectors;
+mod shared_server;
 mod streams;
 mod tokens;
 mod upgrades;
-mod world;
 
 pub use apply::apply;
 pub use bodies::{json, object, yaml};

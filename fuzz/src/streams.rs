@@ -8,8 +8,8 @@ use crate::runtime::{run, talk};
 /// The bytes that wait between client and server.
 const PIPE: usize = 4 << 10;
 
-/// Decodes frames and serves a connection that returns all bytes. The first byte says in which pieces the bytes arrive,
-/// which must not matter, and whether the rest is raw bytes or lines to make [frames](spdy_wire) of.
+/// Decodes frames and serves a connection that returns all bytes. The first byte selects the pieces in which the bytes
+/// arrive, which must not matter, and whether the rest is raw bytes or lines to make [frames](spdy_wire) from.
 pub fn spdy(data: &[u8]) {
     let Some((options, rest)) = data.split_first() else { return };
     let made = options & 0x80 != 0;
@@ -29,7 +29,7 @@ pub fn spdy(data: &[u8]) {
 }
 
 /// Serves a connection that returns all bytes. The first byte has its options, the rest is raw bytes or lines to make
-/// [messages](websocket_wire) of.
+/// [messages](websocket_wire) from.
 pub fn websocket(data: &[u8]) {
     let Some((options, rest)) = data.split_first() else { return };
     let wire = if options & 1 == 0 { rest.to_vec() } else { websocket_wire(rest) };
@@ -47,7 +47,7 @@ pub fn websocket(data: &[u8]) {
     });
 }
 
-/// Makes SPDY frames of lines: the type of the frame, in upper case if it is the last one of its stream, a digit as
+/// Makes SPDY frames from lines: the type of the frame, in upper case if it is the last one of its stream, a digit as
 /// stream, and the data, or the headers as a query.
 pub(crate) fn spdy_wire(lines: &[u8]) -> Vec<u8> {
     let lines: Vec<(u8, u32, &[u8])> = lines
@@ -101,7 +101,7 @@ pub(crate) fn spdy_wire(lines: &[u8]) -> Vec<u8> {
     wire.to_vec()
 }
 
-/// Makes WebSocket messages of lines: the operation as a hexadecimal digit, and the payload. Digits from `g` on are
+/// Makes WebSocket messages from lines: the operation as a hexadecimal digit, and the payload. Digits from `g` on are
 /// fragments: messages that continue.
 pub(crate) fn websocket_wire(lines: &[u8]) -> Vec<u8> {
     let mut wire = Vec::new();

@@ -11,12 +11,12 @@ use windlass_apiserver::user::User;
 
 use crate::{
     runtime::talk,
+    shared_server::{self, SharedServer},
     streams::{spdy_wire, websocket_message, websocket_wire},
-    world::{self, World},
 };
 
 thread_local! {
-    static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
+    static SERVER: RefCell<Option<SharedServer>> = const { RefCell::new(None) };
 }
 
 const POD: &str = "/api/v1/namespaces/default/pods";
@@ -51,27 +51,27 @@ pub fn upgrades(data: &[u8]) {
         }
         _ => frames.to_vec(),
     });
-    world::with(&WORLD, create_pod, async |world| serve(world, &wire).await);
+    shared_server::with(&SERVER, create_pod, async |shared| serve(shared, &wire).await);
 }
 
 /// Creates the pod that requests connect to.
-async fn create_pod(world: &World) {
+async fn create_pod(shared: &SharedServer) {
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}});
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "echo"},
         "spec": {"nodeName": "node", "containers": [{"name": "c", "image": "i"}]},
     });
     for (path, object) in [("/api/v1/nodes", node), (POD, pod)] {
-        let created = world.send(world::post(path, &object)).await;
+        let created = shared.send(shared_server::post(path, &object)).await;
         assert_eq!(created.code, 201, "{:?}", created.body);
     }
 }
 
-async fn serve(world: &World, wire: &[u8]) {
+async fn serve(shared: &SharedServer, wire: &[u8]) {
     let (client, server) = tokio::io::duplex(16 << 10);
     let service = service_fn(|mut request: Request<Incoming>| {
         request.extensions_mut().insert(Arc::new(User::admin()));
-        let server = world.server.clone();
+        let server = shared.server.clone();
         async move {
             match server.oneshot(request).await {
                 Ok(response) => Ok::<_, Infallible>(response),

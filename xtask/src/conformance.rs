@@ -1,10 +1,10 @@
 //! `cargo xtask conformance`: runs the conformance tests of Kubernetes, and compares the results with the lists of
 //! `xtask/conformance`.
 //!
-//! `passes.txt` has a line for each test that must pass on simulated nodes, `passes-process.txt` those that pass only with
-//! `--runtime process`. `cannot-pass.txt` has the tests that fail for a known reason, which follows the name after ` # `.
-//! Without `--focus`, the tests that must pass run; with it, all tests whose names match. A test that must pass and fails
-//! is an error.
+//! `passes.txt` has a line for each test that must pass on simulated nodes, `passes-process.txt` for each test that
+//! passes only with `--runtime process`. `cannot-pass.txt` has the tests that fail for a known reason, which follows
+//! the name after ` # `. Without `--focus`, the tests that must pass run; with it, all tests whose names match. A test
+//! that must pass and fails is an error.
 
 mod images;
 mod lists;
@@ -56,7 +56,7 @@ struct Options {
     update: bool,
 }
 
-/// Builds the tests, runs them, and fails if one does that must not.
+/// Builds and runs the tests, and fails if a test fails that must pass.
 pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     let mut options = parse(args)?;
     let is_real = options.against == "kubernetes";
@@ -108,7 +108,7 @@ fn issuer() -> anyhow::Result<Vec<String>> {
     Ok(flags.map(str::to_owned).to_vec())
 }
 
-/// Runs the tests, in parallel except for those that cannot, and returns their results.
+/// Runs the tests, in parallel unless they are serial, and returns their results.
 fn test(options: &Options, kubeconfig: &Path, folder: &Path) -> anyhow::Result<Vec<Spec>> {
     let report = folder.join("report.json");
     let _ = fs::remove_file(&report);
@@ -122,7 +122,7 @@ fn test(options: &Options, kubeconfig: &Path, folder: &Path) -> anyhow::Result<V
     command.args(options.skip.iter().map(|skip| format!("--skip={skip}")));
     command.arg(tests).arg("--").arg("--kubeconfig").arg(kubeconfig).arg("--kubectl-path").arg(kubectl);
     command.args(["--provider=skeleton", "--dump-logs-on-failure=false", "--allowed-not-ready-nodes=-1"]);
-    // Nodes and their containers are not reached, and neither is the DNS server of the cluster.
+    // Nodes, their containers and the DNS server of the cluster cannot be reached.
     command.args(["--minStartupPods=0", "--system-pods-startup-timeout=1m", "--num-nodes=3"]);
     command.arg("--e2e-output-dir").arg(folder);
     let log = folder.join("tests.log");
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_select_tests_and_unknown_ones_are_refused() {
+    fn flags_select_tests_and_unknown_ones_are_rejected() {
         let options = parse(&["--focus", "a", "--focus", "b", "--against", "kubernetes", "--update", "true"]).unwrap();
         assert_eq!(
             (options.focus, options.against.as_str(), options.update),

@@ -3,7 +3,7 @@
 //!
 //! The server must not have been used before; flags such as `--kubeconfig` are passed on to kubectl, through
 //! which it is reached. First an access review asks for the decision of every cell of the matrix. Then every denied
-//! request is sent as the user that it is denied to, and must be rejected in the words that the tests expect.
+//! request is sent as the user that it is denied to, and must be rejected with the message that the tests expect.
 
 #[path = "../../crates/windlass-apiserver/tests/it/decisions/cells.rs"]
 mod cells;
@@ -30,7 +30,7 @@ const OUTPUT: &str = "crates/windlass-apiserver/tests/data/decisions.txt";
 const CONNECTIONS: usize = 4;
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
-/// How long the server may take to notice new roles and bindings.
+/// Maximum time for the server to notice new roles and bindings.
 const NOTICED_WITHIN: Duration = Duration::from_secs(30);
 
 pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {

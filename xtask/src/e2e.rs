@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn suites_can_be_chosen_and_unknown_ones_are_refused() {
+    fn suites_can_be_chosen_and_unknown_ones_are_rejected() {
         let names = |args: &[&str]| {
             parse(args).map(|options| options.suites.iter().map(|suite| suite.name).collect::<Vec<_>>())
         };

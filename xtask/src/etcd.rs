@@ -14,7 +14,7 @@ use anyhow::{Context as _, bail, ensure};
 use crate::{cargo, peers};
 
 const USAGE: &str = "usage: cargo xtask etcd [--peers DIR]";
-/// How long a cluster may take to listen.
+/// Maximum time for a cluster to listen.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs the tests.

@@ -116,7 +116,7 @@ fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fuzz")
 }
 
-/// Returns the names of all targets, sorted: those that have seeds.
+/// Returns the sorted names of all targets, which are the directories of seeds.
 fn targets() -> anyhow::Result<Vec<String>> {
     let entries = fs::read_dir(directory().join("corpus")).context("failed to read the seeds")?;
     let mut names: Vec<String> =

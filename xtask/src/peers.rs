@@ -1,8 +1,9 @@
-//! `cargo xtask peers`: builds kube-apiserver, kubectl, etcd and sample-apiserver into `target/peers`, for benchmarks and
-//! end-to-end tests.
+//! `cargo xtask peers`: builds kube-apiserver, kubectl, etcd and sample-apiserver into `target/peers`, for benchmarks
+//! and end-to-end tests.
 //!
-//! `cargo xtask peers bundle-validate` builds the validator of bundles for the Operator Lifecycle Manager: the libraries
-//! behind `operator-sdk bundle validate`, because the module proxy does not serve the module of operator-sdk itself.
+//! `cargo xtask peers bundle-validate` builds the validator of bundles for the Operator Lifecycle Manager: the
+//! libraries behind `operator-sdk bundle validate`, because the module proxy does not serve the module of operator-sdk
+//! itself.
 //!
 //! They come from the Go module proxy through the ordinary `go` command. Kubernetes is not meant to be a dependency:
 //! its go.mod refers to parts of its own repository, which are published as modules of the matching version.
@@ -86,15 +87,15 @@ fn kubernetes(peers: &Path) -> anyhow::Result<()> {
     module.build(&["build"], "k8s.io/kubernetes/cmd/kube-apiserver", "kube-apiserver")
 }
 
-/// Builds the aggregated API server that Kubernetes has as an example.
+/// Builds the sample API server of Kubernetes, an aggregated one.
 fn sample_apiserver(peers: &Path) -> anyhow::Result<()> {
     let module =
         Module::create(peers, "sample-apiserver", |_| Ok(vec!["k8s.io/sample-apiserver/pkg/cmd/server".to_owned()]))?;
     module.build(&["build"], "k8s.io/sample-apiserver", "sample-apiserver")
 }
 
-/// Builds the programs of the conformance tests that are missing: the tests, what runs them in parallel, and others that
-/// only some runs need.
+/// Builds the programs of the conformance tests that are missing: the tests, what runs them in parallel, and others
+/// that only some runs need.
 pub(crate) fn conformance(peers: &Path, others: &[&str]) -> anyhow::Result<()> {
     let is_wanted = |name: &str| ["ginkgo", "e2e.test"].contains(&name) || others.contains(&name);
     let built = |name: &str| peers.join(name).is_file();
@@ -208,7 +209,7 @@ fn bundle_validator(peers: &Path) -> anyhow::Result<()> {
     let version = format!("{OPERATOR_REGISTRY}@{OPERATOR_REGISTRY_VERSION}");
     let download: Download = serde_json::from_slice(&go(&module, ["mod", "download", "-json", &version])?)?;
     let theirs = fs::read_to_string(&download.go_mod)?;
-    // A module's replacements do not apply to those who depend on it.
+    // A module's replacements do not apply to modules that depend on it.
     let replaced: String =
         theirs.lines().filter(|line| line.starts_with("replace ")).map(|line| format!("{line}\n")).collect();
     let required = format!("require {OPERATOR_REGISTRY} {OPERATOR_REGISTRY_VERSION}");

@@ -4,6 +4,7 @@
 //! `cargo test --workspace` runs it.
 
 mod dependencies;
+mod loops;
 mod manifests;
 mod prose;
 mod sources;
@@ -40,6 +41,7 @@ fn check() -> anyhow::Result<Vec<String>> {
     let deny = fs::read_to_string(root.join("deny.toml")).context("failed to read deny.toml")?;
     complaints.extend(manifests::check_versions(&metadata, &deny));
     complaints.extend(sources::check(&root)?);
+    complaints.extend(loops::check(&root)?);
     complaints.extend(prose::check(&root)?);
     Ok(complaints)
 }

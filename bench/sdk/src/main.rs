@@ -54,7 +54,7 @@ struct BenchArgs {
     /// Existing objects while writes are timed
     #[arg(long, default_value_t = 10_000)]
     latency_objects: usize,
-    /// Writes per second while they are timed, for one rate after the other
+    /// Rates of the timed writes, in writes per second, one after the other
     #[arg(long, value_delimiter = ',', default_values_t = [200, 1000])]
     rate: Vec<u32>,
     /// Timed writes per rate

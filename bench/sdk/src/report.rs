@@ -141,7 +141,7 @@ impl Measure {
         match self {
             Self::SyncTime | Self::PeakMemory | Self::MemoryPerObject | Self::EventTail(_) => Some(0.5),
             Self::Reconciles => Some(2.0),
-            // Most of the duration of a write is the same for all, and the tail of the floor alone is as long.
+            // Most of a write's duration is the same for all runtimes; even the floor has such a tail.
             Self::WriteMedian(_) | Self::WriteTail(_) | Self::EventMedian(_) | Self::Queue(_) => None,
         }
     }

@@ -26,7 +26,7 @@ use crate::{
 
 /// Number of objects created concurrently.
 const WRITERS: usize = 16;
-/// How long the server may take to become ready.
+/// Maximum time for the server to become ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
 /// A running server, killed when dropped.

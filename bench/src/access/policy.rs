@@ -53,7 +53,7 @@ impl Policy {
             client.ensure("/api/v1/namespaces", &json!({"metadata": {"name": name}})).await?;
         }
         let mut elapsed = Duration::ZERO;
-        // Roles first: a binding to a role that does not exist is not what is measured.
+        // Roles first, so that no binding refers to a missing role.
         for (from, count) in [(0, self.roles), (self.roles, self.bindings)] {
             let client = client.clone();
             let plan = Plan { requests: count, lanes, at_least: Duration::ZERO };

@@ -85,7 +85,7 @@ async fn first(client: &Client, definition: &Definition, begin: Instant) -> anyh
         requests += 1;
         match status {
             StatusCode::CREATED => return Ok(requests),
-            // Not served yet, or not by every component that has to know it.
+            // Not served yet, or not yet known to every component.
             StatusCode::NOT_FOUND | StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
                 if begin.elapsed() < SERVED_WITHIN =>
             {

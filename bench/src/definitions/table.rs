@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_definition_costs_is_compared_and_totals_only_between_equals() {
+    fn costs_per_definition_are_compared_and_totals_only_for_equal_numbers() {
         let (theirs, ours) = ((Which::Kubernetes, outcome(10, 20, 8000)), (Which::Windlass, outcome(100, 2, 1000)));
         let unequal = table(&[theirs, ours]);
         assert_eq!(cells(&unequal, "write to first object, median"), ["20.0 ms", "2.0 ms", "10.0x"]);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_that_is_lost_is_said_to_be() {
+    fn a_lost_difference_is_reported() {
         let table = table(&[(Which::Kubernetes, outcome(10, 20, 8000)), (Which::Windlass, outcome(10, 2, 1000))]);
         let lost = "not measurable";
         assert_eq!(cells(&table, "memory per CRD after the restart"), [lost, lost, ""]);

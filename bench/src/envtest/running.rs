@@ -20,8 +20,8 @@ use super::Suite;
 
 /// Delay between two measurements of memory.
 const SAMPLE: Duration = Duration::from_millis(100);
-/// Time that envtest gives each program to start and to stop. Its own 20 seconds are too short for kube-apiserver on
-/// a busy machine.
+/// Time that envtest gives each program to start and to stop. Its default of 20 seconds is too short for kube-apiserver
+/// on a busy machine.
 const PATIENCE: &str = "120s";
 
 /// The result of a suite.
@@ -102,7 +102,7 @@ pub(super) fn run_suite(suite: &Suite, assets: &Path) -> anyhow::Result<Outcome>
     Ok(Outcome { time, memory: memory.into_inner(), specs, failed })
 }
 
-/// Returns the number of specs that ran and of those that failed, from the last lines of Ginkgo.
+/// Returns the numbers of specs that ran and that failed, from the last lines of Ginkgo.
 fn summary(log: &str) -> Option<(usize, usize)> {
     let ran = log.lines().rev().find_map(|line| line.strip_prefix("Ran ")?.split(' ').next()?.parse().ok())?;
     let counts = log.lines().rev().find(|line| line.contains(" Passed | "))?;

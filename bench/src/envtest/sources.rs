@@ -27,7 +27,7 @@ pub(super) fn controller_runtime(data: &Path, is_wanted: &dyn Fn(&str) -> bool) 
         )?;
         let module: Value = serde_json::from_slice(&json).context("go mod download")?;
         let source = module["Dir"].as_str().context("go mod download names no directory")?;
-        // The module cache is read-only, and suites write beside their sources.
+        // The module cache is read-only, and suites write next to their sources.
         output(Command::new("cp").arg("-r").arg(source).arg(&root))?;
         output(Command::new("chmod").args(["-R", "u+w"]).arg(&root))?;
     }
@@ -35,7 +35,7 @@ pub(super) fn controller_runtime(data: &Path, is_wanted: &dyn Fn(&str) -> bool) 
     let mut suites = Vec::new();
     for directory in String::from_utf8(listed)?.lines().map(PathBuf::from) {
         let name = directory.strip_prefix(root.join("pkg"))?.to_string_lossy().into_owned();
-        // The package envtest tests the start of programs itself, and its tests download some.
+        // The package envtest tests how programs are started, and its tests download some.
         let is_known =
             !name.starts_with("envtest") && !name.starts_with("internal/testing") && !DOWNLOADING.contains(&&*name);
         if is_known && is_wanted(&name) && starts_control_plane(&directory)? {

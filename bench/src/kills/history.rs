@@ -1,7 +1,7 @@
 //! The recorded history of a run: every operation with its times and outcome, and everything that watches delivered.
 //!
 //! Times are microseconds since the run started, all from one clock. Each write puts its own number into the object, so
-//! an object that is read anywhere tells which writes it is made of.
+//! every object that is read shows which writes it consists of.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub(crate) type Micros = u64;
 /// A resource version.
 pub(crate) type Revision = u64;
 
-/// The number of an operation, unique in a history. Zero stands for none.
+/// The number of an operation, unique in a history. Zero means none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct OpId(pub(crate) u32);
 
@@ -96,7 +96,7 @@ pub(crate) enum Outcome {
     Conflict,
     /// Another error that promises that nothing was done.
     Rejected(u16),
-    /// The response is missing, or an error that leaves open whether something was done.
+    /// The response is missing, or an error that does not tell whether the operation took effect.
     Unknown,
 }
 

@@ -123,7 +123,7 @@ impl Lane {
         }
     }
 
-    /// Sends a request and records it. Returns false if the connection is of no more use.
+    /// Sends a request and records it. Returns false if the connection can no longer be used.
     pub(super) async fn perform(&mut self, client: &Client, connection: u32, call: Call) -> anyhow::Result<bool> {
         let id = OpId(self.shared.operations.fetch_add(1, Ordering::Relaxed) + 1);
         let begin = self.shared.now();

@@ -1,4 +1,4 @@
-//! The objects of the test: small ConfigMaps whose data are the numbers of the writes they are made of.
+//! The objects of the test: small ConfigMaps whose data are the numbers of the writes they consist of.
 
 use anyhow::Context as _;
 use serde_json::{Value, json};

@@ -70,7 +70,7 @@ impl Victim {
         let (data, earlier) = (self.folder.path().join("data"), self.folder.path().join("earlier"));
         if loses_writes {
             let server = self.server.as_ref().context("the server must be running")?;
-            // While it stands still, its files are what a crash would leave.
+            // While it is stopped, its files are what a crash would leave.
             server.process.signal("STOP")?;
             let copied = copy(&data, &earlier);
             server.process.signal("CONT")?;

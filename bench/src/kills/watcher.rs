@@ -16,7 +16,7 @@ use super::{
 };
 use crate::client::{Body, Client};
 
-/// How long the last events may take.
+/// Time limit for the last events.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Everything that a watcher recorded.

@@ -15,13 +15,13 @@ use tokio::{sync::Barrier, task::JoinSet, time::timeout};
 
 use super::Load;
 use crate::{
-    client::{Body, Client, refusal},
+    client::{Body, Client, rejection},
     phase::{self, Plan, Samples},
 };
 
 /// Number of concurrent writes.
 const WRITERS: usize = 16;
-/// How long the watches may take to start, and the last event to arrive.
+/// Maximum time for the watches to start, and the last event to arrive.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns one sample per event and watcher. The latencies are those of the writes.
@@ -42,7 +42,7 @@ pub(super) async fn fan_out(client: &Client, load: &Arc<Load>) -> anyhow::Result
         watches.spawn(async move {
             let response = client.send(lane, Method::GET, &path, Body::default()).await?;
             if !response.status().is_success() {
-                return Err(refusal(response).await);
+                return Err(rejection(response).await);
             }
             begun.wait().await;
             let mut body = response.into_body();

@@ -1,6 +1,6 @@
 //! The part of a project that a person has to read and maintain.
 //!
-//! All text files except those that are rewritten by a tool and never edited: generated code and manifests, lock files,
+//! All text files except for files that a tool writes and nobody edits: generated code and manifests, lock files,
 //! the tool's own record, and licences. Non-empty lines are counted, including comments, since they are read as well.
 
 use std::{fs, path::Path};

@@ -1,4 +1,4 @@
-//! This program again, as the server that answers with constants.
+//! This program again, as the server that returns constants.
 
 use std::{process::Command, time::Instant};
 

@@ -39,7 +39,7 @@ const READ_EVERY: Duration = Duration::from_millis(500);
 const PROBED_WITHIN: Duration = Duration::from_secs(10);
 /// File descriptors that may be open after all connections have ended, in addition to those before.
 const SPARE_FILES: usize = 16;
-/// How long the server may take to close them.
+/// Maximum time for the server to close them.
 const CLOSED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Options for clients that strain connections.

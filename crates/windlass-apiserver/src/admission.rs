@@ -226,8 +226,8 @@ pub trait Admission: Send + Sync {
         None
     }
 
-    /// Returns the fields that the user may not set as they are in the object that would be stored; validation reports
-    /// them beside its own errors. Not called for deletions. Returns `None` if the plugin is not concerned.
+    /// Returns the fields that the user may not set to their values in the object; validation reports them with its own
+    /// errors. Not called for deletions. Returns `None` if the plugin is not concerned.
     fn forbidden_fields<'a>(
         &'a self,
         _write: &'a Attributes<'a>,

@@ -1,8 +1,8 @@
 //! API aggregation: groups of the API that other servers serve.
 //!
-//! An APIService names the server of a group version. Those without a service are answered here; requests for the others
-//! are forwarded. The remote ones are a snapshot, [`Routes`], which the task that follows the store replaces when an
-//! APIService changes; a request without any costs one check of it.
+//! An APIService names the server of a group version. Requests for group versions without a service are handled here,
+//! and others are forwarded. The remote group versions are a snapshot, [`Routes`], which the task that follows the
+//! store replaces when an APIService changes; if it is empty, a request costs one check.
 
 mod availability;
 mod discovery;
@@ -83,7 +83,7 @@ impl Entry {
 }
 
 impl Routes {
-    /// Returns the server of a group version, if it is another one.
+    /// Returns the server of a group version, if another server serves it.
     fn remote(&self, group: &str, version: &str) -> Option<&Arc<Entry>> {
         if self.remotes.is_empty() {
             return None;
@@ -109,7 +109,7 @@ impl Aggregation {
         aggregation
     }
 
-    /// Replaces the certificate by which other servers know this one, for new connections.
+    /// Replaces the certificate that authenticates this server to others, for new connections.
     pub(crate) fn set_identity(&self, identity: Identity) {
         self.identity.store(Some(Arc::new(identity)));
     }
@@ -124,12 +124,12 @@ impl Aggregation {
         }));
     }
 
-    /// Returns the server of a group version, if it is another one.
+    /// Returns the server of a group version, if another server serves it.
     pub(crate) fn remote(&self, group: &str, version: &str) -> Option<Arc<Entry>> {
         self.routes.load().remote(group, version).cloned()
     }
 
-    /// Returns the server of the group version that a path is in, if it is another one.
+    /// Returns the server of the group version of a path, if another server serves it.
     pub(crate) fn remote_of_path(&self, path: &str) -> Option<Arc<Entry>> {
         let routes = self.routes.load();
         if routes.remotes.is_empty() {
@@ -153,8 +153,8 @@ impl Aggregation {
         self.routes.load_full()
     }
 
-    /// Updates the routes after a change of these objects; all of them without keys. Only the task that follows the store
-    /// does this while the server runs.
+    /// Updates the routes after a change of these objects; all of them without keys. Only the task that follows the
+    /// store does this while the server runs.
     fn refresh(&self, keys: Option<&[&str]>) {
         let before = self.routes.load_full();
         let mut entries = if keys.is_some() { before.entries.clone() } else { OrdMap::new() };

@@ -2,7 +2,7 @@
 //!
 //! The authenticators are tried in the order of kube-apiserver: a front proxy's headers, the client certificate, the
 //! bearer token, and the token in a WebSocket subprotocol. The first that knows the user decides. If none does, a
-//! request without credentials is anonymous, and one whose credentials were rejected is answered with 401.
+//! request without credentials is anonymous, and one whose credentials were rejected gets 401.
 
 mod anonymous;
 mod authorities;
@@ -66,14 +66,14 @@ const NO_TOKEN: &str = "invalid bearer token";
 pub struct Authenticated {
     /// The user, without the group `system:authenticated`, which all users get.
     pub user: User,
-    /// Those of the requested audiences that the token is for; `None` if the authenticator knows no audiences, and its
-    /// tokens are for this server.
+    /// The requested audiences that the token is valid for; `None` if the authenticator does not support audiences, so
+    /// that its tokens are for this server.
     pub audiences: Option<Vec<String>>,
 }
 
 /// Authenticates bearer tokens of one kind.
 pub trait TokenAuthenticator: Send + Sync {
-    /// Returns the user of a token that is meant for one of the audiences; `None` if the token is of another kind. The
+    /// Returns the user of a token that is valid for one of the audiences; `None` if the token is of another kind. The
     /// error is logged and shown to users who may review tokens; other authenticators are tried nevertheless.
     fn authenticate<'a>(
         &'a self,
@@ -96,14 +96,14 @@ pub struct AuthenticationOptions {
     pub token_file: Option<TokenFile>,
     /// Whether Secrets in `kube-system` of the type `bootstrap.kubernetes.io/token` are accepted.
     pub bootstrap_tokens: bool,
-    /// The issuers of service account tokens: the first one issues, tokens of all are accepted. If there are none, it is
-    /// `https://kubernetes.default.svc.cluster.local`.
+    /// The issuers of service account tokens: the first one issues new tokens, and tokens of all are accepted. If there
+    /// are none, it is `https://kubernetes.default.svc.cluster.local`.
     pub service_account_issuers: Vec<String>,
     /// The audiences of this server; if there are none, the issuers of service account tokens.
     pub api_audiences: Vec<String>,
-    /// The longest validity of new service account tokens; requests for more get this.
+    /// Maximum lifetime of new service account tokens; longer requests are shortened to it.
     pub max_token_expiration: Option<Duration>,
-    /// Whether the tokens that kubelets request for pods are valid only as long as requested, and not for a year.
+    /// Whether tokens that kubelets request for pods expire as requested, instead of after a year.
     pub exact_token_expiration: bool,
     /// The URL of the public keys in the discovery document; if there is none, it is that of this server.
     pub jwks_uri: Option<String>,
@@ -215,7 +215,7 @@ impl Inner {
         }
         let headers = &parts.headers;
         if headers.contains_key(header::AUTHORIZATION) || headers.contains_key(header::SEC_WEBSOCKET_PROTOCOL) {
-            // Boxed, so that requests without a token are not larger for it.
+            // Boxed to keep requests without a token small.
             match Box::pin(self.request_token(parts, notices)).await {
                 Ok(Some(user)) => {
                     attribute(peer, &user)?;
@@ -260,8 +260,7 @@ impl Inner {
         if errors.is_empty() { Ok(None) } else { Err(errors) }
     }
 
-    /// Returns the user of a token that is meant for one of the audiences, and those that it is meant for. The errors
-    /// may be shown to users who may review tokens.
+    /// Returns the user of a token and the matching audiences. The errors may be shown to users who may review tokens.
     async fn token_user(
         self: &Arc<Self>,
         token: &str,
@@ -303,8 +302,8 @@ impl Inner {
         Err(errors)
     }
 
-    /// Returns the user of a token for a TokenReview, as of a request that has only this token. The error combines those
-    /// of all authenticators, as in kube-apiserver.
+    /// Returns the user of a token for a TokenReview, as of a request that has only this token. The error combines
+    /// those of all authenticators, as in kube-apiserver.
     pub(crate) async fn review_token(
         self: &Arc<Self>,
         token: &str,

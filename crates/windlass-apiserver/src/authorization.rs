@@ -26,7 +26,7 @@ use crate::{query::Query, request_info::ResourceRequest, status::ApiError, user:
 /// A request, as authorizers see it.
 #[derive(Debug, Clone)]
 pub struct Attributes<'a> {
-    /// The user that sent the request, or whom it impersonates.
+    /// The user that sent the request, or the user that it impersonates.
     pub user: &'a User,
     /// The requested action.
     pub action: Action<'a>,

@@ -54,7 +54,7 @@ pub(crate) struct Call<'a> {
     pub(crate) conversions: PendingConversions,
 }
 
-/// Warnings for the client, in the order in which they came up.
+/// Warnings for the client, in order of occurrence.
 #[derive(Debug, Default)]
 pub(crate) struct Warnings(Mutex<Recorded>);
 
@@ -68,7 +68,7 @@ struct Recorded {
     truncating: bool,
 }
 
-/// The number of characters of all warnings above which each is truncated and no more are added.
+/// Maximum number of characters of all warnings; beyond it, each warning is truncated and no more are added.
 const WARNINGS_MAX: usize = 4 << 10;
 /// The length to which warnings are truncated.
 const WARNING_MAX: usize = 256;
@@ -104,7 +104,7 @@ impl Warnings {
     }
 }
 
-/// The answer of a verb, before it is encoded in the representation that the client accepts.
+/// The response of a verb, before it is encoded in the representation that the client accepts.
 pub(crate) enum Answer {
     /// A stored object.
     Stored { code: StatusCode, object: Arc<StoredObject> },

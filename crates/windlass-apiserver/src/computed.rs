@@ -98,7 +98,7 @@ impl ComputedKind {
     }
 }
 
-/// Answers a request for computed objects.
+/// Handles a request for computed objects.
 pub(crate) async fn answer(call: &Call<'_>, verb: Verb, objects: &dyn ComputedObjects) -> Result<Answer> {
     match verb {
         Verb::Get => {

@@ -1,8 +1,8 @@
 //! The open connections: how many there are, whose they are, and which of them are idle.
 //!
 //! An idle connection costs its client nothing to reopen, so a server at its limit closes the connection that is idle
-//! longest instead of rejecting a new one. Only if every connection is busy, new ones are rejected, and
-//! even then a reserve remains for members of `system:masters`.
+//! longest instead of rejecting a new one. New connections are rejected only if every connection is busy, and even then
+//! a reserve remains for members of `system:masters`.
 
 mod tracked;
 
@@ -75,7 +75,7 @@ pub(crate) struct Connection {
     draining: Notify,
 }
 
-/// A request that is being answered, until its response is sent.
+/// A request in progress, until its response is sent.
 pub(crate) struct ActiveRequest(Arc<Connection>);
 
 /// The connection of a request, in its extensions.
@@ -187,7 +187,7 @@ impl Open {
 }
 
 impl Connection {
-    /// Notes whose connection this is, after the handshake (`None` without a client certificate) or after a token was
+    /// Records whose connection this is, after the handshake (`None` without a client certificate) or after a token was
     /// accepted. Returns `false` if the connection must be closed because a limit is reached.
     pub(crate) fn identify(&self, user: Option<&User>) -> bool {
         let client = match user {
@@ -220,7 +220,7 @@ impl Connection {
         fits
     }
 
-    /// Notes the start of a request.
+    /// Records the start of a request.
     pub(crate) fn begin(self: &Arc<Self>) -> ActiveRequest {
         self.active.fetch_add(1, Ordering::Relaxed);
         ActiveRequest(self.clone())
@@ -255,7 +255,7 @@ impl Connection {
 }
 
 impl ActiveRequest {
-    /// Keeps the connection busy for good: it is no longer HTTP.
+    /// Keeps the connection busy permanently: it is no longer HTTP.
     pub(crate) fn upgraded(self) -> Self {
         self.0.active.fetch_add(1, Ordering::Relaxed);
         self
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn masters_connect_even_if_all_connections_are_busy() {
+    fn administrators_connect_even_if_all_connections_are_busy() {
         let connections = connections(2, 10);
         let open: Vec<_> = (0..2).map(|_| connections.register().unwrap()).collect();
         assert!(open.iter().all(|one| identify(one, "eve")));

@@ -1,8 +1,8 @@
 //! A version of a custom resource: the rules of its CustomResourceDefinition, compiled when they are first needed.
 //!
 //! Objects are stored in the storage version, pruned and defaulted by the schema under which they were written. As long
-//! as the endpoint serves them so, reads return the stored bytes. After a change of the CRD, older objects are read
-//! through the new schema, until all of them are known to fit it.
+//! as the endpoint serves them unchanged, reads return the stored bytes. After a change of the CRD, older objects are
+//! read through the new schema, until all of them are known to fit it.
 
 pub(crate) mod scale;
 mod strategy;
@@ -140,7 +140,8 @@ fn compile(schema: &Value) -> Structural {
 
 /// Returns the endpoints of a CRD, one per served version.
 ///
-/// Objects up to revision `known` may have been written under another schema. A conversion function replaces the webhook.
+/// Objects up to revision `known` may have been written under another schema. A conversion function replaces the
+/// webhook.
 pub(crate) fn endpoints(
     definition: &Definition,
     source: &Arc<StoredObject>,
@@ -432,7 +433,7 @@ impl Custom {
         Revision(self.served_as_stored_after.load(Ordering::Acquire))
     }
 
-    /// Notes that an object was written under another schema, just as this one replaced it.
+    /// Records that an object was written under another schema, just as this one replaced it.
     pub(crate) fn note_older_write(&self, revision: Revision) {
         self.served_as_stored_after.fetch_max(revision.0, Ordering::AcqRel);
     }

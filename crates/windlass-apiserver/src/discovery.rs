@@ -46,7 +46,7 @@ pub(crate) fn answer(listing: &Listing<'_>, path: &str, headers: &HeaderMap, uri
     represent::value(headers, uri, StatusCode::OK, &value)
 }
 
-/// Answers with the aggregated form, unless the client has it already.
+/// Responds with the aggregated form, unless the client has it already.
 fn tagged(value: &Value, headers: &HeaderMap, uri: &Uri) -> Result<Response<Body>> {
     let tag = EntityTag::of(&go_json::encode(value));
     let mut response = match tag.is_known(headers) {
@@ -61,7 +61,7 @@ fn tagged(value: &Value, headers: &HeaderMap, uri: &Uri) -> Result<Response<Body
     Ok(response)
 }
 
-/// Returns the answer to `/`: the served paths.
+/// Returns the response to `/`: the served paths.
 pub(crate) fn paths(listing: &Listing<'_>) -> Value {
     let mut paths = vec![
         "/.well-known/openid-configuration".to_owned(),

@@ -1,7 +1,8 @@
 //! Dynamic admission: the policies and webhooks that objects of the cluster configure.
 //!
 //! Mutating policies run after the mutating plugins and before the mutating webhooks, validating policies before the
-//! validating webhooks. If a policy or webhook changes the object, everything that mutates gets a second look at it.
+//! validating webhooks. If a policy or webhook changes the object, mutating policies and webhooks may run a second
+//! time.
 
 use std::sync::Arc;
 

@@ -37,7 +37,7 @@ pub(crate) struct Endpoint {
     pub(crate) cache: Arc<ResourceCache>,
     /// How its objects are stored.
     pub(crate) form: Form,
-    /// Whether a completed deletion is answered with the object instead of a Status.
+    /// Whether the response to a completed deletion is the object instead of a Status.
     pub(crate) returns_deleted: bool,
     /// The value of [`Endpoint::empty`], once it was computed.
     pub(crate) empty: OnceLock<Value>,
@@ -47,7 +47,7 @@ pub(crate) struct Endpoint {
 pub(crate) enum Form {
     /// In the version that is served.
     Stored,
-    /// In another version, from which only the apiVersion differs.
+    /// In another version, which differs only in its apiVersion.
     View,
     /// In another version.
     Converted(&'static Conversion),
@@ -102,7 +102,8 @@ impl Endpoint {
         &*self.resource.group == group && &*self.resource.plural == plural
     }
 
-    /// Returns whether objects may have to be converted by the webhook of their CustomResourceDefinition, or a function.
+    /// Returns whether objects may have to be converted by the webhook of their CustomResourceDefinition, or a
+    /// function.
     pub(crate) fn has_converter(&self) -> bool {
         self.custom().is_some_and(|custom| custom.converter.is_some())
     }

@@ -1,4 +1,4 @@
-//! Entity tags of documents that clients keep, and the answer that a kept document is current.
+//! Entity tags of documents that clients keep, and the response for documents that are still current.
 
 use std::fmt::Write as _;
 

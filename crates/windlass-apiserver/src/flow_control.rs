@@ -78,7 +78,7 @@ pub(crate) enum Admitted {
 }
 
 impl Class {
-    /// Adds the headers that tell how a request was classified.
+    /// Adds the headers that show how a request was classified.
     pub(crate) fn add_headers(&self, headers: &mut HeaderMap) {
         if let Self::Flow(flow) = self {
             flow.add_headers(headers);
@@ -210,7 +210,7 @@ impl FlowControl {
                 }
             }
         };
-        // Boxed, so that requests that run at once are not larger for it.
+        // Boxed to keep requests that run at once small.
         Box::pin(self.wait(flow, waiting, begun, patience)).await
     }
 

@@ -60,7 +60,7 @@ use crate::{
 };
 
 impl Inner {
-    /// Answers a request. Failures are answers too.
+    /// Handles a request. Failures are responses, too.
     pub(crate) async fn handle<B>(self: &Arc<Self>, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send,
@@ -81,7 +81,7 @@ impl Inner {
         Box::pin(async move { Ok(self.handle_any(parts, body.as_mut()).await) })
     }
 
-    /// Answers a request. Not generic, so that the path of a request is compiled once, and not for every type of body.
+    /// Handles a request. Not generic, so that the path of a request is compiled once, and not for every type of body.
     async fn handle_any(self: &Arc<Self>, parts: Parts, body: Pin<&mut AnyBody<'_>>) -> Response<Body> {
         let mut served = self.metrics.begin();
         let audit_id = audit::id(&parts.headers);
@@ -89,7 +89,7 @@ impl Inner {
         let audit = self.audit.begin(&audit_id);
         let context = Context { parts: &parts, audit: audit.as_ref(), audit_id: &audit_id };
         let answer = {
-            // In its place from the beginning: a future around it would move it.
+            // Constructed in place: an enclosing future would move it.
             let mut answering = pin!(self.answer(context, body, &mut served, &mut facts));
             poll_fn(|context| {
                 let polled = catch_unwind(AssertUnwindSafe(|| answering.as_mut().poll(context)));
@@ -99,7 +99,7 @@ impl Inner {
         };
         let timed_out = answer.as_ref().is_err_and(|error| error.timed_out);
         let mut response = answer.unwrap_or_else(|error| self.failure(context, &error));
-        // The handler's own headers are not those of the response that replaces its own.
+        // The handler's headers do not apply to the response that replaces its own.
         if let Some(class) = facts.class.as_ref().filter(|_| !timed_out) {
             class.add_headers(response.headers_mut());
         }
@@ -113,7 +113,7 @@ impl Inner {
             && unknown
             && let Some(peer) = parts.extensions.get::<Peer>()
         {
-            // As kube-apiserver does: HTTP/2 is expensive, and clients that it does not know get one response.
+            // As in kube-apiserver: HTTP/2 is expensive, so unauthenticated clients get one response per connection.
             peer.connection.drain();
         }
         served.end(response.status());
@@ -123,7 +123,7 @@ impl Inner {
         response
     }
 
-    /// Answers a request, and sets the facts about it.
+    /// Handles a request, and sets the facts about it.
     async fn answer(
         self: &Arc<Self>,
         context: Context<'_>,
@@ -228,7 +228,7 @@ impl Inner {
         }
     }
 
-    /// Answers requests for paths that are not a resource's.
+    /// Handles non-resource requests.
     async fn path(self: &Arc<Self>, context: Context<'_>, path: &str) -> Result<Response<Body>> {
         let Context { parts, audit, .. } = context;
         if health::is_health_path(path) && !path.ends_with('/') {
@@ -279,7 +279,7 @@ impl Inner {
         }
     }
 
-    /// Returns the server of an OpenAPI document of version 3, if that is another one.
+    /// Returns the server of an OpenAPI document of version 3, if another server serves it.
     fn remote_document(&self, path: &str) -> Option<Arc<Entry>> {
         self.aggregation.remote_of_path(path.strip_prefix("/openapi/v3")?)
     }
@@ -405,7 +405,7 @@ impl Inner {
         Ok(response)
     }
 
-    /// Answers a request for a resource of another server.
+    /// Handles a request for a resource of another server.
     async fn forward(
         self: &Arc<Self>,
         context: Context<'_>,
@@ -447,8 +447,9 @@ impl Inner {
         }
     }
 
-    /// Waits until a write of a CustomResourceDefinition, an APIService, a webhook configuration, an admission policy or its
-    /// binding, a role or binding, or an object of flow control is effective, which it becomes without the request as well.
+    /// Waits until a write of a CustomResourceDefinition, an APIService, a webhook configuration, an admission policy
+    /// or its binding, a role or binding, or an object of flow control is effective, which also happens if the request
+    /// ends early.
     async fn take_effect(&self, call: &Call<'_>, written: Option<Revision>) -> Result<()> {
         if call.is_definition() && call.subresource.is_none() {
             let revision = match written {

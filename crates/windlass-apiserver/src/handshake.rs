@@ -1,4 +1,4 @@
-//! Signatures of TLS handshakes, for verifiers that judge certificates by rules of their own.
+//! Signatures of TLS handshakes, for verifiers that check certificates by their own rules.
 
 use rustls::{
     DigitallySignedStruct, Error,

@@ -23,7 +23,7 @@ pub(crate) struct RemoteServer {
 /// How requests are authenticated, in addition to a client certificate.
 #[derive(Clone, Default)]
 pub(crate) enum Credentials {
-    /// Not at all.
+    /// No authentication.
     #[default]
     None,
     /// By a fixed header.

@@ -22,7 +22,7 @@ pub struct Limits {
     /// See `max_requests_inflight`. The two are added, as in kube-apiserver with API Priority and Fairness.
     pub max_mutating_requests_inflight: usize,
     /// Whether requests share these seats by priority levels. Otherwise each of the two limits is that of its requests,
-    /// of which more are rejected at once; 0 stands for no limit.
+    /// of which more are rejected at once; 0 means no limit.
     pub priority_and_fairness: bool,
     /// Time limit of requests other than watches and connections; clients can set a shorter one.
     pub request_timeout: Duration,

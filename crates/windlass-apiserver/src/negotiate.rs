@@ -27,7 +27,7 @@ pub(crate) enum Media {
     Protobuf,
 }
 
-/// The form in which a client wants an object.
+/// The form in which a client requests an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transform {
     /// The object itself.
@@ -40,7 +40,7 @@ pub(crate) enum Transform {
     PartialObjectMetadataList,
 }
 
-/// The representation of an answer.
+/// The representation of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Representation {
     /// The encoding.
@@ -99,7 +99,7 @@ pub(crate) struct Offer {
     pub(crate) streams: bool,
 }
 
-/// Returns the representation of the answer to a request for a resource.
+/// Returns the representation of the response to a request for a resource.
 pub(crate) fn accept(headers: &HeaderMap, watch: bool, query: Option<&str>, offer: Offer) -> Result<Representation> {
     let header = accept_header(headers);
     if !offer.custom {
@@ -130,7 +130,7 @@ pub(crate) fn accept(headers: &HeaderMap, watch: bool, query: Option<&str>, offe
     Ok(Representation { media, transform, pretty, old_form })
 }
 
-/// Returns the encoding of an error, or of an answer that has no other form: JSON unless the client accepts another
+/// Returns the encoding of an error, or of a response that has no other form: JSON unless the client accepts another
 /// one.
 pub(crate) fn error_media(headers: &HeaderMap, _query: Option<&str>) -> Media {
     choose(accept_header(headers), untransformed).map_or(Media::Json, |(media, ..)| media)

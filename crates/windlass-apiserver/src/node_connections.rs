@@ -16,7 +16,7 @@ pub struct NodeDocument {
     pub text: String,
 }
 
-/// Answers requests to nodes.
+/// Handles requests to nodes.
 ///
 /// The server calls it only for nodes that exist. Errors are returned to the client unchanged.
 #[async_trait]

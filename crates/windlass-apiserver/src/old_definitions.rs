@@ -6,9 +6,9 @@
 //! set of rules, and managed fields are those of `v1`. The client gets a warning for everything that the upgrade had to
 //! change or to assume.
 //!
-//! A patch is applied to the old form, because its author looked at that: `kubectl apply` compares its file with what
-//! it reads and sends the difference. A configuration for server-side apply is upgraded by itself, so its `spec` must
-//! be complete, as in a manifest, or absent.
+//! A patch is applied to the old form, because that is what its author has seen: `kubectl apply` compares its file with
+//! what it reads and sends the difference. A configuration for server-side apply is upgraded by itself, so its `spec`
+//! must be complete, as in a manifest, or absent.
 //!
 //! [`windlass_builtins::upgrade`] describes the upgrade.
 
@@ -81,7 +81,7 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb) -> Option<Result<Answe
     Some(write(call, verb).await)
 }
 
-/// Runs the write as one of `v1`, and returns the answer in the old form.
+/// Runs the write as one of `v1`, and returns the response in the old form.
 async fn write(call: &Call<'_>, verb: Verb) -> Result<Answer> {
     let registry = call.server.registry.load_full();
     let endpoint = registry.endpoint(GROUP, "v1", PLURAL).ok_or_else(ApiError::no_such_resource)?;

@@ -182,7 +182,7 @@ fn moved(path: &str, tag: &EntityTag) -> Response<Body> {
     response
 }
 
-/// Lets clients keep a response, which belongs to the hash that they asked for.
+/// Lets clients cache a response for the requested hash.
 fn keep_for_ever(headers: &mut HeaderMap) {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
     let expires = windlass_clock::now().to_zoned(TimeZone::UTC).checked_add(1.year());
@@ -272,8 +272,8 @@ fn fingerprint(registry: &Registry, group: &str, version: &str) -> u64 {
     hasher.finish()
 }
 
-/// Returns the tag of a group version's document. Documents of built-in kinds depend on the tables, the descriptions and
-/// which resources are served, so these are hashed instead; documents of custom resources depend on their CRDs.
+/// Returns the tag of a group version's document. Documents of built-in kinds depend on the tables, the descriptions
+/// and which resources are served, so these are hashed instead; documents of custom resources depend on their CRDs.
 fn tag(registry: &Registry, group: &str, version: &str) -> EntityTag {
     static FILES: OnceLock<EntityTag> = OnceLock::new();
     if !registry.has_builtin_version(group, version) {

@@ -1,4 +1,4 @@
-//! The options of each verb: parsed from the query (or the body of a delete), and validated worded as in
+//! The options of each verb: parsed from the query (or the body of a delete), and validated with the messages of
 //! kube-apiserver.
 
 use serde_json::{Value, json};

@@ -19,7 +19,7 @@ pub(crate) fn room_for(first: usize, items: usize) -> usize {
     first.saturating_add(1).saturating_mul(items).min(PIECE.saturating_add(first))
 }
 
-/// Counts the bytes of pieces that are in memory: shared ones, and those that a connection has not sent yet.
+/// Counts the bytes of pieces that are in memory: shared ones, and pieces that a connection has not sent yet.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HeldBytes(Arc<AtomicUsize>);
 

@@ -160,7 +160,7 @@ pub(crate) fn is_configuration(endpoint: &Endpoint) -> bool {
     &*endpoint.resource.group == GROUP && [VALIDATING.0, VALIDATING.1, MUTATING.0, MUTATING.1].contains(&plural)
 }
 
-/// Returns whether an endpoint answers questions about users and what they may do.
+/// Returns whether an endpoint is for reviews of users and their permissions.
 fn is_review(endpoint: &Endpoint) -> bool {
     let resource = &*endpoint.resource;
     matches!(&*resource.group, "authentication.k8s.io" | "authorization.k8s.io") && resource.plural.ends_with("reviews")

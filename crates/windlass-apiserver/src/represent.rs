@@ -1,4 +1,4 @@
-//! Answers in the accepted form: JSON, YAML or protobuf; complete, as a Table, or metadata only.
+//! Responses in the accepted form: JSON, YAML or protobuf; complete, as a Table, or metadata only.
 
 mod audited;
 mod computed;
@@ -30,7 +30,7 @@ use crate::{
 /// The size above which bodies are compressed for clients that accept it.
 const COMPRESS_ABOVE: usize = 128 << 10;
 
-/// Encodes the answer of a verb as a response.
+/// Encodes the result of a verb as a response.
 pub(crate) fn answer(call: &Call<'_>, answer: Answer) -> Result<Response<Body>> {
     let accept = &call.accept;
     if let Some(audit) = call.audit {
@@ -126,7 +126,7 @@ fn old_form_of(object: &mut Value) {
     }
 }
 
-/// Returns whether all answers to a request consist of stored bytes.
+/// Returns whether all responses to a request consist of stored bytes.
 pub(crate) fn sends_stored_bytes(call: &Call<'_>) -> bool {
     call.accept.is_plain_json() && call.endpoint.served_as_stored_after() == Revision(0)
 }
@@ -173,7 +173,7 @@ fn encode(accept: &Representation, code: StatusCode, value: &Value, endpoint: &E
     })
 }
 
-/// Encodes a failure in the accepted form, as far as errors have it.
+/// Encodes an error in the accepted form, if errors support it.
 pub(crate) fn error(headers: &HeaderMap, uri: &Uri, error: &ApiError) -> Response<Body> {
     if error.timed_out {
         let status = format!(

@@ -39,7 +39,7 @@ pub(crate) struct ResourceRequest<'a> {
 impl<'a> RequestInfo<'a> {
     /// Parses a path.
     ///
-    /// A trailing slash is ignored; a path with an empty segment is not a resource's.
+    /// A trailing slash is ignored; a path with an empty segment is not a resource path.
     pub(crate) fn from_path(path: &'a str) -> Self {
         let trimmed = path.strip_suffix('/').unwrap_or(path);
         let mut segments = trimmed.split('/');
@@ -87,7 +87,7 @@ impl<'a> RequestInfo<'a> {
 }
 
 impl ResourceRequest<'_> {
-    /// Returns whether the request connects to a pod or node, and so may last for any time.
+    /// Returns whether the request connects to a pod or node, so that it may last indefinitely.
     pub(crate) fn is_long_running(&self) -> bool {
         matches!(self.subresource, "attach" | "exec" | "proxy" | "log" | "portforward")
     }

@@ -1,8 +1,8 @@
 //! Which versions of the built-in API groups are served, as with kube-apiserver's `--runtime-config`.
 //!
-//! Stable versions are served by default. A few beta and alpha versions can be enabled: those whose objects look like those of
-//! the stable version, so that they are another view of the same objects, and those of kinds that have no stable
-//! version yet, which have a table of their own.
+//! Stable versions are served by default. A few beta and alpha versions can be enabled: those whose objects look like
+//! those of the stable version, so that they are another view of the same objects, and those of kinds that have no
+//! stable version yet, which have a table of their own.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -47,10 +47,10 @@ const VIEWS: [View; 8] = [
 /// Versions that kube-apiserver serves and this server does not.
 const UNAVAILABLE: [(&str, &str); 2] = [("internal.apiserver.k8s.io", "v1alpha1"), ("resource.k8s.io", "v1beta1")];
 
-/// A resource that this server does not have in a version of which it has others.
+/// A resource that this server does not serve, in a version of which it serves other resources.
 const UNAVAILABLE_RESOURCE: &str = "resource.k8s.io/v1alpha3/resourcepoolstatusrequests";
 
-/// Versions that kube-apiserver knows, and of which it serves nothing anymore.
+/// Versions that kube-apiserver knows, but no longer serves any resources of.
 const EMPTY: [(&str, &str); 24] = [
     ("admission.k8s.io", "v1"),
     ("admission.k8s.io", "v1beta1"),
@@ -153,7 +153,7 @@ impl RuntimeConfig {
         unavailable.into_iter().next().map_or(Ok(config), |key| Err(RuntimeConfigError::Unavailable(key)))
     }
 
-    /// Parses entries like [`parse`](Self::parse), but leaves out those that enable a version of kube-apiserver which this
+    /// Parses entries like [`parse`](Self::parse), but skips entries that enable a version of kube-apiserver which this
     /// server does not have, and returns their keys.
     ///
     /// # Errors
@@ -290,7 +290,7 @@ fn unstable_versions() -> impl Iterator<Item = (&'static str, &'static str)> {
     views.chain(own.map(|resource| (&*resource.group, &*resource.version)))
 }
 
-/// Returns the key that an old one stands for; `None` if it has no meaning any more.
+/// Returns the current key for an old one; `None` if it no longer has a meaning.
 fn current_key(key: &str) -> Option<&str> {
     match key {
         "api/legacy" => None,

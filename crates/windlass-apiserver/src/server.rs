@@ -108,7 +108,7 @@ impl Server {
         ServerBuilder::new(store)
     }
 
-    /// Ends all watches, including those that are started later, so that connections can drain.
+    /// Ends all watches, including later ones, so that connections can drain.
     pub fn stop(&self) {
         self.inner.stop.send_replace(true);
     }

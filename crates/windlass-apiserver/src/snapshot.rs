@@ -17,7 +17,7 @@ pub const PATH: &str = "/windlass/snapshot";
 /// Number of pieces, of about a megabyte each, that wait for the client.
 const PIECES: usize = 2;
 
-/// How long the client may take to accept a piece. A snapshot keeps old pages of the store in use.
+/// Maximum time for the client to accept a piece. A snapshot keeps old pages of the store in use.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Streams a snapshot, in the format of [`windlass_store::snapshot`]. A stream that ends early lacks the trailer.

@@ -26,11 +26,11 @@ pub struct ApiError {
     pub cause: Option<Box<str>>,
     /// The token in `metadata.continue`, for expired lists.
     pub continue_token: Option<Box<str>>,
-    /// Whether the answer is the plain text of the router instead of a Status.
+    /// Whether the response is the plain text of the router instead of a Status.
     pub plain: bool,
-    /// Whether the request has taken too long: the answer is a Status without its kind, which is not negotiated.
+    /// Whether the request has taken too long: the response is a Status without its kind, which is not negotiated.
     pub(crate) timed_out: bool,
-    /// Whether browsers must not guess the type of the answer.
+    /// Whether browsers must not guess the type of the response.
     pub no_sniff: bool,
     /// A Status from a webhook, which is returned unchanged.
     pub foreign: Option<Box<Value>>,
@@ -202,7 +202,7 @@ impl ApiError {
         }
     }
 
-    /// 500 without a reason, as kube-apiserver answers unexpected errors.
+    /// 500 without a reason, as kube-apiserver returns for unexpected errors.
     pub fn unexpected(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }

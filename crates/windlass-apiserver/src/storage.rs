@@ -74,7 +74,7 @@ impl Storage {
         caches.entry(prefix.into()).or_insert_with(new).clone()
     }
 
-    /// Returns all caches, also of resources that are no longer served, ordered by prefix.
+    /// Returns all caches, including those of resources that are no longer served, ordered by prefix.
     pub(crate) fn caches(&self) -> Vec<Arc<ResourceCache>> {
         let mut caches: Vec<_> = self.caches.read().values().cloned().collect();
         caches.sort_unstable_by(|a, b| a.prefix().cmp(b.prefix()));
@@ -123,8 +123,8 @@ impl Storage {
         let _ = progress.wait_for(|at| *at >= revision).await;
     }
 
-    /// Follows the store forever. A watch that is cut off is resumed where it was, so that no client notices; the store is
-    /// listed again only if the events in between have been compacted.
+    /// Follows the store forever. A watch that is cut off is resumed where it was, so that no client notices; the store
+    /// is listed again only if the events in between have been compacted.
     pub(crate) async fn follow(self: Arc<Self>) {
         loop {
             let before = self.applied();

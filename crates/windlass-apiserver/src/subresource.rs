@@ -19,7 +19,7 @@ use crate::{
     verb::Verb,
 };
 
-/// Handles special subresources; returns `None` for those that the ordinary verbs handle.
+/// Handles special subresources; returns `None` for subresources that the ordinary verbs handle.
 pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb) -> Option<Result<Answer>> {
     let resource = &*call.endpoint.resource;
     let answer = match (&*resource.group, &*resource.plural, call.target.subresource) {

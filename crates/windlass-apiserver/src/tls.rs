@@ -22,17 +22,17 @@ use crate::{
     server::{BoxError, Server},
 };
 
-/// How long open requests may take to finish after the server is stopped.
+/// Maximum time for open requests to finish after the server is stopped.
 const DRAIN: Duration = Duration::from_millis(700);
-/// How long writes that have begun may take to complete after that.
+/// Maximum time for writes that have begun to complete after that.
 const FINISH: Duration = Duration::from_secs(5);
-/// How long an evicted connection may take to close: enough to send its last response.
+/// Maximum time for an evicted connection to close: enough to send its last response.
 const EVICTION: Duration = Duration::from_secs(1);
-/// How long the headers of an HTTP/1.1 request may take.
+/// Time limit for the headers of an HTTP/1.1 request.
 const HEADERS: Duration = Duration::from_secs(32);
 /// How long a connection may be idle.
 const IDLE: Duration = Duration::from_secs(90);
-/// The interval of HTTP/2 pings, and how long the answer may take.
+/// The interval of HTTP/2 pings, and how long the response may take.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// Flow control of HTTP/2: received bytes that no request has read yet.
@@ -166,7 +166,7 @@ async fn stopping(stopped: &mut watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
-/// Answers the requests of a connection.
+/// Handles the requests of a connection.
 fn serve(
     server: Server,
     peer: Peer,

@@ -71,7 +71,8 @@ impl User {
         }
     }
 
-    /// Returns the user as a member of the group of all authenticated users. Anonymous users stay what they are.
+    /// Returns the user as a member of the group of all authenticated users. Anonymous users are returned
+    /// unchanged.
     pub(crate) fn authenticated(mut self) -> Self {
         let stated = |group: &String| group == "system:authenticated" || group == "system:unauthenticated";
         if !self.is_anonymous() && !self.groups.iter().any(stated) {

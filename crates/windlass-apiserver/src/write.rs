@@ -8,7 +8,7 @@
 //! | [`managed_fields`] | every field belongs to the writer | changed fields belong to the writer |
 //! | [`mutate`] | mutating plugins, policies and webhooks; plugins check the user's permissions for the result | same |
 //! | [`defaults`] | identity, name, status, allocations ([`allocate`]) | restores fields that the request may not change |
-//! | [`validate`] | metadata, kind or schema; fields that the user may not set; warnings | same, also against the live object |
+//! | [`validate`] | metadata, kind or schema; fields that the user may not set; warnings | the same, and against the live object |
 //! | [`create_permission`] | of a PUT or an apply that creates | |
 //! | [`validating_admission`] | validating plugins, policies and webhooks | same |
 //! | [`convert`], [`storable`] | to the storage version, which is checked | same |

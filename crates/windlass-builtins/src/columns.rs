@@ -176,7 +176,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn durations_read_as_kubectl_shows_them() {
+    fn durations_are_printed_as_by_kubectl() {
         let (minute, hour, day) = (60, 3600, 86400);
         for (seconds, expected) in [
             (-2, "<invalid>"),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors_read_as_kubectl_shows_them() {
+    fn selectors_are_printed_as_by_kubectl() {
         for (object, expected) in [
             (json!({}), "<none>"),
             (json!({"s": null}), "<none>"),

@@ -159,7 +159,7 @@ fn object_at(of: &Value, field: &str) -> Result<Option<Map<String, Value>>, Upgr
     }
 }
 
-/// Returns whether a value is neither empty nor made of empty values only.
+/// Returns whether a value is neither empty nor consists of empty values only.
 fn has_content(value: &Value) -> bool {
     match value {
         Value::Null => false,

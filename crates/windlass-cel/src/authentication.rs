@@ -184,7 +184,7 @@ fn for_parts<'e>(expr: &'e Expr, call: &mut dyn FnMut(&'e Expr)) {
     }
 }
 
-/// Returns whether an expression selects a claim, also by `claims.?name`.
+/// Returns whether an expression selects a claim, including by `claims.?name`.
 fn selects(expr: &Expr, claim: &str) -> bool {
     let is_claims = |expr: &Expr| matches!(&expr.kind, ExprKind::Ident(name) if name == "claims");
     let found = match &expr.kind {

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// Answers authorization checks.
+/// Decides authorization checks.
 pub trait Authorizer: fmt::Debug + Send + Sync {
     /// Returns the decision on a check; `None` if it is not known yet, and the evaluation has to be repeated.
     fn decide(&self, check: &Check) -> Option<Decision>;
@@ -78,10 +78,10 @@ pub enum AuthorizationValue {
     Decision(Decision),
 }
 
-/// The subject of checks, and who answers them.
+/// The subject of checks, and the authorizer that decides them.
 #[derive(Debug, Clone)]
 pub struct Subject {
-    /// The authorizer that answers the checks.
+    /// The authorizer that decides the checks.
     pub authorizer: Arc<dyn Authorizer>,
     /// The service account (namespace and name) that is checked; `None` for the user of the request.
     pub account: Option<(String, String)>,

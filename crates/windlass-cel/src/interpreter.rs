@@ -53,7 +53,7 @@ pub struct Bindings<'a> {
 pub struct Evaluation<'a> {
     /// The value or error.
     pub result: Result<Value<'a>, EvalError>,
-    /// The cost, also of a failed evaluation.
+    /// The cost, even of a failed evaluation.
     pub cost: u64,
 }
 

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_checks_read_as_those_of_kube_apiserver() {
+    fn failed_checks_have_the_text_of_kube_apiserver() {
         for (text, why) in [
             ("authorizer.path(' ').check('get').allowed()", "path must not be empty"),
             ("authorizer.group('').resource('').check('get').allowed()", "resource must not be empty"),

@@ -28,7 +28,7 @@ use environment::Names;
 /// Maximum cost of an expression.
 pub use crate::rules::PER_CALL_LIMIT;
 
-/// Maximum cost of the validations and messages, and again of the audit annotations, or of one mutation, of a policy.
+/// Cost budget: one for a policy's validations and messages, one for its audit annotations, one per mutation.
 pub const POLICY_BUDGET: i64 = 10_000_000;
 /// Maximum cost of all match conditions of a policy or webhook.
 pub const CONDITIONS_BUDGET: i64 = 2_500_000;
@@ -64,7 +64,7 @@ impl Returns {
     }
 }
 
-/// Why an expression does not compile, in kube-apiserver's words.
+/// Why an expression does not compile, with kube-apiserver's message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct CompileError {

@@ -18,17 +18,17 @@ use crate::{
 
 const KUBECTL: &str = "kubectl";
 
-/// Create kube-apiserver and etcd entries that start Windlass, for envtest
+/// Create kube-apiserver and etcd programs that run Windlass, for envtest
 ///
-/// Creates the directory with links to this program, which acts according to the name it is called by, and prints the
-/// variable to export. `KUBEBUILDER_ASSETS=DIR go test ./...` then runs the tests of any kubebuilder project. A kubectl
-/// in the PATH is linked as well.
+/// Creates the directory with links to this program, which behaves like kube-apiserver or etcd depending on its name,
+/// and prints the variable to export. `KUBEBUILDER_ASSETS=DIR go test ./...` then runs the tests of any kubebuilder
+/// project. A kubectl in the PATH is linked as well.
 #[derive(Debug, Args)]
 pub(crate) struct AssetsArgs {
     /// Directory to write
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Replace files that are not links of windlass
+    /// Replace files that are not links to windlass
     #[arg(long)]
     force: bool,
     /// Print what would be written, without writing it

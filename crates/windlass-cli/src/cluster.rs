@@ -53,7 +53,7 @@ impl Cluster {
         eprintln!("cluster {} ({})", self.url, self.origin);
     }
 
-    /// Counts the objects of CRDs, in words, for those that have any.
+    /// Describes the number of objects of each CRD that has any.
     pub(crate) async fn objects_of(&self, definitions: &[Value]) -> anyhow::Result<Vec<String>> {
         let mut resources = resources::Resources::new(self.client.clone(), self.namespace.clone());
         let mut found = Vec::new();

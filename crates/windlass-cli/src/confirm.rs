@@ -30,13 +30,13 @@ pub(crate) fn confirm(question: &str, force: bool) -> anyhow::Result<()> {
     if force {
         return Ok(());
     }
-    let refused =
+    let aborted =
         |message: String| Err(ErrorWithHint { message, hint: "use --force to skip the confirmation".into() }.into());
     if !can_ask() {
-        return refused(format!("aborted: {question}"));
+        return aborted(format!("aborted: {question}"));
     }
     match is_yes(&ask(&format!("{question}; continue? [y/N]"))?) {
         true => Ok(()),
-        false => refused("aborted".to_owned()),
+        false => aborted("aborted".to_owned()),
     }
 }

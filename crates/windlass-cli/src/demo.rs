@@ -35,7 +35,7 @@ use crate::{
     threads,
 };
 
-/// How long operators may take to finish reconciles in flight.
+/// Maximum time for operators to finish reconciles in flight.
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// Watch a one-minute tour: an in-process cluster, two operators, and failures that heal

@@ -31,7 +31,7 @@ pub(crate) struct DeployArgs {
     /// Take ownership of fields that conflict with other field managers
     #[arg(long)]
     force_conflicts: bool,
-    /// Seconds to wait until the operator is available; 0 to not wait
+    /// Seconds to wait until the operator is available; 0 to return immediately
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     timeout: u64,
     /// Print what the server would change, without changing it

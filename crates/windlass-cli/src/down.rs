@@ -22,7 +22,7 @@ use crate::{
 /// Entries that a plane creates in its directory. Others, such as `images.yaml`, belong to the user.
 const OURS: &[&str] =
     &["kubeconfig", "pki", "plane.json", "runtime", "store.redb", "windlass.log", "windlass.log.1", "lock"];
-/// How long a killed process may take to disappear.
+/// Maximum time for a killed process to disappear.
 const KILLED: Duration = Duration::from_secs(5);
 
 /// Stop the control plane started by `windlass up`

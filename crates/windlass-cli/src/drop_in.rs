@@ -34,7 +34,7 @@ impl Entry {
         }
     }
 
-    /// The entry that a program was called as, if it is one.
+    /// Returns the entry that a program was called as, if any.
     pub(crate) fn called_as(program: &OsStr) -> Option<Self> {
         let name = Path::new(program).file_name()?;
         Self::ALL.into_iter().find(|entry| name == entry.name())

@@ -64,7 +64,7 @@ pub(super) enum Part {
     Dashboard,
 }
 
-/// Generates files, or reports those that are out of date.
+/// Generates files, or reports outdated ones.
 pub(crate) fn run(args: GenerateArgs) -> anyhow::Result<()> {
     let opened = project::open_current()?;
     let tree = KustomizeTree::read(&opened, args.image.as_ref(), args.namespace.as_deref())?;

@@ -18,7 +18,7 @@ use crate::{
 pub(crate) struct InitArgs {
     /// Name of the project, its crate, its Deployment and its Lease
     name: String,
-    /// Domain of its API groups, for example example.com
+    /// Domain of the API groups, such as example.com
     #[arg(long)]
     domain: String,
     /// Directory to create [default: NAME]

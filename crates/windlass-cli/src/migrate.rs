@@ -17,7 +17,7 @@ use crate::{cluster::ClusterArgs, failure::ErrorWithHint, install, threads};
 /// the CRD has been unchanged for a minute, so that every API server knows the new storage version.
 #[derive(Debug, Args)]
 pub(crate) struct MigrateArgs {
-    /// CRDs to migrate, such as sites.example.com [default: those of the project]
+    /// CRDs to migrate, such as sites.example.com [default: the project's CRDs]
     #[arg(value_name = "CRD")]
     names: Vec<String>,
     #[command(flatten)]

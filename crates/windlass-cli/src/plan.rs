@@ -12,13 +12,13 @@ use crate::{
 
 /// Print what the project's operator would change in a cluster, without changing it
 ///
-/// Builds the operator and runs `OPERATOR plan`: one pass over all objects in which every write is a server-side dry run.
-/// Exits with 0 if nothing would change, 2 if something would, and 1 if something failed.
+/// Builds the operator and runs `OPERATOR plan`: one pass over all objects in which every write is a server-side dry
+/// run. Exits with 0 if nothing would change, 2 if something would, and 1 if something failed.
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Further arguments of the operator, after `--`
+    /// Additional arguments for the operator, after `--`
     #[arg(last = true, value_name = "ARGUMENTS")]
     arguments: Vec<OsString>,
 }

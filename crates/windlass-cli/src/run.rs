@@ -64,8 +64,8 @@ const SAMPLES: &str = "deploy/samples";
 /// Build and run the operator, and restart it after each change
 ///
 /// Runs against its own in-process control plane, or against the cluster of --kubeconfig and --context. CRDs are
-/// applied before the operator starts, and webhooks are routed to it while it runs. On its own control plane, the operator
-/// runs as its service account, with exactly the roles of its manifests.
+/// applied before the operator starts, and webhooks are routed to it while it runs. On its own control plane, the
+/// operator runs as its service account, with exactly the roles of its manifests.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// Kubeconfig of the cluster to run against [default: an embedded control plane]
@@ -74,8 +74,8 @@ pub(crate) struct RunArgs {
     /// Context of the kubeconfig
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// Host name or address where the cluster reaches this machine's webhooks [default: the local address of the route
-    /// to it]
+    /// Host name or address at which the cluster reaches webhooks on this machine [default: the local address of the
+    /// route to the cluster]
     #[arg(long, value_name = "ADDRESS")]
     webhook_host: Option<String>,
     /// Build once, without watching for changes
@@ -95,7 +95,7 @@ pub(crate) struct RunArgs {
     as_admin: bool,
     #[command(flatten)]
     embedded: EmbeddedArgs,
-    /// Additional arguments of the operator
+    /// Additional arguments for the operator
     #[arg(last = true, value_name = "ARGUMENTS")]
     arguments: Vec<OsString>,
 }

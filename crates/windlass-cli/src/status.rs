@@ -26,7 +26,7 @@ use crate::{
     version,
 };
 
-/// How long a healthy plane may take to respond.
+/// Maximum time for a healthy plane to respond.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Show the status of the control plane

@@ -22,7 +22,7 @@ pub(crate) struct UninstallArgs {
     /// Delete CRDs that have objects without asking
     #[arg(long)]
     force: bool,
-    /// Seconds to wait until everything is deleted; 0 to not wait
+    /// Seconds to wait until everything is deleted; 0 to return immediately
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
     /// Print what would be deleted, without deleting it

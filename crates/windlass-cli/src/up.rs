@@ -41,8 +41,8 @@ use crate::{
 /// Creates certificates and a kubeconfig in the data directory, prints the variable to export, and serves until Ctrl-C
 /// or SIGTERM; with --background, until `windlass down`. The next start resumes with the same data.
 ///
-/// Exits with code 3 if the data directory is deleted or replaced while it is in use, or if its disk fails. If the disk is
-/// full, writes fail and the health endpoints report it, until there is space again.
+/// Exits with code 3 if the data directory is deleted or replaced while it is in use, or if its disk fails. If the disk
+/// is full, writes fail and the health endpoints report it, until there is space again.
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
     /// Run in the background: return once the control plane is serving; `windlass down` stops it
@@ -51,7 +51,7 @@ pub(crate) struct UpArgs {
     /// Run as the background process
     #[arg(long, hide = true)]
     detached: bool,
-    /// Seconds to wait until a control plane in the background is serving
+    /// Seconds to wait until the background control plane is serving
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     wait: u16,
     #[command(flatten)]
@@ -117,8 +117,8 @@ pub(crate) struct UpArgs {
 pub(crate) enum RuntimeArg {
     /// No containers: stages simulate the lifecycle of pods
     Simulated,
-    /// Processes of this machine, without a container engine or root. Not isolated: pods can read and change all files of
-    /// your user, including the keys of the control plane. Run only pods that you trust
+    /// Processes of this machine, without a container engine or root. Not isolated: pods can read and change all files
+    /// of your user, including the keys of the control plane. Run only pods that you trust
     Process,
 }
 

@@ -1,8 +1,8 @@
-//! Where the source of the k8s-openapi that this crate depends on is.
+//! Finds the source of the k8s-openapi that this crate depends on.
 //!
-//! Cargo does not say. It does say its version and its version of Kubernetes, because k8s-openapi has `links`, and it
-//! keeps the source of a version in one of few places; in all others, the dependency information of the build script
-//! of k8s-openapi, which has run before this one, names a file of it.
+//! Cargo does not provide the path. It provides the version of the crate and of Kubernetes, because k8s-openapi has
+//! `links`, and it keeps the source of a version in one of few places; in all others, the dependency information of the
+//! build script of k8s-openapi, which has run before this one, names a file of it.
 
 use std::{
     env, fs,
@@ -42,7 +42,7 @@ fn cargo_home() -> Option<PathBuf> {
     env::var_os("CARGO_HOME").map(PathBuf::from).or_else(user)
 }
 
-/// Returns the packages of build scripts that Cargo has compiled near its folder for the results of this one:
+/// Returns the packages of the build scripts that Cargo has compiled next to this one, whose output folder is
 /// `target/debug/build/NAME/out`, or with a target of its own `target/TRIPLE/debug/build/NAME/out`.
 fn compiled(out: &Path) -> Vec<PathBuf> {
     let profile = out.ancestors().nth(3).and_then(Path::file_name).unwrap_or_default();

@@ -99,7 +99,7 @@ impl Channel {
         self.current.lock().clone().filter(|connection| !connection.is_closed())
     }
 
-    /// Uses another server from now on. Calls on the connection go on.
+    /// Switches to another server. Calls on the old connection continue.
     pub(crate) fn retire(&self, connection: &Arc<Connection>) {
         let mut current = self.current.lock();
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, connection)) {
@@ -171,7 +171,7 @@ impl Channel {
     }
 }
 
-/// Returns the error of all servers: one that may pass if there is any.
+/// Returns the error of all servers: a transient one if there is any.
 fn worst(mut errors: Vec<EtcdError>) -> EtcdError {
     if !errors.iter().any(EtcdError::is_transient) && !errors.is_empty() {
         return errors.swap_remove(0);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_passes_if_that_of_any_server_may() {
+    fn an_error_is_transient_if_that_of_any_server_is() {
         let down = || EtcdError::Unreachable { cause: "a: down".to_owned() };
         let tls = || EtcdError::Tls { cause: "b: unknown issuer".to_owned() };
         assert!(matches!(worst(vec![tls(), tls()]), EtcdError::Tls { .. }));

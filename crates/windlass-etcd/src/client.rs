@@ -19,7 +19,7 @@ use crate::{
 
 /// The time limit of one attempt: etcd itself gives up after seven seconds.
 pub(crate) const ATTEMPT: Duration = Duration::from_secs(10);
-/// How long a read is tried again, and a write whose request could not be sent.
+/// How long a read is retried, and a write whose request could not be sent.
 const READ_FOR: Duration = Duration::from_secs(30);
 const SEND_FOR: Duration = Duration::from_secs(10);
 /// The first pause between attempts, which doubles, and the longest.
@@ -30,7 +30,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 pub(crate) struct Client {
     pub(crate) channel: Channel,
     pub(crate) prefix: Prefix,
-    /// The newest revision in any answer.
+    /// The newest revision in any response.
     newest: AtomicU64,
 }
 
@@ -39,7 +39,7 @@ impl Client {
         Self { channel, prefix, newest: AtomicU64::new(0) }
     }
 
-    /// Calls a method that changes nothing, again and again while that may help.
+    /// Calls a read-only method, with retries while they may help.
     pub(crate) async fn read<A: Answer>(&self, method: &'static str, request: &impl Message) -> Result<A, CallError> {
         let deadline = Instant::now() + READ_FOR;
         let mut pause = FIRST_PAUSE;
@@ -72,7 +72,7 @@ impl Client {
         Ok(answer)
     }
 
-    /// Calls a method that may change something: again only if the request could not be sent.
+    /// Calls a method that may change something; retries only if the request could not be sent.
     pub(crate) async fn write<A: Answer>(&self, method: &'static str, request: &impl Message) -> Result<A, CallError> {
         let deadline = Instant::now() + SEND_FOR;
         let mut pause = FIRST_PAUSE;
@@ -91,12 +91,12 @@ impl Client {
         }
     }
 
-    /// Returns the newest revision in any answer so far.
+    /// Returns the newest revision in any response so far.
     pub(crate) fn newest(&self) -> Revision {
         Revision(self.newest.load(Ordering::Acquire))
     }
 
-    /// Notes the revision of an answer, which is an error if it is older than one before the call.
+    /// Records the revision of a response, which is an error if it is older than one before the call.
     fn note(&self, header: &ResponseHeader, before: u64) -> Result<(), CallError> {
         let revision = revision(Some(header)).0;
         if revision < before {

@@ -31,9 +31,9 @@ use crate::{
     tls::{self, TlsFiles},
 };
 
-/// How often the other side must show that it is there, also between calls, and how long it may take.
+/// Interval of keepalive pings, even between calls, and the time limit for a response.
 const KEEPALIVE: Duration = Duration::from_secs(5);
-/// How long a server may take to reject a client certificate.
+/// Maximum time for a server to reject a client certificate.
 const REJECTION: Duration = Duration::from_millis(500);
 /// Number of bytes that etcd may send ahead, per call and together.
 const STREAM_WINDOW: u32 = 4 << 20;
@@ -120,8 +120,8 @@ impl Connection {
         &self.endpoint
     }
 
-    /// Returns why a server rejects the client certificate, if it does. With TLS 1.3 it says so after the handshake, and a
-    /// client that writes meanwhile may see only that the connection is closed.
+    /// Returns why a server rejects the client certificate, if it does. With TLS 1.3 it says so after the handshake,
+    /// and a client that writes meanwhile may see only that the connection is closed.
     pub(crate) async fn rejection(endpoint: &Endpoint, files: &TlsFiles) -> Option<String> {
         if !endpoint.tls {
             return None;
@@ -138,7 +138,7 @@ impl Connection {
         self.sender.is_closed()
     }
 
-    /// Sends a request and waits for the answer. `within` is the time limit that is sent to etcd.
+    /// Sends a request and waits for the response. `within` is the time limit that is sent to etcd.
     pub(crate) async fn call<A: Message + Default>(
         &self,
         method: &'static str,
@@ -169,7 +169,7 @@ impl Connection {
         A::decode(message).map_err(|error| self.broken(&error))
     }
 
-    /// Starts a call whose requests come from a channel, and returns the answers as they arrive.
+    /// Starts a call whose requests come from a channel, and returns the responses as they arrive.
     pub(crate) async fn stream(
         self: Arc<Self>,
         method: &'static str,
@@ -227,7 +227,7 @@ impl Connection {
     }
 }
 
-/// The answers of a call, in order.
+/// The responses of a call, in order.
 pub(crate) struct Answers {
     body: Incoming,
     frames: Frames,

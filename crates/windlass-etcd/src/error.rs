@@ -39,7 +39,7 @@ pub enum EtcdError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// A file has no certificate or key, or they do not fit.
+    /// A file has no certificate or key, or they do not match.
     #[error("cannot use {}: {problem}", path.display())]
     Certificate {
         /// The file.
@@ -53,7 +53,7 @@ pub enum EtcdError {
         /// The error of every server.
         cause: String,
     },
-    /// No server answers, or there is no leader.
+    /// No server responds, or there is no leader.
     #[error("etcd cannot be reached: {cause}")]
     Unreachable {
         /// The error of every server.
@@ -73,7 +73,7 @@ pub enum EtcdError {
         /// One of the keys.
         key: String,
     },
-    /// etcd answers, with an error.
+    /// etcd responds with an error.
     #[error("etcd cannot be used: {cause}")]
     Refused {
         /// The error.

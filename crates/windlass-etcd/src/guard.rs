@@ -6,7 +6,7 @@ use crate::{
     messages::{RANGE, RangeRequest, RangeResponse},
 };
 
-/// Prefixes that kube-apiserver has in every cluster, and this project nowhere: its keys begin with the group.
+/// Prefixes that every kube-apiserver uses, and this project never does: its keys begin with the group.
 const THEIRS: &[&str] = &["/namespaces/", "/ranges/", "/masterleases/", "/services/specs/"];
 /// How values begin that kube-apiserver has encoded as protobuf, or encrypted.
 const ENCODINGS: [&[u8]; 2] = [b"k8s\0", b"k8s:enc:"];

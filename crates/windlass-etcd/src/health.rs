@@ -14,7 +14,7 @@ use crate::{
 /// How often etcd is checked, and how long that may take.
 const EVERY: Duration = Duration::from_secs(1);
 const WITHIN: Duration = Duration::from_secs(2);
-/// How many checks come with a look at the alarms and sizes.
+/// Alarms and sizes are checked once in this many checks.
 const STATUS_EVERY: u32 = 5;
 
 /// The results of the last checks.

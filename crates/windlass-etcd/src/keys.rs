@@ -23,7 +23,7 @@ impl Prefix {
         &self.0
     }
 
-    /// A key that never exists, since all keys have another slash. Reading it tells the newest revision.
+    /// A key that never exists, since all keys have another slash. Reading it returns the newest revision.
     pub(crate) fn probe(&self) -> Bytes {
         Bytes::copy_from_slice(self.0.as_bytes())
     }
@@ -36,7 +36,8 @@ impl Prefix {
         Ok(Bytes::from(format!("{}{key}", self.0)))
     }
 
-    /// Returns the first and the end of the keys in etcd that begin with a prefix of the store, after a key if one is given.
+    /// Returns the first and the end of the keys in etcd that begin with a prefix of the store, after a key if one is
+    /// given.
     pub(crate) fn range(&self, prefix: &str, after: Option<&str>) -> Result<(Bytes, Bytes), Error> {
         let prefix = self.key(if prefix.is_empty() { "/" } else { prefix })?;
         let end = end(&prefix);

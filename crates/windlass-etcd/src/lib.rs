@@ -1,7 +1,7 @@
 //! A backend of [`windlass_store`] that keeps the objects in etcd v3.
 //!
-//! Reads are linearizable and tried again while a member is unreachable or the cluster elects a leader. Writes are the
-//! compare-and-swap transactions of kube-apiserver and are never sent twice: if the answer is lost, the key is read, and the
+//! Reads are linearizable and retried while a member is unreachable or the cluster elects a leader. Writes are the
+//! compare-and-swap transactions of kube-apiserver and are never sent twice: if the response is lost, the key is read, and the
 //! write fails with [`Error::Unknown`](windlass_store::Error::Unknown) only if its state does not tell what happened. Watches
 //! resume after the last delivered revision, on another member if need be.
 //!

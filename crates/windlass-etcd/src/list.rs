@@ -1,4 +1,4 @@
-//! Lists, read page by page, so that no answer is very large.
+//! Lists, read page by page, so that no response is very large.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl Client {
 
     async fn list_once(&self, options: &ListOptions) -> Result<Page, Error> {
         let (mut start, end) = self.prefix.range(&options.prefix, options.after.as_deref())?;
-        // The first revision is that of the empty store, and 0 stands for the newest.
+        // The first revision is that of the empty store, and 0 means the newest.
         let mut at = options.at.map(|at| at.max(Revision::INITIAL));
         let mut entries: Vec<Entry> = Vec::new();
         let mut page = FIRST;

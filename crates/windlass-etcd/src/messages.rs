@@ -14,7 +14,7 @@ pub(crate) const WATCH: &str = "/etcdserverpb.Watch/Watch";
 /// Path of the status of a member.
 pub(crate) const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 
-/// What an answer says about the cluster.
+/// Information about the cluster in a response.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct ResponseHeader {
     #[prost(uint64, tag = "1")]
@@ -23,9 +23,9 @@ pub(crate) struct ResponseHeader {
     pub(crate) revision: i64,
 }
 
-/// An answer with a header.
+/// A response with a header.
 pub(crate) trait Answer: Message + Default {
-    /// Returns the header, which every answer of etcd has.
+    /// Returns the header, which every response of etcd has.
     fn header(&self) -> Option<&ResponseHeader>;
 }
 
@@ -105,7 +105,7 @@ impl From<Operation> for RequestOp {
     }
 }
 
-/// The answer of an operation in a transaction; only those of reads matter.
+/// The response of an operation in a transaction; only those of reads matter.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ResponseOp {
     #[prost(message, optional, tag = "1")]
@@ -208,7 +208,7 @@ pub(crate) struct WatchCreateRequest {
     pub(crate) start_revision: i64,
     #[prost(bool, tag = "4")]
     pub(crate) progress_notify: bool,
-    /// Answers above 2 MiB are sent in several parts.
+    /// Responses above 2 MiB are sent in several parts.
     #[prost(bool, tag = "8")]
     pub(crate) fragment: bool,
 }
@@ -228,7 +228,7 @@ pub(crate) struct WatchResponse {
     pub(crate) compact_revision: i64,
     #[prost(string, tag = "6")]
     pub(crate) cancel_reason: String,
-    /// Whether further parts of this answer follow.
+    /// Whether further parts of this response follow.
     #[prost(bool, tag = "7")]
     pub(crate) fragment: bool,
     #[prost(message, repeated, tag = "11")]

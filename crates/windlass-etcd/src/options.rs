@@ -19,7 +19,7 @@ pub struct EtcdOptions {
     pub servers: Vec<String>,
     /// The prefix of all keys, such as `/windlass`.
     pub prefix: String,
-    /// File with the certificates that sign those of the servers, in PEM; the system's authorities if there is none.
+    /// File with the certificate authorities of the servers, in PEM; those of the system if there is none.
     pub ca_file: Option<PathBuf>,
     /// File with the client certificate, in PEM.
     pub cert_file: Option<PathBuf>,

@@ -34,7 +34,8 @@ impl Revisions {
     }
 }
 
-/// Answers readers, all that have come before the question is sent with one answer. The watches are told what they wait for.
+/// Serves readers: all that arrive before a request is sent share its response. The watches are told which revision is
+/// awaited.
 pub(crate) async fn answer(client: Arc<Client>, wanted: watch::Sender<Revision>, mut queue: mpsc::Receiver<Reader>) {
     let mut readers = Vec::new();
     while queue.recv_many(&mut readers, READERS).await > 0 {
@@ -47,7 +48,7 @@ pub(crate) async fn answer(client: Arc<Client>, wanted: watch::Sender<Revision>,
             });
         }
         for reader in readers.drain(..) {
-            // A reader that no longer waits needs no answer.
+            // A reader that no longer waits needs no response.
             let _ = reader.send(newest.clone());
         }
     }

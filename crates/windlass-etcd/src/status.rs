@@ -11,7 +11,7 @@ const FUTURE: &str = "etcdserver: mvcc: required revision is a future revision";
 const NO_SPACE: &str = "etcdserver: mvcc: database space exceeded";
 /// etcd's error for a large request.
 const TOO_LARGE: &str = "etcdserver: request is too large";
-/// etcd's error if a request takes too long, which calls without an answer get too.
+/// etcd's error if a request takes too long, which calls without a response get too.
 pub(crate) const TIMED_OUT: &str = "etcdserver: request timed out";
 
 const INVALID_ARGUMENT: u32 = 3;
@@ -23,7 +23,7 @@ const OUT_OF_RANGE: u32 = 11;
 const UNIMPLEMENTED: u32 = 12;
 const UNAUTHENTICATED: u32 = 16;
 
-/// The status of a call that etcd has answered with an error.
+/// The status of a call that etcd has responded with an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) code: u32,
@@ -31,7 +31,7 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    /// Returns the status in the trailers of an answer, or in its headers if it has no body; `None` if there is none.
+    /// Returns the status in the trailers of a response, or in its headers if it has no body; `None` if there is none.
     pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
         let code = headers.get("grpc-status")?.to_str().ok()?.parse().ok()?;
         let message = headers.get("grpc-message").map_or(&b""[..], |message| message.as_bytes());
@@ -100,16 +100,16 @@ pub(crate) enum CallError {
     /// Nothing was sent: there is no connection.
     #[error("{0}")]
     NotSent(String),
-    /// The call was sent, and its answer did not arrive.
+    /// The call was sent, and its response did not arrive.
     #[error("{0}")]
     Lost(String),
-    /// etcd has answered with an error.
+    /// etcd has responded with an error.
     #[error("{}", .0.message)]
     Status(Status),
 }
 
 impl CallError {
-    /// Returns whether a read may succeed if it is tried again.
+    /// Returns whether a read may succeed if it is retried.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::NotSent(_) | Self::Lost(_) => true,

@@ -20,7 +20,7 @@ use crate::{
     write::Write,
 };
 
-/// How often, and after which pause, the deletion of a key that has its last value is tried.
+/// Number of attempts to delete a key that has its last value, and the pause between them.
 const DELETIONS: usize = 20;
 const DELETE_AGAIN: Duration = Duration::from_millis(500);
 
@@ -78,7 +78,7 @@ impl Store for EtcdStore {
         self.client.carry_out(key, Write::Delete(expected)).await
     }
 
-    /// In two writes: etcd's transactions write a key only once. The deletion is tried again while etcd does not respond.
+    /// In two writes: etcd's transactions write a key only once. The deletion is retried while etcd does not respond.
     async fn update_and_delete(&self, key: &str, expected: Revision, last: Bytes) -> Result<Revision, Error> {
         let updated = self.update(key, expected, last).await?;
         let mut attempt = 1;

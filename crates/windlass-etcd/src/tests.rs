@@ -1,4 +1,4 @@
-//! Tests against a server that answers as each test wants.
+//! Tests against a server whose responses each test controls.
 
 mod calls;
 mod fake;

@@ -1,4 +1,4 @@
-//! Watches, which go on after the connection to a member has been lost.
+//! Watches, which continue after the connection to a member has been lost.
 
 mod position;
 
@@ -21,9 +21,9 @@ use crate::{
     status::{CallError, TIMED_OUT},
 };
 
-/// How long a watch waits for events, before it asks whether there are none, while a reader waits for it.
+/// Time that a watch waits for events before it asks for progress, while a reader waits for it.
 const ASK_AFTER: Duration = Duration::from_millis(5);
-/// How often it asks again: etcd does not answer while it still has events to send.
+/// How often it asks again: etcd does not respond while it still has events to send.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 /// The first pause between attempts to resume, which doubles, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -34,7 +34,7 @@ const ATTEMPTS: usize = 5;
 /// The keys that a watch covers: the first, and the end.
 type Range = (Bytes, Bytes);
 
-/// A stream of answers, and the channel for requests.
+/// A stream of responses, and the channel for requests.
 struct Stream {
     requests: mpsc::Sender<Bytes>,
     answers: Answers,
@@ -67,11 +67,11 @@ impl EtcdWatch {
         range: Range,
         after: Revision,
     ) -> Result<Self, Error> {
-        // There are no events before the first revision, and 0 stands for the newest.
+        // There are no events before the first revision, and 0 means the newest.
         let after = after.max(Revision::INITIAL);
         let mut pause = FIRST_PAUSE;
         for attempt in 1.. {
-            // A watch in the future would wait, and one in the past be told later.
+            // A watch in the future would block, and one in the past would fail only later.
             client.check(after).await?;
             match open(&client, &range, after).await {
                 Ok(stream) => {

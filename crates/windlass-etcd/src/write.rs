@@ -1,4 +1,4 @@
-//! Writes: compare-and-swap transactions, and what became of those without an answer.
+//! Writes: compare-and-swap transactions, and the outcome of those without a response.
 
 use bytes::Bytes;
 use prost::Message as _;
@@ -27,7 +27,7 @@ pub(crate) enum Write {
     Delete(Revision),
 }
 
-/// What the state of a key says about a write.
+/// What the state of a key reveals about a write.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     /// It was carried out, at this revision.
@@ -82,10 +82,10 @@ impl Write {
         }
     }
 
-    /// Judges by the newest state of a key whether a write without an answer was carried out. `before` is a revision before
-    /// it was sent.
+    /// Decides by the newest state of a key whether a write without a response was carried out. `before` is a revision
+    /// before it was sent.
     ///
-    /// An equal value counts as the own one: another client that has written it wanted the same.
+    /// An equal value counts as this client's: another client that has written it wanted the same.
     fn judge(&self, current: Option<&KeyValue>, before: Revision) -> Outcome {
         let Some(current) = current else {
             return match self {
@@ -133,7 +133,7 @@ impl Client {
         }
     }
 
-    /// Returns the result of a write that etcd has answered with an error.
+    /// Returns the result of a write that etcd has responded with an error.
     async fn failed(
         &self,
         key: &str,
@@ -147,14 +147,14 @@ impl Client {
             () if status.is_too_large() => return Err(Error::TooLarge { cause }),
             () if status.is_rejection() => return Err(Error::Storage { cause }),
             () if status.is_overload() => return Err(Error::Unavailable { cause }),
-            // etcd also says this about the write that has used up the space.
+            // etcd also returns this for the write that used up the space.
             () if status.is_no_space() => Error::NoSpace,
             () => Error::Unknown { cause },
         };
         self.resolve(key, etcd_key, write, before, unresolved).await
     }
 
-    /// Finds out what became of a write. `unresolved` is the error if that is not known.
+    /// Determines the outcome of a write. `unresolved` is the error if that is not known.
     async fn resolve(
         &self,
         key: &str,

@@ -90,7 +90,7 @@ async fn events_of_one_revision_are_in_one_batch_although_etcd_splits_its_answer
     let keys: Vec<Vec<u8>> = (0..100).map(|number| format!("{prefix}/a/{number:03}").into_bytes()).collect();
     let mut written = Vec::new();
     for _ in 0..5 {
-        // Together more than the two megabytes above which etcd splits an answer.
+        // Together more than the two megabytes above which etcd splits a response.
         written.push(write_together(&keys, &[7; 10_000]).await);
     }
     let mut watch = store.watch("/a/", start).await.unwrap();
@@ -108,7 +108,7 @@ async fn events_of_one_revision_are_in_one_batch_although_etcd_splits_its_answer
 
 #[tokio::test]
 #[ignore = "needs etcd: cargo xtask etcd"]
-async fn keys_that_are_not_the_stores_are_ignored() {
+async fn keys_outside_the_store_are_ignored() {
     let prefix = prefix("foreign");
     let store = open(&prefix).await;
     let start = store.revision().await.unwrap();

@@ -21,13 +21,13 @@ use windlass_apiserver::{
     user::User,
 };
 
-/// How long a decision is remembered.
+/// How long a decision is cached.
 const REMEMBERED: Duration = Duration::from_secs(10);
-/// The number of remembered decisions.
+/// Maximum number of cached decisions.
 const MAX_REMEMBERED: usize = 4096;
 /// The time limit of a review.
 const LIMIT: Duration = Duration::from_secs(10);
-/// The ConfigMap in which the main API server says how it authenticates.
+/// The ConfigMap in which the main API server publishes how it authenticates.
 pub(crate) const NAMESPACE: &str = "kube-system";
 pub(crate) const NAME: &str = "extension-apiserver-authentication";
 /// Paths that all users may get, so that kubelets can probe the server.
@@ -43,7 +43,7 @@ pub async fn authentication(client: &Client) -> Result<AuthenticationOptions, ku
     Ok(options_of(maps.get(NAME).await?))
 }
 
-/// Returns what the ConfigMap says.
+/// Returns the contents of the ConfigMap.
 pub(crate) fn options_of(map: ConfigMap) -> AuthenticationOptions {
     let data = map.data.unwrap_or_default();
     let list = |key: &str| -> Vec<String> {

@@ -68,7 +68,7 @@ pub enum ExtensionError {
     Define {
         /// The name of the kind's CustomResourceDefinition.
         name: String,
-        /// The answer of the server.
+        /// The response of the server.
         source: Box<kube::Error>,
     },
     /// There is no serving certificate.
@@ -101,7 +101,7 @@ pub enum ExtensionError {
     Register {
         /// The object.
         what: String,
-        /// The answer of the main API server.
+        /// The response of the main API server.
         source: Box<kube::Error>,
     },
 }
@@ -129,8 +129,8 @@ impl Extension {
         }
     }
 
-    /// Adds a kind that is derived with `kube::CustomResource`, or another version of it. Objects are stored in the version that
-    /// is added first; [`conversion`](Self::conversion) says how they become those of another.
+    /// Adds a kind that is derived with `kube::CustomResource`, or another version of it. Objects are stored in the
+    /// version that is added first; [`conversion`](Self::conversion) defines how they are converted to others.
     #[must_use]
     pub fn kind<K: CustomResourceExt>(self) -> Self {
         self.definition(K::crd())
@@ -155,7 +155,8 @@ impl Extension {
         self
     }
 
-    /// Sets how objects of a kind are converted between its versions. Without a conversion only their apiVersion changes.
+    /// Sets how objects of a kind are converted between its versions. Without a conversion only their apiVersion
+    /// changes.
     ///
     /// ```
     /// # use kube::CustomResource;
@@ -203,8 +204,8 @@ impl Extension {
         self.convert(conversion.describe().name, move |object, to| conversion.convert(object, to))
     }
 
-    /// Sets how objects of a kind are converted between its versions, by a function that gets an object and the apiVersion to
-    /// convert it to. The kind is named like its CustomResourceDefinition: `flunders.wardle.example.com`.
+    /// Sets how objects of a kind are converted between its versions, by a function that gets an object and the
+    /// apiVersion to convert it to. The kind is named like its CustomResourceDefinition: `flunders.wardle.example.com`.
     #[must_use]
     pub fn convert(
         mut self,
@@ -215,8 +216,8 @@ impl Extension {
         self
     }
 
-    /// Adds a kind whose objects are computed when they are read: from another database, from measurements, from anything.
-    /// It has the verbs `get` and `list`.
+    /// Adds a kind whose objects are computed when they are read: from another database, from measurements, from
+    /// anything. It has the verbs `get` and `list`.
     ///
     /// ```
     /// # use async_trait::async_trait;
@@ -277,8 +278,8 @@ impl Extension {
         self
     }
 
-    /// Adds a rule for objects of a kind. The error is the reason why a create or update is forbidden. Objects of other versions
-    /// are converted to the version of the type.
+    /// Adds a rule for objects of a kind. The error is the reason why a create or update is forbidden. Objects of other
+    /// versions are converted to the version of the type.
     #[must_use]
     pub fn rule<K>(self, check: impl Fn(&K, Operation) -> Result<(), String> + Send + Sync + 'static) -> Self
     where
@@ -296,7 +297,7 @@ impl Extension {
         self.configure(|builder| builder.admission(plugin))
     }
 
-    /// Adds work that is done while the server answers requests, with the client of the main API server.
+    /// Adds a task that runs while the server handles requests, with the client of the main API server.
     #[must_use]
     pub fn background<F>(mut self, work: impl FnOnce(Client) -> F + Send + 'static) -> Self
     where
@@ -306,7 +307,7 @@ impl Extension {
         self
     }
 
-    /// Sets the namespace that the server runs in, unless its command line says otherwise. It is `default` by default.
+    /// Sets the namespace that the server runs in, unless its command line sets another one; `default` by default.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
@@ -408,7 +409,7 @@ impl Extension {
 }
 
 impl RunningExtension {
-    /// Answers requests until `shutdown` resolves.
+    /// Handles requests until `shutdown` resolves.
     ///
     /// # Errors
     /// Returns an error if the listener fails.
@@ -419,7 +420,7 @@ impl RunningExtension {
     ) -> Result<(), ExtensionError> {
         let background = async {
             join_all(self.background).await;
-            // Work that is done is no reason to stop.
+            // Completed work is not a reason to stop.
             std::future::pending().await
         };
         tokio::select! {

@@ -22,11 +22,11 @@
 //! }
 //! ```
 //!
-//! A kind is everything that its CustomResourceDefinition says: schema, defaults, validation rules, subresources, columns.
-//! The server validates, defaults, stores and watches its objects like the API server of Windlass does with custom
-//! resources, because it is the same engine, and shows nothing but the groups of its kinds. Objects are in memory, in a
-//! file ([`Extension::store`]), or wherever an implementation of [`Store`](windlass_store::Store) keeps them. Objects of a
-//! [computed kind](Extension::computed_kind) are stored nowhere: they are computed when they are read.
+//! A kind is everything that its CustomResourceDefinition says: schema, defaults, validation rules, subresources,
+//! columns. The server validates, defaults, stores and watches its objects like the API server of Windlass does with
+//! custom resources, because it is the same engine, and serves only the groups of its kinds. Objects are in memory, in
+//! a file ([`Extension::store`]), or wherever an implementation of [`Store`](windlass_store::Store) keeps them. Objects
+//! of a [computed kind](Extension::computed_kind) are stored nowhere: they are computed when they are read.
 //!
 //! Users are authenticated by the API server that forwards their requests, or by a TokenReview there; every request is
 //! authorized by a SubjectAccessReview ([`delegated`]). [`manifests`] are the objects that register the server.

@@ -18,7 +18,7 @@ pub struct Registration {
     pub target_port: u16,
     /// A host outside of the cluster that the server runs on; without one, the Service selects pods.
     pub host: Option<String>,
-    /// The certificates that vouch for the server, in PEM and base64; empty if the server publishes them itself.
+    /// The CA certificates of the server, in PEM and base64; empty if the server publishes them itself.
     pub ca_bundle: String,
 }
 
@@ -26,7 +26,7 @@ impl Extension {
     /// Returns the Service and the APIServices.
     pub fn registration(&self, registration: &Registration) -> Vec<Value> {
         let Registration { namespace, service, target_port, host, ca_bundle } = registration;
-        // kube-apiserver connects to the port of the APIService at the external name, whatever the target port is.
+        // kube-apiserver connects to the port of the APIService at the external name, regardless of the target port.
         let port = if host.is_some() { *target_port } else { PORT };
         let ports = json!([{"name": "https", "port": port, "targetPort": target_port}]);
         let spec = match host {
@@ -55,8 +55,8 @@ impl Extension {
         objects
     }
 
-    /// Returns the Deployment that runs an image of the server. The image contains the program as `/NAME`. The server issues
-    /// its certificate when it starts, and writes the authority into its APIServices, so there is one replica.
+    /// Returns the Deployment that runs an image of the server. The image contains the program as `/NAME`. The server
+    /// issues its certificate when it starts, and writes the authority into its APIServices, so there is one replica.
     pub fn deployment(&self, registration: &Registration, image: &str) -> Value {
         let Registration { namespace, service, target_port, .. } = registration;
         let labels = json!({"app.kubernetes.io/name": self.name});

@@ -188,7 +188,7 @@ fn print<'a>(objects: impl Iterator<Item = &'a Value>) {
     let mut out = io::stdout().lock();
     for object in objects {
         let yaml = serde_saphyr::to_string(object).unwrap_or_default();
-        // A reader that has seen enough is no failure.
+        // A closed pipe is not a failure.
         if writeln!(out, "---\n{}", yaml.trim_end()).is_err() {
             return;
         }

@@ -1,7 +1,8 @@
 //! The control loops.
 //!
 //! Each loop is a file in this directory, named after its controller in kube-controller-manager, with a function `add`
-//! that adds it to the [`Operator`] and an entry in [`LOOPS`]. The names in the list are kube-controller-manager's, so
+//! that adds it to the [`Operator`], a function `reconcile`, and an entry in [`LOOPS`]. Modules below it are pure, except
+//! for `cluster`, which has the reads and writes of loops with many of them. The names in the list are kube-controller-manager's, so
 //! that `--controllers` means the same here. Loops write as field manager `kube-controller-manager`, by update rather
 //! than apply, so that objects look as they do on a cluster.
 

@@ -280,7 +280,7 @@ fn image_id(image: &str) -> String {
     format!("{full}@sha256:{}", digest(&[image]))
 }
 
-/// Returns 64 hexadecimal digits, always the same for the same words. They need not be hard to guess.
+/// Returns 64 hexadecimal digits, always the same for the same input. They need not be hard to guess.
 pub(super) fn digest(words: &[&str]) -> String {
     let part = |salt: u8| {
         let mut hasher = DefaultHasher::new();

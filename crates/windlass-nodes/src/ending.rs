@@ -35,7 +35,7 @@ pub(super) fn annotation<'a>(pod: &'a Value, name: &str) -> Option<&'a str> {
 }
 
 /// Returns how a container ends by itself; `None` if it does not. Annotations decide first, then its command. Without
-/// either, containers of pods that are meant to end succeed.
+/// either, containers of pods that are expected to terminate succeed.
 pub(super) fn end(pod: &Value, container: &Value, status: &Value) -> Option<End> {
     let (time, code) = (annotation(pod, "run-for"), annotation(pod, "exit-code"));
     if time.is_some() || code.is_some() {
@@ -82,7 +82,7 @@ pub(super) fn due(pod: &Value, container: &Value, status: &Value, now: Timestamp
     (started.checked_add(end.after).ok()? < limit).then_some(end)
 }
 
-/// Returns whether a pod is meant to end: that of a Job, or of a Helm hook such as a test.
+/// Returns whether a pod is expected to terminate: that of a Job, or of a Helm hook such as a test.
 fn is_one_shot(pod: &Value) -> bool {
     let owners = items(&pod["metadata"], "ownerReferences");
     let of_job = owners.iter().any(|owner| owner["kind"] == "Job" && owner["controller"] == true);

@@ -1,4 +1,4 @@
-//! Images that cannot be pulled, as far as their names show it. Pure.
+//! Images that cannot be pulled, judging by their names. Pure.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::containers::items;
 /// The reason of containers that wait for such an image.
 pub(super) const REASON: &str = "ImagePullBackOff";
 
-/// Words that say that there is no such image.
+/// Words for an image that does not exist.
 const MISSING: [&str; 3] = ["non-existent", "nonexistent", "does-not-exist"];
 
 /// Returns whether a pod has a container whose image cannot be pulled.
@@ -18,7 +18,7 @@ pub(super) fn fails(pod: &Value) -> bool {
 }
 
 /// Returns whether an image has the tag `404`, is called non-existent, or is in a registry under the domain `invalid`,
-/// which never exists (RFC 2606), or one that is called so.
+/// which never exists (RFC 2606), or one with such a name.
 fn is_missing(image: &str) -> bool {
     let (registry, name) = image.split_once('/').unwrap_or(("", image));
     let host = registry.split(':').next().unwrap_or(registry);

@@ -161,7 +161,7 @@ async fn perform(ctx: Context, step: Step) -> Done {
     Done { pod, again }
 }
 
-/// Binds a pod to a node. Returns whether to try again.
+/// Binds a pod to a node. Returns whether to retry.
 async fn bind(ctx: &Context, pod: &Pod, node: &str) -> Result<bool> {
     let key = ObjectKey::of(pod);
     let namespace = key.namespace().unwrap_or_default();

@@ -171,7 +171,7 @@ mod tests {
             Ok(())
         }
 
-        /// The contents of a file after the crash, by the names that were synced and by those that may be durable.
+        /// The contents of a file after the crash, by names that were synced and names that may be durable.
         fn after(&self, path: &Path) -> [Option<String>; 2] {
             let read = |file: &usize| {
                 let (text, durable) = &self.contents[*file];

@@ -1,4 +1,5 @@
-//! Clients of control loops, scheduler and nodes: each acts with its own identity, and has only the permissions of that.
+//! Clients of control loops, scheduler and nodes: each acts with its own identity, and has only the permissions of
+//! that.
 
 mod account;
 
@@ -16,10 +17,10 @@ use windlass_nodes::NodeClients;
 
 use self::account::LoopAccount;
 
-/// How often a request is repeated that the server was too busy for, as in client-go.
+/// Number of times that a request is repeated if the server is too busy, as in client-go.
 const RETRIES: usize = 10;
 
-/// Number of different denials that are remembered and logged.
+/// Maximum number of different denials that are recorded and logged.
 const MOST_DENIALS: usize = 1000;
 
 /// Creates clients of components of the control plane, in this process.
@@ -98,7 +99,7 @@ impl Identities {
     }
 }
 
-/// Returns when to repeat a request that the server was too busy for.
+/// Returns when to repeat a request if the server was too busy.
 fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
     let busy = response.status() == StatusCode::TOO_MANY_REQUESTS;
     let seconds = response.headers().get(RETRY_AFTER).filter(|_| busy)?.to_str().ok()?.parse().ok()?;
@@ -121,9 +122,9 @@ struct KnownDenials {
 /// The effect of another denial.
 #[derive(Debug, PartialEq, Eq)]
 enum Noted {
-    /// It is remembered.
+    /// It is recorded.
     New,
-    /// It is the first that is not remembered, as the limit is reached.
+    /// It is the first that is not recorded, because the limit is reached.
     Overflow,
     /// It needs no report.
     Nothing,
@@ -207,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_403_about_the_rights_of_the_user_is_a_denial() {
+    fn only_a_403_about_the_permissions_of_the_user_is_a_denial() {
         let terminating =
             "events \"e\" is forbidden: unable to create new content in namespace x because it is being terminated";
         for (user, message, expected) in [

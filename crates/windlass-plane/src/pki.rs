@@ -143,7 +143,7 @@ impl Pki {
         issue::authority(now())
     }
 
-    /// Loads the certificates in a directory, and issues those that are missing or due for renewal.
+    /// Loads the certificates in a directory, and issues certificates that are missing or due for renewal.
     ///
     /// The serving certificate covers the names of an API server in a cluster, the loopback addresses, and `names`:
     /// DNS names or IP addresses.

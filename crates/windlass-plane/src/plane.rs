@@ -39,14 +39,14 @@ use crate::{
 /// Name of the store's file.
 pub(crate) const STORE: &str = "store.redb";
 
-/// How often the data directory is created, if it is being deleted at the same time.
+/// Number of attempts to create the data directory if it is being deleted at the same time.
 const CREATE_AT_MOST: usize = 10;
 
 /// The warning of planes that run pods as processes.
 const PROCESSES_ARE_NOT_ISOLATED: &str = "pods run as processes of this user and are not isolated: they can read and change \
      all of its files, including the keys of this control plane. Run only pods that you trust";
 
-/// How long the tasks of a stopped plane may take to end.
+/// Maximum time for the tasks of a stopped plane to end.
 pub(crate) const CLOSING: Duration = Duration::from_secs(1);
 
 /// Store of a plane's objects.
@@ -57,10 +57,10 @@ pub enum StoreKind {
     /// In a single file in the data directory; a write is acknowledged once it is on disk.
     #[default]
     Embedded,
-    /// In a single file in the data directory that survives the end of the process, but not that of the machine: a write is
-    /// acknowledged before it is on disk.
+    /// In a single file in the data directory that survives the end of the process, but not that of the machine: a
+    /// write is acknowledged before it is on disk.
     EmbeddedWithoutFsync,
-    /// In etcd. Certificates and keys are in the data directory all the same.
+    /// In etcd. Certificates and keys are in the data directory anyway.
     Etcd(EtcdOptions),
 }
 
@@ -87,8 +87,8 @@ pub struct PlaneOptions {
     pub nodes: NodeOptions,
     /// Whether the API server serves resource metrics of the nodes (`metrics.k8s.io`), if there are any.
     pub resource_metrics: bool,
-    /// How clients are authenticated. The plane's own authority issues client certificates in addition to those given here,
-    /// and its authority of front proxies is used if no other is given.
+    /// How clients are authenticated. The plane's own authority issues client certificates in addition to those given
+    /// here, and its authority of front proxies is used if no other is given.
     pub authentication: AuthenticationOptions,
     /// Issuers of JSON web tokens that are accepted.
     pub jwt: Option<JwtOptions>,
@@ -108,14 +108,14 @@ pub struct PlaneOptions {
     pub service_network: ServiceNetwork,
     /// The range of the node ports of services.
     pub node_ports: NodePortRange,
-    /// The address in the Endpoints of the service `default/kubernetes`; by default the one that the plane listens on, or
-    /// that of the machine if this is a loopback address.
+    /// The address in the Endpoints of the service `default/kubernetes`; by default the one that the plane listens on,
+    /// or that of the machine if this is a loopback address.
     pub advertise_address: Option<IpAddr>,
     /// The limits of the API server.
     pub limits: Limits,
     /// Which requests are audited, and where their events go; none by default.
     pub audit: Option<AuditOptions>,
-    /// How long requests in flight may take to finish when the plane stops.
+    /// Maximum time for requests in flight to finish when the plane stops.
     pub drain: Duration,
 }
 

@@ -1,8 +1,9 @@
 //! Keeps the certificates of a running plane valid.
 //!
 //! Certificates are reissued before they expire, and certificates that someone has replaced on disk are loaded. New
-//! connections use the new certificate, to aggregated API servers as well; open ones continue. The kubeconfig follows the administrator's certificate. The
-//! authority does not change while the plane runs, because loops and clients hold it; its expiry is announced.
+//! connections use the new certificate, to aggregated API servers as well; open ones continue. The kubeconfig follows
+//! the administrator's certificate. The authority does not change while the plane runs, because loops and clients hold
+//! it; its expiry is announced.
 
 use std::{
     convert::Infallible,
@@ -37,7 +38,7 @@ pub(crate) struct Renewal {
     directory: PathBuf,
     names: Vec<String>,
     serving: CertResolver,
-    /// Told about a new certificate as a front proxy.
+    /// Notified of a new front proxy certificate.
     follower: Option<Follower>,
     url: String,
     kubeconfig_path: PathBuf,

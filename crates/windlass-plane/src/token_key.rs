@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_beside_a_new_store_gets_a_key() {
+    fn an_empty_file_next_to_a_new_store_gets_a_key() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sa.key");
         fs::write(&path, "").unwrap();
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_others_can_read_is_closed_to_them() {
+    fn a_key_that_others_can_read_is_made_private() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sa.key");
         load_or_create(&path, true).unwrap();

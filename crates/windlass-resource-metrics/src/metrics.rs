@@ -27,7 +27,7 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// The nodes and pods to measure.
 #[async_trait]
 pub trait MetricsSource: Send + Sync {
-    /// Measures all nodes and their pods. Nodes that do not answer are left out.
+    /// Measures all nodes and their pods. Nodes that do not respond are left out.
     ///
     /// # Errors
     /// Returns an error if nothing can be measured.
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn failures_are_answers() {
+    async fn failures_are_returned_to_the_client() {
         let metrics = ResourceMetrics::new(Arc::new(HalfACore::default()));
         let failure = Pods(metrics).list("").await.unwrap_err();
         assert!(failure.to_string().contains("there is no API server"), "{failure}");

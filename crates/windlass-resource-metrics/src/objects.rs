@@ -93,7 +93,7 @@ fn row(object: &Value) -> Vec<Value> {
             total
         })
     };
-    // Formatted again, as a duration of Go.
+    // Reformatted as a Go duration.
     let window = object["window"].as_str().and_then(|text| parse_duration(text).ok()).map(format_duration);
     vec![
         object["metadata"]["name"].clone(),

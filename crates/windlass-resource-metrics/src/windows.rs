@@ -1,7 +1,8 @@
 //! Usage, from the last two measurements. Pure.
 //!
-//! CPU usage is a rate: the CPU time between two measurements, divided by the time between them, the window. A container
-//! without an earlier measurement has no usage yet, unless it is so new that its start can be the earlier one.
+//! CPU usage is a rate: the CPU time between two measurements, divided by the time between them, the window. A
+//! container without an earlier measurement has no usage yet, unless it is so new that its start can be the earlier
+//! one.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -76,7 +77,7 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// Adds the measurements of all nodes. What was not measured is forgotten.
+    /// Adds the measurements of all nodes. What was not measured is dropped.
     pub(crate) fn add(&mut self, samples: Vec<NodeSample>, resolution: Duration) {
         let known = std::mem::take(self);
         for sample in samples {

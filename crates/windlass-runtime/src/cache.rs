@@ -3,7 +3,7 @@
 //! [`Caches`] holds the informers of a process. An [`Informer`] keeps the objects of one resource and scope. It can be
 //! read by key, namespace, owner, label selector or a custom [`Index`], and it calls handlers with every [`Event`].
 //! Objects are kept in `Arc`s and never copied. In a small informer, they are parsed once. In an informer of more than
-//! 1,000 objects, those that are not read are kept as text, which takes about half of the memory, and parsed when they
+//! 1,000 objects, objects that are not read are kept as text, which takes about half of the memory, and parsed when they
 //! are read: see [`Packing`].
 //!
 //! **Order.** A handler sees the states of an object in order of their revision, and none twice. An object that was

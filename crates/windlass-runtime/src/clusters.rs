@@ -121,7 +121,7 @@ enum Access {
 pub enum ClusterState {
     /// Its operator runs.
     Running,
-    /// Its operator has failed, or its kubeconfig cannot be used, and is tried again after a delay.
+    /// Its operator has failed, or its kubeconfig cannot be used, and is retried after a delay.
     Failed(String),
     /// The cluster is being removed.
     Leaving,
@@ -210,7 +210,7 @@ impl ClusterSet {
         was_shadowed || left
     }
 
-    /// Returns the names of all clusters, except those that are being left.
+    /// Returns the names of all clusters, except for clusters that are being stopped.
     pub fn names(&self) -> Vec<String> {
         self.wanted.borrow().members.keys().map(ToString::to_string).collect()
     }

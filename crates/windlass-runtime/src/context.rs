@@ -165,19 +165,19 @@ impl Context {
     }
 
     /// Returns the number of consecutive failures of the object before this reconcile: 0 at first, and after each
-    /// success. A restart of the process forgets them.
+    /// success. They are lost when the process restarts.
     pub fn attempts(&self) -> u32 {
         self.attempt.failures
     }
 
-    /// Returns why this reconcile runs. Only for logs, metrics and debugging: events may be merged, and are lost when the
-    /// process restarts, so a reconcile must look at the state. At most eight watched objects are listed.
+    /// Returns why this reconcile runs. Only for logs, metrics and debugging: events may be merged, and are lost when
+    /// the process restarts, so a reconcile must look at the state. At most eight watched objects are listed.
     pub fn causes(&self) -> Vec<Cause> {
         self.attempt.causes.list()
     }
 
-    /// Returns whether this is a [plan](crate::operator::Operator::plan), in which nothing is written. A reconciler that
-    /// changes other systems must not do so then.
+    /// Returns whether this is a [plan](crate::operator::Operator::plan), in which nothing is written. A reconciler
+    /// that changes other systems must not do so then.
     pub fn is_plan(&self) -> bool {
         self.handles.planning
     }

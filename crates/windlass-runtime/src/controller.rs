@@ -35,7 +35,7 @@
 //!   [`Controller::concurrency`].
 //! - **New events first.** Objects of the initial list and resyncs wait until all new events have been handled.
 //! - **A controller reads its own writes.** Reads see everything that the same process wrote through the context of a
-//!   reconcile, and the next reconcile of that object waits until they do: also if the previous one timed out, or if
+//!   reconcile, and the next reconcile of that object waits until they do, even if the previous one timed out, or if
 //!   the response of the API server was lost. (In a scope by [fields](Scope::fields) other than name and namespace, a
 //!   new object becomes visible when the watch delivers it.)
 //! - **Failures are retried** with backoff. Panics and [timeouts](Controller::timeout) count as failures and do not
@@ -193,7 +193,8 @@ impl<K: Object> Controller<K> {
     /// use windlass_runtime::controller::{Action, Controller, Watch};
     ///
     /// let foo = ApiResource::from_gvk(&GroupVersionKind::gvk("samplecontroller.k8s.io", "v1alpha1", "Foo"));
-    /// let controller = Controller::of("foo", Watch::<DynamicObject>::with(foo), async |_foo, _ctx| Ok(Action::done()));
+    /// let controller = Controller::of("foo", Watch::<DynamicObject>::with(foo), async |_foo, _ctx|
+    /// Ok(Action::done()));
     /// ```
     pub fn of(name: &str, primary: Watch<K>, reconciler: impl Reconciler<K>) -> Self {
         let any = AnyController::new(name, primary.into_any(), reconciler::any_reconciler(reconciler));
@@ -283,7 +284,8 @@ impl<K: Object> Controller<K> {
     ///     }
     /// }
     ///
-    /// let controller = Controller::new("mirror", Mirror { target: "elsewhere".into() }).cleans_up("example.com/mirror");
+    /// let controller = Controller::new("mirror", Mirror { target: "elsewhere".into()
+    /// }).cleans_up("example.com/mirror");
     /// ```
     #[must_use]
     pub fn cleans_up(mut self, name: &str) -> Self {
@@ -364,8 +366,8 @@ impl<K: Object> Controller<K> {
         self
     }
 
-    /// Sets the client that the controller and its events are written with, for example with an identity of its own; that
-    /// of the operator by default. Informers are the operator's, with its client.
+    /// Sets the client for writes and events of the controller, for example with an identity of its own. The default is
+    /// the client of the operator, which informers always use.
     #[must_use]
     pub fn client(mut self, client: Client) -> Self {
         self.any.client = Some(client);

@@ -7,7 +7,7 @@
 //!   every half minute and when the series has ended (after six minutes of silence).
 //! - **Rate-limited**: 25 different events about one object, then one every five minutes; ten writes per second
 //!   overall.
-//! - **Bounded**: at most a thousand occurrences are queued, and four thousand series are remembered. Everything beyond
+//! - **Bounded**: at most a thousand occurrences are queued, and four thousand series are kept. Everything beyond
 //!   that is dropped and [counted](EventMetrics).
 //! - **Retried**: while the API server cannot be reached, writes are retried with backoff, a dozen times. Events that
 //!   it rejects (for an object in a namespace that is being deleted) are dropped.

@@ -211,8 +211,7 @@ async fn rewrite_all(
                 if matches!(status.code, 400 | 410) && position.is_some() && expiries < EXPIRIES =>
             {
                 expiries += 1;
-                // Objects after this position, as they are now. Those that were created since are stored in the storage
-                // version.
+                // Objects after this position, as they are now. Newer objects are stored in the storage version.
                 let later = status.metadata.as_ref().and_then(|meta| meta.continue_.clone());
                 position = later.filter(|token| status.code == 410 && !token.is_empty());
                 if position.is_none() {
@@ -298,7 +297,7 @@ async fn rewrite(client: &Client, resource: &ApiResource, mut object: DynamicObj
         };
         match code {
             404 | 409 if is_outdated(&error, resource, &name) => return Rewrite::Skipped,
-            // Overloaded, or no answer.
+            // Overloaded, or no response.
             0 | 429 | 500.. if tries < TRIES => {
                 tokio::time::sleep(delay).await;
                 delay *= 2;

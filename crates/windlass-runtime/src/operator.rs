@@ -248,8 +248,8 @@ impl Operator {
         self
     }
 
-    /// Works in other clusters, too, which come and go; see [`clusters`](crate::clusters). An operator without controllers
-    /// and tasks of its own that need a leader elects none in its home cluster: each cluster has its own election.
+    /// Adds other clusters, which may be added and removed at any time; see [`clusters`](crate::clusters). Each cluster has
+    /// its own leader election; there is none in the home cluster if nothing there needs a leader.
     #[must_use]
     pub fn clusters(mut self, clusters: Clusters) -> Self {
         self.clusters.push(clusters);
@@ -307,7 +307,7 @@ impl Operator {
     }
 
     /// Generates manifests that serve metrics over plain HTTP to all clients. By default they serve them over HTTPS
-    /// (`--metrics-secure`), and only to users whom the API server permits to get them.
+    /// (`--metrics-secure`), and only to users who are authorized by the API server.
     #[must_use]
     pub fn plain_metrics(mut self) -> Self {
         self.plain_metrics = true;

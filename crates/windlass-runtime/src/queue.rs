@@ -10,8 +10,8 @@
 //!   that has waited longest regardless of priority, so that a steady flow of events cannot delay a resync forever: a
 //!   key behind `n` others is handed out within `16 (n + 1)` keys.
 //! - **Failures.** A failed key is retried after a delay that grows with each consecutive failure ([`RateLimit`]). An
-//!   ordinary add makes it ready at once, unless [`RateLimit::keep_backoff`] is set. Failures are remembered only while
-//!   a key is in the queue or held.
+//!   ordinary add makes it ready at once, unless [`RateLimit::keep_backoff`] is set. Failures are counted only while a
+//!   key is in the queue or held.
 //! - **Nothing is lost.** Work that is dropped without a result, by a panic or because its task was aborted, counts as
 //!   failed. Dropping the future of [`Queue::next`] loses nothing.
 //! - **Cost.** Adding, taking and finishing a key cost the same with a thousand keys and with a million; a delay costs

@@ -37,7 +37,7 @@ impl TokenBucket {
         Some(wait)
     }
 
-    /// Takes an available token, or returns when to try again.
+    /// Takes an available token, or returns when to retry.
     pub(crate) fn take_now(&mut self, now: Instant) -> Result<(), Duration> {
         match self.take(now, Duration::ZERO) {
             Some(_) => Ok(()),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_goes_back_adds_no_tokens_twice() {
+    fn a_clock_that_goes_back_adds_no_tokens_twice() {
         let now = Instant::now();
         let mut tokens = TokenBucket::new(1.0, 10, now);
         (0..10).for_each(|_| assert!(tokens.take_now(now).is_ok()));

@@ -17,8 +17,8 @@
 //! Delays begin at 0.8 s and double up to 30 s, each stretched at random by up to the same amount again. They are reset
 //! by two minutes without a failure. Each watch has its own.
 //!
-//! An object that fails to deserialize still exists: it must not be taken for deleted. Its deletion is reported by name,
-//! as [`Change::Gone`]. A panic while deserializing counts as a failure to deserialize.
+//! An object that fails to deserialize still exists: it must not be treated as deleted. Its deletion is reported by
+//! name, as [`Change::Gone`]. A panic while deserializing counts as a failure to deserialize.
 //!
 //! kube's default client retries 429, 503 and 504 up to fifteen times before they are seen here. That is harmless: a
 //! list without response for a minute is retried.
@@ -166,8 +166,8 @@ pub(crate) trait ObjectStorer: Send + Sync + 'static {
         let _ = text;
     }
 
-    /// Tells that the API server rejects a list or a watch, for example because a role is missing. It is requested again
-    /// after a delay.
+    /// Reports that the API server rejects a list or a watch, for example because a role is missing. It is retried after a
+    /// delay.
     fn rejected(&self, problem: &str) {
         let _ = problem;
     }

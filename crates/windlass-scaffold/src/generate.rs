@@ -78,7 +78,8 @@ fn of_project(project: &Project) -> Values {
             format!("| {} | {} | {} |", one.kind, one.group, versions.join(", "))
         })
         .collect();
-    let sample = own.first().map(|one| deploy::sample_path(one, &one.storage_version)).unwrap_or_default();
+    let sample = own.iter().find(|one| one.origin != Origin::Served);
+    let sample = sample.map(|one| deploy::sample_path(one, &one.storage_version)).unwrap_or_default();
     let name = project.project_name.clone();
     Values::default()
         .with("crate_name", project.crate_name())

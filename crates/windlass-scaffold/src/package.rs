@@ -70,7 +70,7 @@ pub struct Variant<'a> {
     pub manifests: &'a [Value],
 }
 
-/// Namespace that stands for any watched namespace.
+/// Placeholder for any watched namespace.
 pub const WATCHED: &str = "windlass-watched";
 
 /// Path of the ClusterServiceVersion of a project.

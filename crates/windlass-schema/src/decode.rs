@@ -1,7 +1,7 @@
 //! Decoding into a built-in type: the effect of Go's decoder on a body, followed by Go's encoder.
 //!
 //! Unknown fields are dropped and reported, nulls and zero values disappear or appear according to the Go type,
-//! quantities and times become canonical, and the first value of a wrong type is an error in Go's words. The value is
+//! quantities and times become canonical, and the first value of a wrong type is an error with Go's message. The value is
 //! changed in place. Decoding is idempotent.
 //!
 //! Messages are in the order of the text. A valid body needs no order, so the order is determined only if there is
@@ -42,7 +42,7 @@ pub struct Decoded {
     pub value: Value,
     /// Strict decoding errors, in order: `unknown field "spec.replica"`, `duplicate field "data.a"`.
     pub strict: Vec<String>,
-    /// Reason why the body does not match the type, in Go's words.
+    /// Reason why the body does not match the type, with Go's message.
     pub error: Option<String>,
 }
 

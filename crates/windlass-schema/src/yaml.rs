@@ -1,6 +1,6 @@
 //! YAML parsing and serialization like kube-apiserver's library: YAML 1.1, converted to and from JSON.
 //!
-//! `y`, `on` and `no` are booleans, also as keys; `0o17`, `017` and `1_000` are numbers; `<<` merges; only the first
+//! `y`, `on` and `no` are booleans, even as keys; `0o17`, `017` and `1_000` are numbers; `<<` merges; only the first
 //! document is parsed. Alias expansion (in nodes and in bytes) and nesting are limited.
 
 use std::borrow::Cow;

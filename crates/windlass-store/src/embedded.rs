@@ -11,9 +11,9 @@
 //!   [`Error::Poisoned`]; reads and watches continue with the last durable state. Writes that failed this way have no
 //!   effect, unless the process ends before the store has recovered; then they may be present, like one whose response
 //!   was lost.
-//! - **It recovers by itself**: with growing pauses the store goes back to the last durable commit and reopens the file.
-//!   It waits for space as long as it takes, and gives up on other errors after a while: then everything that writes
-//!   returns [`Error::Failed`], and [`Store::failed`] resolves.
+//! - **It recovers by itself**: with growing pauses the store goes back to the last durable commit and reopens the
+//!   file. It waits for space as long as it takes, and gives up on other errors after a while: then everything that
+//!   writes returns [`Error::Failed`], and [`Store::failed`] resolves.
 //! - **Only a file that can be found again is written**: if the file has been removed or replaced, no write is
 //!   acknowledged any more and the store fails permanently.
 //! - **Single process**: a second open of the same file fails with [`Error::Locked`].
@@ -297,7 +297,7 @@ impl EmbeddedStore {
         answered.await.unwrap_or_else(|_| Err(self.stopped()))
     }
 
-    /// Returns the error for a request that the writer thread did not answer.
+    /// Returns the error for a request that the writer thread did not respond to.
     fn stopped(&self) -> Error {
         match self.shared.writable() {
             Err(error) => error,

@@ -24,8 +24,8 @@ pub use self::{
     memory::MemoryStore,
 };
 
-/// A point in the store's history. Every successful write through this crate has its own revision, larger than all earlier ones;
-/// a shared backend may let others write several keys at one revision.
+/// A point in the store's history. Every successful write through this crate has its own revision, larger than all
+/// earlier ones; a shared backend may let others write several keys at one revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Revision(pub u64);
 
@@ -176,8 +176,8 @@ pub enum Error {
         /// The error of the backend, which clients know.
         cause: String,
     },
-    /// It is not known whether a write was carried out, or will be: the backend has not answered, and the state of the key
-    /// does not tell.
+    /// It is unknown whether a write took effect or will: the backend has not responded, and the state of the key does
+    /// not tell.
     #[error("{cause} (the write may have been carried out)")]
     Unknown {
         /// The error of the backend, which clients know.
@@ -215,7 +215,7 @@ pub struct Usage {
     pub in_use: u64,
     /// Limit of `in_use`; `None` if there is none.
     pub quota: Option<u64>,
-    /// Number of bytes by which the file can still grow, as far as the file system and the limits of the process tell.
+    /// Number of bytes by which the file can still grow, according to the file system and the limits of the process.
     pub available: Option<u64>,
 }
 

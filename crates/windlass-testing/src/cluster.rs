@@ -129,8 +129,8 @@ impl TestCluster {
         Api::namespaced(self.client(), &self.namespace)
     }
 
-    /// Creates an object, in the test's namespace unless it names another or is cluster-scoped. Waits until the webhooks
-    /// of operators that were started before are served.
+    /// Creates an object, in the test's namespace unless it names another or is cluster-scoped. Waits until the
+    /// webhooks of operators that were started before are served.
     ///
     /// # Panics
     ///
@@ -190,8 +190,8 @@ impl TestCluster {
     }
 }
 
-/// Prints the history of all objects if the test fails, and deletes what the test has created if the server is a cluster.
-/// Waits only for the response. Fails only if an operator lacks permissions.
+/// Prints the history of all objects if the test fails, and deletes what the test has created if the server is a
+/// cluster. Waits only for the response. Fails only if an operator lacks permissions.
 impl Drop for TestCluster {
     fn drop(&mut self) {
         let denials = std::mem::take(&mut *self.denials.lock().expect("no holder of the lock panics"));
@@ -208,7 +208,8 @@ impl TestCluster {
     fn clean_up(&mut self) {
         let Some(kubeconfig) = self.kubeconfig.take() else { return };
         let namespace = std::mem::take(&mut self.namespace);
-        // On a separate thread with its own client: the test's runtime may be about to end, and this must not wait for it.
+        // On a separate thread with its own client: the test's runtime may be about to end, and this must not wait for
+        // it.
         let deletion = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime must start").block_on(async {
@@ -216,7 +217,7 @@ impl TestCluster {
                 let params = DeleteParams::background();
                 let deletions = async {
                     let _ = Api::<Namespace>::all(client.clone()).delete(&namespace, &params).await;
-                    // Those of operators that ran in the test.
+                    // The denials of operators that ran in the test.
                     let ours = ListParams::default().labels(&format!("{TEST_LABEL}={namespace}"));
                     let _ = Api::<ClusterRoleBinding>::all(client.clone()).delete_collection(&params, &ours).await;
                     let _ = Api::<ClusterRole>::all(client.clone()).delete_collection(&params, &ours).await;

@@ -31,7 +31,7 @@ pub(crate) fn recorded(client: Client, namespace: &str, own: &str) -> Client {
 }
 
 /// Returns whether requests are recorded. Operators then run as administrators: a request that is denied today would not
-/// be followed by those that depend on it.
+/// be followed by requests that depend on it.
 pub(crate) fn is_recording() -> bool {
     path().is_some()
 }

@@ -20,8 +20,8 @@ use crate::{
 };
 
 impl TestCluster {
-    /// Runs an operator against the server until it is stopped or dropped. Watches of all namespaces are restricted to the
-    /// test's namespace, because operators of other tests may run on the same cluster.
+    /// Runs an operator against the server until it is stopped or dropped. Watches of all namespaces are restricted to
+    /// the test's namespace, because operators of other tests may run on the same cluster.
     ///
     /// The operator runs as its service account, with exactly the roles of its manifests. A request that they do not
     /// allow fails the test: at the next [expectation](Self::expect), or when the operator is stopped or dropped. The
@@ -35,8 +35,9 @@ impl TestCluster {
         self.run_as(operator, !is_recording(), WatchedNamespaces::Own)
     }
 
-    /// Like [`run`](Self::run), but watches of all namespaces are not restricted, as in a deployed operator: for operators
-    /// whose objects in one namespace affect others. On a cluster, the operator also gets the objects of other tests.
+    /// Like [`run`](Self::run), but watches of all namespaces are not restricted, as in a deployed operator: for
+    /// operators whose objects in one namespace affect others. On a cluster, the operator also gets the objects of
+    /// other tests.
     pub fn run_in_all_namespaces(&self, operator: Operator) -> RunningOperator {
         self.run_as(operator, !is_recording(), WatchedNamespaces::All)
     }
@@ -100,7 +101,7 @@ impl TestCluster {
 /// The namespaces that an operator watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WatchedNamespaces {
-    /// That of the test.
+    /// The namespace of the test.
     Own,
     All,
 }

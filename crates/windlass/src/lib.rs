@@ -59,7 +59,7 @@
 //! example above.
 //!
 //! A program may also name these crates in its own `Cargo.toml`, as projects from `windlass init` do; the derives then
-//! need no paths. It must name the same major versions, or else its types are not those that Windlass uses. The
+//! need no paths. It must name the same major versions, or else its types differ from those of Windlass. The
 //! features `http-proxy`, `oidc`, `socks5` and `ws` of `kube` are features of this crate, too; for others, such as
 //! `gzip`, name `kube`.
 //!

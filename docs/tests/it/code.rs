@@ -25,7 +25,7 @@ fn blocks_have_a_language_and_rust_is_never_ignored() {
 }
 
 #[test]
-fn what_the_tutorial_calls_a_file_is_a_part_of_that_file() {
+fn code_that_the_tutorial_shows_for_a_file_is_part_of_it() {
     let mut files = 0;
     for page in pages().iter().filter(|page| page.path.parent().unwrap().ends_with("tutorial")) {
         for block in page.blocks().iter().filter(|block| block.language() == "rust") {

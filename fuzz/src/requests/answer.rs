@@ -6,9 +6,9 @@ use windlass_builtins::{protobuf, table};
 use windlass_schema::yaml;
 
 use super::SECRET;
-use crate::world::Answer;
+use crate::shared_server::Answer;
 
-/// The kinds that a user without rights may see: none of them is stored.
+/// The kinds that a user without permissions may see: none of them is stored.
 const PUBLIC_KINDS: &[&str] = &[
     "APIGroup",
     "APIGroupDiscoveryList",
@@ -73,7 +73,7 @@ fn is_partial(body: &[u8]) -> bool {
     contains(body, b"PartialObjectMetadata")
 }
 
-/// Checks that a response has nothing that a user without rights may not see.
+/// Checks that a response has nothing that a user without permissions may not see.
 pub(super) fn check_no_data(answer: &Answer, uri: &Uri) {
     let Answer { code, body, .. } = answer;
     assert!(!contains(body, SECRET.as_bytes()), "{uri}: {code} {}", String::from_utf8_lossy(body));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_in_the_hands_of_a_user_without_rights_is_found() {
+    fn an_object_returned_to_a_user_without_permission_is_found() {
         let uri = Uri::from_static("/api/v1/secrets");
         let json = "application/json";
         let is_found = |answer: Answer| catch_unwind(|| check_no_data(&answer, &uri)).is_err();

@@ -16,7 +16,7 @@ const SEPARATOR: &[u8] = b"\n\x1e\n";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UserKind {
     Administrator,
-    /// Authenticated, without any rights.
+    /// Authenticated, without any permissions.
     Ordinary,
     Anonymous,
 }

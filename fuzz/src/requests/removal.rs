@@ -6,27 +6,27 @@ use http::Method;
 use serde_json::{Value, json};
 use windlass_store::Entry;
 
-use crate::world::{self, Answer, World};
+use crate::shared_server::{self, Answer, SharedServer};
 
 /// The attempts to delete all objects: definitions and namespaces take several.
 const ROUNDS: usize = 3;
 
 /// Deletes the objects that were not there before the first input. Fails if a stored object of a built-in kind cannot
 /// be read, or cannot be deleted although it has no finalizers.
-pub(super) async fn remove_new_objects(world: &World) {
+pub(super) async fn remove_new_objects(shared: &SharedServer) {
     for _ in 0..ROUNDS {
-        let mut objects = world.new_objects().await;
+        let mut objects = shared.new_objects().await;
         if objects.is_empty() {
             return;
         }
         objects.sort_by_key(|entry| rank(&entry.key));
         for entry in objects {
-            remove(world, &entry).await;
+            remove(shared, &entry).await;
         }
         // Definitions are removed by a task.
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    for entry in world.new_objects().await {
+    for entry in shared.new_objects().await {
         let object = value(&entry);
         let finalizers = |part: &str| object[part]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
         assert!(
@@ -58,28 +58,28 @@ fn is_custom(object: &Value) -> bool {
     !windlass_builtins::table().resources.iter().any(|resource| *resource.group == *group)
 }
 
-async fn remove(world: &World, entry: &Entry) {
+async fn remove(shared: &SharedServer, entry: &Entry) {
     let object = value(entry);
     let path = path(&entry.key, &object);
     let content = "application/json";
-    let read = world.send(world::request(Method::GET, &path, content, "")).await;
+    let read = shared.send(shared_server::request(Method::GET, &path, content, "")).await;
     // Deleting one object may remove others, such as a definition that has waited for it.
-    if read.code == 404 && (is_custom(&object) || !world.has(&entry.key).await) {
+    if read.code == 404 && (is_custom(&object) || !shared.has(&entry.key).await) {
         return;
     }
     assert_eq!(read.code, 200, "GET {path}: {}", shown(&read));
     let served: Value = serde_json::from_slice(&read.body).expect("an object must be served as JSON");
     assert_eq!(served["metadata"]["uid"], object["metadata"]["uid"], "GET {path}");
     let options = "?gracePeriodSeconds=0&propagationPolicy=Background";
-    let deleted = world.send(world::request(Method::DELETE, &format!("{path}{options}"), content, "")).await;
+    let deleted = shared.send(shared_server::request(Method::DELETE, &format!("{path}{options}"), content, "")).await;
     // A namespace that is being deleted is a conflict.
     assert!(matches!(deleted.code, 200 | 202 | 409), "DELETE {path}: {}", shown(&deleted));
-    release(world, &path).await;
+    release(shared, &path).await;
 }
 
-/// Removes the finalizers of an object, as far as it is still there and its validation permits.
-async fn release(world: &World, path: &str) {
-    let read = world.send(world::request(Method::GET, path, "application/json", "")).await;
+/// Removes the finalizers of an object, if it still exists and its validation permits it.
+async fn release(shared: &SharedServer, path: &str) {
+    let read = shared.send(shared_server::request(Method::GET, path, "application/json", "")).await;
     if read.code != 200 {
         return;
     }
@@ -87,10 +87,10 @@ async fn release(world: &World, path: &str) {
     if object["kind"] == "Namespace" {
         object["spec"]["finalizers"] = json!([]);
         let finalize = format!("{path}/finalize");
-        world.send(world::request(Method::PUT, &finalize, "application/json", object.to_string())).await;
+        shared.send(shared_server::request(Method::PUT, &finalize, "application/json", object.to_string())).await;
     }
     let patch = json!({"metadata": {"finalizers": null}}).to_string();
-    world.send(world::request(Method::PATCH, path, "application/merge-patch+json", patch)).await;
+    shared.send(shared_server::request(Method::PATCH, path, "application/merge-patch+json", patch)).await;
 }
 
 /// Returns the path of a stored object. Its key is group, resource, namespace if it has one, and name.

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_that_are_over_are_forgotten_each_sort_by_itself() {
+    fn the_oldest_finished_runs_are_dropped_for_each_outcome() {
         let spec = json!({"cronSpec": "* * * * *", "image": "a", "successfulHistoryLimit": 1, "failedHistoryLimit": 0});
         let jobs = vec![
             run("old", 1, Some("Complete")),

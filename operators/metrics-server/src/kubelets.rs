@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, Client, Resource as _, api::ListParams, core::ObjectMeta};
 use windlass_resource_metrics::{MeasuredObject, MetricsSource, NodeSample, exposition};
 
-/// How long a kubelet may take to answer.
+/// Maximum time for a kubelet to respond.
 const LIMIT: Duration = Duration::from_secs(10);
 /// The number of kubelets that are queried at the same time.
 const CONCURRENCY: usize = 32;
@@ -31,7 +31,7 @@ impl Kubelets {
     }
 }
 
-/// Asks a kubelet.
+/// Gets the metrics of a kubelet.
 async fn ask(client: &Client, node: &str) -> Result<NodeSample, String> {
     let path = format!("/api/v1/nodes/{node}/proxy/metrics/resource");
     let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;

@@ -15,7 +15,7 @@ use anyhow::Context as _;
 
 use crate::peers;
 
-/// The programs that the commands of tests call. Those that this machine does not have are missing in the images.
+/// The programs that the commands of tests call. Programs that this machine lacks are missing in the images.
 const TOOLS: &[&str] = &[
     "[",
     "awk",

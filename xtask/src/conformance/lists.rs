@@ -1,4 +1,4 @@
-//! The tests that must pass and those that cannot.
+//! The tests that must pass, and the tests that cannot.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -47,7 +47,7 @@ impl Lists {
         for line in lines(cannot_pass) {
             let (name, reason) = line.split_once(REASON).with_context(|| format!("no reason: {line}"))?;
             let passes = lists.simulated.contains(name) || lists.process.contains(name);
-            ensure!(!passes, "a test that passes is in the list of those that cannot: {name}");
+            ensure!(!passes, "a test that passes is in the list of tests that cannot pass: {name}");
             lists.cannot_pass.insert(name.to_owned(), reason.to_owned());
         }
         Ok(lists)

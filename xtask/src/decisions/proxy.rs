@@ -45,7 +45,7 @@ impl Proxy {
     }
 }
 
-/// A connection, for one request after the other.
+/// A connection that carries one request after the other.
 pub(super) struct Connection {
     stream: BufReader<TcpStream>,
 }

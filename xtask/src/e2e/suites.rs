@@ -18,7 +18,7 @@ use anyhow::{Context as _, bail, ensure};
 
 use crate::{cargo, peers};
 
-/// How long a suite may take.
+/// Time limit for a suite.
 const DEADLINE: Duration = Duration::from_secs(600);
 
 /// A program with checks.
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_of_cargo_are_checks_and_its_sums_and_ignored_tests_are_none() {
+    fn tests_of_cargo_are_counted_but_not_ignored_ones_or_summaries() {
         let mut count = Count::default();
         for line in [
             "running 4 tests",

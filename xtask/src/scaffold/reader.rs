@@ -1,12 +1,15 @@
 //! A reader of the documentation, who types what its pages show: commands into a shell, code into files.
 //!
-//! The README and the quick start are typed completely and verbatim in a [`Terminal`]. Blocks of the tutorial that only
-//! need `windlass` and `cargo` are typed in its project, others in a terminal of their own, unless they need a registry.
-//! The sentence before a code block says what to do with it; see [`Edit`].
+//! The README and the quick start are typed completely and verbatim in a [`Terminal`]. Blocks of the tutorial, and of the
+//! README of a generated project, that only need `windlass` and `cargo` are typed in the project, others in a terminal of
+//! their own, unless they need a registry. The sentence before a code block says what to do with it; see [`Edit`].
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
-use anyhow::{Context as _, Error, bail};
+use anyhow::{Context as _, Error, bail, ensure};
 use windlass_book::{
     edit::Edit,
     page::{self, Block, Page},
@@ -21,7 +24,7 @@ use super::{
 /// Someone at a terminal.
 pub(super) struct Reader<'a> {
     workshop: &'a Workshop,
-    /// Types everything as it stands; `None` for pages of which only some blocks are typed.
+    /// Types everything as it stands; `None` for pages with some blocks that cannot be typed.
     terminal: Option<Terminal<'a>>,
     /// The working directory, without a terminal.
     folder: PathBuf,
@@ -49,6 +52,16 @@ impl<'a> Reader<'a> {
             }
         }
         self.project()
+    }
+
+    /// Types the README of a project, except for blocks that need a registry.
+    pub(super) fn read_project(mut self, project: &Path) -> anyhow::Result<()> {
+        self.folder = project.to_owned();
+        let page = Page::read(project.join("README.md"));
+        let blocks = page.blocks();
+        let shell: Vec<&Block<'_>> = blocks.iter().filter(|block| block.language() == "sh").collect();
+        ensure!(!shell.is_empty(), "{} shows no commands", page.name());
+        shell.into_iter().try_for_each(|block| self.shell(&page, block))
     }
 
     /// Types the pages of the book whose paths have a prefix, in order. Each must leave a project that compiles.
@@ -130,7 +143,10 @@ impl<'a> Reader<'a> {
         match words {
             ["cd", folder] => self.folder.push(folder),
             ["windlass", init @ ..] if init.starts_with(&["init"]) => drop(self.workshop.init(init)?),
-            ["windlass", "run", ..] => run::until_ready(self.workshop, &self.folder)?,
+            ["windlass", "run", arguments @ ..] => {
+                let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+                run::until_ready(self.workshop, &self.folder, &arguments)?;
+            }
             ["windlass", arguments @ ..] => self.workshop.windlass(&self.folder, arguments)?,
             // The crates of this checkout stand in for published ones.
             ["cargo", "add", name] if name.starts_with("windlass") => {

@@ -1,5 +1,5 @@
 //! Runs a generated operator as its author would: `windlass run --samples` until all samples are applied and one is ready,
-//! then Ctrl-C. The operator converts samples of several versions.
+//! or `windlass run` until the operator is, then Ctrl-C. The operator converts samples of several versions.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -29,10 +29,10 @@ impl Drop for Run {
     }
 }
 
-/// Runs the operator of a project until one of its objects is ready.
-pub(super) fn until_ready(workshop: &Workshop, project: &Path) -> anyhow::Result<()> {
+/// Runs the operator of a project until it is ready, with `--samples` until one of its objects is ready.
+pub(super) fn until_ready(workshop: &Workshop, project: &Path, arguments: &[String]) -> anyhow::Result<()> {
     let mut command = workshop.command(&workshop.windlass, &project.join("src"));
-    command.args(["run", "--plain", "--samples", "--no-watch"]);
+    command.args(["run", "--plain", "--no-watch"]).args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut run = Run(command.spawn().with_context(|| format!("cannot run {}", workshop.windlass.display()))?);
     let said = run.0.stderr.take().context("standard error is piped")?;
@@ -46,17 +46,18 @@ pub(super) fn until_ready(workshop: &Workshop, project: &Path) -> anyhow::Result
     });
     let mut all = Vec::new();
     let end = Instant::now() + READY_WITHIN;
-    let (mut ready, mut samples) = (false, false);
+    let without_samples = !arguments.iter().any(|argument| argument == "--samples");
+    let (mut ready, mut samples) = (false, without_samples);
     while !(ready && samples) {
         match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
             Ok(line) => {
-                ready |= line.contains(": Ready=True");
+                ready |= line.contains(": Ready=True") || without_samples && line.ends_with("the operator is ready");
                 samples |= line.ends_with("samples applied");
-                let refused = line.contains("cannot apply");
+                let rejected = line.contains("cannot apply");
                 all.push(line);
-                ensure!(!refused, "windlass run failed to apply an object:\n{}", all.join("\n"));
+                ensure!(!rejected, "windlass run failed to apply an object:\n{}", all.join("\n"));
             }
-            Err(_) => bail!("no object became ready:\n{}", all.join("\n")),
+            Err(_) => bail!("nothing became ready:\n{}", all.join("\n")),
         }
     }
     // Keep draining the pipe, so that the process can still write.

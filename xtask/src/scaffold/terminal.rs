@@ -1,7 +1,7 @@
 //! A terminal at the root of a fresh clone, in which the commands of a page are typed verbatim.
 //!
-//! Lines are run by `sh`, with the built `windlass` first on the PATH. The exceptions are listed in [`Typed`]; a program
-//! that is not known is an error, so that no command of a page goes unchecked by accident.
+//! Lines are run by `sh`, with the built `windlass` first on the PATH. The exceptions are listed in [`Typed`]; a
+//! program that is not known is an error, so that no command of a page goes unchecked by accident.
 
 use std::{
     collections::BTreeMap,
@@ -18,9 +18,9 @@ use windlass_book::shell;
 
 use super::{Workshop, execute, run};
 
-/// How long a command may take that depends on one in the background, which may have to be compiled.
+/// Time limit for commands that depend on a background command, which may have to be compiled.
 const BACKGROUND: Duration = Duration::from_secs(600);
-/// How long a watch may take to print its first line: a CronJob starts every minute.
+/// Maximum time for a watch to print its first line: a CronJob starts every minute.
 const FIRST_LINE: Duration = Duration::from_secs(120);
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -46,8 +46,8 @@ enum Typed {
     Install(Vec<String>),
     /// `windlass init NAME`: in the directory for projects instead of the repository.
     Init(String),
-    /// `windlass run`: until an object is ready.
-    UntilReady,
+    /// `windlass run`, with these arguments: until the operator or an object is ready.
+    UntilReady(Vec<String>),
     /// Another step of CI runs it.
     ElsewhereInCi,
 }
@@ -157,7 +157,7 @@ impl<'a> Terminal<'a> {
             }
             Typed::Install(words) => self.check_install(words),
             Typed::Init(name) => self.init(name, text),
-            Typed::UntilReady => run::until_ready(self.workshop, &self.folder),
+            Typed::UntilReady(arguments) => run::until_ready(self.workshop, &self.folder, arguments),
             Typed::ElsewhereInCi => {
                 println!("  not typed: another step of CI runs it");
                 Ok(())
@@ -355,7 +355,7 @@ fn classify(segment: &Segment) -> anyhow::Result<Typed> {
         ["cargo", "install", ref rest @ ..] => Typed::Install(owned(rest)),
         [".ci/run", ..] | ["cargo", "xtask", ..] | ["cargo", "test", "--workspace", ..] => Typed::ElsewhereInCi,
         ["windlass", "init", name, ..] => Typed::Init(name.to_owned()),
-        ["windlass", "run", ..] => Typed::UntilReady,
+        ["windlass", "run", ref arguments @ ..] => Typed::UntilReady(owned(arguments)),
         ["windlass", "up", ref flags @ ..] if !flags.contains(&"--background") => {
             bail!("`windlass up` does not return: show it with --background or &")
         }
@@ -407,6 +407,10 @@ mod tests {
                 vec![("git clone https://example.com/a/windlass.git".to_owned(), Typed::Clone("windlass".to_owned()))],
             ),
             ("cargo test --workspace", vec![("cargo test --workspace".to_owned(), Typed::ElsewhereInCi)]),
+            (
+                "windlass run --samples    # until Ctrl-C",
+                vec![("windlass run --samples".to_owned(), Typed::UntilReady(vec!["--samples".to_owned()]))],
+            ),
         ] {
             assert_eq!(typed(line), expected, "{line}");
         }

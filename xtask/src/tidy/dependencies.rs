@@ -31,8 +31,8 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("windlass-macros", &[]),
     ("windlass-runtime", &["windlass-clock", "windlass-macros", "windlass-tls"]),
     ("windlass", &["windlass-clock", "windlass-runtime", "windlass-macros"]),
-    // The loops are a client of any API server. Quantities and cron schedules are the schema crate's, the resources that
-    // quotas count the built-ins'.
+    // The loops are a client of any API server. Quantities and cron schedules are the schema crate's, the resources
+    // that quotas count the built-ins'.
     ("windlass-loops", &["windlass-clock", "windlass-schema", "windlass-builtins", "windlass"]),
     // Pods that run as processes answer the API server's `logs`, `exec`, `attach` and `port-forward`.
     (
@@ -66,7 +66,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         "windlass-testing",
         &["windlass-clock", "windlass-plane", "windlass-apiserver", "windlass-store", "windlass-runtime", "windlass"],
     ),
-    // Servers for kinds of users, on the engine of the API server.
+    // Servers for kinds that users define, on the engine of the API server.
     ("windlass-extension", &["windlass-clock", "windlass-tls", "windlass-store", "windlass-apiserver", "windlass"]),
     // Patterns of fields are read as the server reads them.
     ("windlass-scaffold", &["windlass-schema"]),
@@ -101,7 +101,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     // Drives servers from the outside, except for decisions about access, which it measures in its own process.
     ("windlass-bench", &["windlass-apiserver", "windlass-store"]),
     ("windlass-bench-sdk", &["windlass", "windlass-bench"]),
-    // Its tests may know everything.
+    // Its tests may use everything.
     ("windlass-book", &[]),
     // Calls the parsers of everything that receives bytes from clients.
     (

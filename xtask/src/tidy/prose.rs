@@ -45,6 +45,8 @@ const BANNED: &[(&str, &str)] = &[
     ("beside them", "alongside them, next to them"),
     ("beside that", "in addition"),
     ("in the words of", "worded as in"),
+    ("tried again", "retried"),
+    ("the own", "its own, their own"),
     ("is told", "learns, is notified, receives"),
     ("nobody can", "no client can, no process can"),
     ("nobody else", "no other client, no other user"),

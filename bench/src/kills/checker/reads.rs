@@ -1,4 +1,4 @@
-//! Gets and rejected requests: each tells something about the object at one moment between its beginning and its end.
+//! Gets and rejected requests: each reveals the state of the object at one moment between its beginning and its end.
 
 use super::{
     super::history::{Call, Key, Micros, Operation, Outcome, Revision, Version},
@@ -89,7 +89,7 @@ impl Reads<'_, '_> {
         incarnations.iter().enumerate().any(exists) || self.facts.open(key).any(created)
     }
 
-    /// Returns whether an object may have been at another revision than the expected one at a moment of an operation.
+    /// Returns whether an object may have had another revision than the expected one at some moment of an operation.
     fn may_conflict(&self, key: Key, expected: Revision, operation: &Operation) -> bool {
         let next = self.facts.next_of(key, expected);
         let changed = next.is_some_and(|next| self.bounds.earliest(next.revision) <= operation.end);

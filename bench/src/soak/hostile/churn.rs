@@ -15,7 +15,7 @@ use tokio::{
 use super::{COLLECTION, Counters, raw::Target};
 use crate::client::{Body, Client};
 
-/// How long a connection that is cut in the middle of something stays there.
+/// Time that a connection stays open in the middle of an exchange before it is cut.
 const LINGER: Duration = Duration::from_millis(300);
 /// Maximum time that a connection may take.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -57,7 +57,7 @@ impl Probes {
         }
     }
 
-    /// Returns the number of answers, the number of failures, and the latencies at some quantiles in milliseconds.
+    /// Returns the number of responses, the number of failures, and the latencies at some quantiles in milliseconds.
     fn summary(&self) -> (usize, usize, [f64; 3]) {
         let mut probes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         probes.0.sort_unstable();

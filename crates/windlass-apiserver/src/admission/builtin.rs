@@ -81,7 +81,8 @@ pub const OPTIONAL_PLUGINS: [&str; 11] = [
     "PodTolerationRestriction",
 ];
 
-/// Returns the plugins except for the disabled ones, with the optional ones that are enabled. Policies, webhooks and quotas are stages of the write path of their own.
+/// Returns the plugins except for the disabled ones, with the optional ones that are enabled. Policies, webhooks and
+/// quotas are separate stages of the write path.
 pub(crate) fn builtin(
     storage: &Arc<Storage>,
     enabled: &[String],

@@ -1,5 +1,5 @@
 //! CertificateApproval, CertificateSigning and ClusterTrustBundleAttest: who may approve and sign requests for
-//! certificates of a signer, and who may publish what they are verified with.
+//! certificates of a signer, and who may publish trust bundles.
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -40,7 +40,7 @@ impl Admission for CertificateAuthority {
             (Self::Signing, "status") if changes("certificate") || changes("conditions") => "sign",
             _ => return Ok(()),
         };
-        // That of the stored request, which this one must not change.
+        // The signer of the stored request, which this one must not change.
         let signer = old["spec"]["signerName"].as_str().unwrap_or_default();
         if may_act(write, verb, signer).await {
             return Ok(());

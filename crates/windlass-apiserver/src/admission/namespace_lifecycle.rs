@@ -24,7 +24,7 @@ pub(crate) struct NamespaceLifecycle {
 #[async_trait]
 impl Admission for NamespaceLifecycle {
     async fn mutate(&self, write: &Attributes<'_>, object: &mut Value) -> Result<()> {
-        // An access review would tell which namespaces exist.
+        // An access review would reveal which namespaces exist.
         let is_review = write.is("authorization.k8s.io", "localsubjectaccessreviews");
         let in_namespace = write.resource.namespaced && write.subresource.is_empty();
         if write.operation != Operation::Create || !in_namespace || is_review {

@@ -25,10 +25,10 @@ impl Admission for PodResize {
         let Some(node) = self.nodes.get(name) else {
             return Err(write.forbidden(object, &format!("node {name:?} not found")));
         };
-        admission::check_resize(object, &node.to_value()).map_err(|refusal| {
-            let mut error = write.forbidden(object, &refusal.message);
+        admission::check_resize(object, &node.to_value()).map_err(|rejection| {
+            let mut error = write.forbidden(object, &rejection.message);
             if let Some(details) = &mut error.details {
-                details["causes"] = json!([{"reason": refusal.reason}]);
+                details["causes"] = json!([{"reason": rejection.reason}]);
             }
             error
         })

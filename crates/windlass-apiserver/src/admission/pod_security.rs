@@ -23,7 +23,7 @@ use crate::{
 
 /// The prefix of labels and annotations.
 const PREFIX: &str = "pod-security.kubernetes.io/";
-/// The number of pods of a namespace that are compared with a new level, and the time that this may take.
+/// Maximum number of pods of a namespace that are checked against a new level, and the time limit for it.
 const EXISTING_PODS: usize = 3000;
 const EXISTING_PODS_TIME: Duration = Duration::from_secs(1);
 /// The number of pods after which other requests get their turn.

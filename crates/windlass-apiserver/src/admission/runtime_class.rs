@@ -1,4 +1,4 @@
-//! RuntimeClass: a pod has the overhead of its runtime, and runs where the runtime is.
+//! RuntimeClass: a pod has the overhead of its runtime, and runs on nodes with the runtime.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Whether the server of an APIService can be reached: its service, its endpoints, and an answer of its own.
+//! Whether the server of an APIService can be reached: its service, its endpoints, and its own response.
 
 use std::{sync::Arc, time::Duration};
 
@@ -109,7 +109,7 @@ fn has_endpoint(slice: &Value, port: &str) -> bool {
     list("endpoints").iter().any(is_ready) && list("ports").iter().any(is_port)
 }
 
-/// Returns the URL in messages, which has the address of the service as with kube-apiserver.
+/// Returns the URL for messages, with the address of the service as in kube-apiserver.
 fn shown_url(reference: &Service, service: Option<&Value>, path: &str) -> String {
     let spec = service.map_or(&Value::Null, |service| &service["spec"]);
     let host = match (spec["externalName"].as_str(), spec["clusterIP"].as_str()) {

@@ -152,7 +152,7 @@ fn grouped(versions: Vec<(Arc<str>, ListedVersion)>) -> Vec<ListedGroup> {
 /// Reads the resources of another server.
 ///
 /// # Errors
-/// Returns an error if the server gives none.
+/// Returns an error if the server returns none.
 pub(super) async fn refresh(server: &Arc<Inner>, entry: &Entry, link: &Link) -> Result<(), String> {
     let from = &server.aggregation;
     let document = link.get(from, "/apis", &aggregator(), &[(header::ACCEPT, ACCEPT)], LIMIT).await?;
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_own_group_version_is_taken_from_a_list_of_groups() {
+    fn only_the_group_version_itself_is_taken_from_a_list_of_groups() {
         let version = |name: &str, resource: &str| json!({"version": name, "resources": [{"resource": resource}]});
         let document = json!({"items": [
             {"metadata": {"name": "other.com"}, "versions": [version("v1", "others")]},

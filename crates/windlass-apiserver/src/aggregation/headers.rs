@@ -1,5 +1,5 @@
-//! Headers of forwarded requests: the user, as the other server trusts them from this one, and no credentials. Requests
-//! that are forwarded to pods have the same ones without the user.
+//! Headers of forwarded requests: the user, in headers that the other server trusts, and no credentials. Requests that are
+//! forwarded to pods have the same ones without the user.
 
 use http::{
     HeaderMap, HeaderName, HeaderValue,
@@ -53,7 +53,7 @@ pub(crate) fn without_credentials(parts: &Parts) -> HeaderMap {
         headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(header::UPGRADE, protocol);
     }
-    // The client of the other server is this one. The length is that of the body that is sent.
+    // This server is the client of the other one. The length is that of the forwarded body.
     for name in [header::HOST, header::AUTHORIZATION, header::CONTENT_LENGTH, header::EXPECT] {
         headers.remove(name);
     }

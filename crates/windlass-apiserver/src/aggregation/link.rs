@@ -112,7 +112,7 @@ impl Link {
     /// Gets a document as a user of this server, within a time limit.
     ///
     /// # Errors
-    /// Returns an error if there is no answer, worded as in Go.
+    /// Returns an error if there is no response, worded as in Go.
     pub(super) async fn get(
         &self,
         from: &Aggregation,
@@ -141,7 +141,7 @@ impl Link {
     /// Sends a request.
     ///
     /// # Errors
-    /// Returns an error if there is no answer, worded as in Go.
+    /// Returns an error if there is no response, worded as in Go.
     pub(super) async fn send(
         &self,
         from: &Aggregation,
@@ -152,7 +152,7 @@ impl Link {
         connections.request(request).await.map_err(|error| error_text(&error))
     }
 
-    /// Forgets what the server has said, because it may no longer be true.
+    /// Drops cached API documents, which may be stale.
     pub(super) fn forget(&self) {
         self.resources.store(None);
         self.openapi.store(None);

@@ -97,7 +97,7 @@ async fn keep(server: Weak<Inner>, name: Arc<str>) {
         slices_changed.as_mut().enable();
         let Some(running) = server.upgrade() else { return };
         let stopped = running.stopped();
-        // A server that stops must not wait for a server that does not answer.
+        // A server that stops must not wait for a server that does not respond.
         tokio::select! {
             checked = next_check(&running, &name, last.take()) => last = checked,
             () = stopped => return,

@@ -58,7 +58,7 @@ pub(super) async fn find(server: &Arc<Inner>, entry: &Entry, link: &Link) -> Opt
 }
 
 impl Entry {
-    /// Answers a request for the document of version 3: with the converted one, or by forwarding the request.
+    /// Handles a request for the document of version 3: with the converted one, or by forwarding the request.
     pub(crate) fn document<'a>(
         &'a self,
         server: &'a Arc<Inner>,
@@ -193,7 +193,7 @@ fn references(value: &Value, into: &mut BTreeSet<String>) {
     }
 }
 
-/// Adds parts to others. A schema that differs from another one of its name gets a new name.
+/// Merges parts. A schema that differs from another one with the same name is renamed.
 fn merge(own: &mut Parts, other: &Parts) {
     let taken = |name: &str, schema: &Value| own.definitions.get(name).is_some_and(|known| known != schema);
     let mut renamed = Vec::new();
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_own_paths_and_the_schemas_that_they_use_are_taken() {
+    fn only_the_paths_of_the_group_version_and_their_schemas_are_taken() {
         let document = json!({
             "paths": {"/apis/a.com/v1/things": item("Thing"), "/apis/a.com/v1beta1/things": item("Old"), "/version/": item("Info")},
             "definitions": {

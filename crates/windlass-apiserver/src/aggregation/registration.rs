@@ -144,7 +144,7 @@ pub(super) fn is_required(registry: &Registry, group: &str, version: &str) -> bo
     registry.has_builtin_version(group, version) && priorities::builtin(group, version).is_some()
 }
 
-/// Stores the APIServices of built-in group versions that are missing, updates those that differ, and deletes those of
+/// Stores the APIServices of built-in group versions that are missing, updates different ones, and deletes those of
 /// versions that are no longer served.
 pub(crate) async fn store_builtin(server: &Arc<Inner>) -> Result<()> {
     let registry = server.registry.load_full();
@@ -215,7 +215,7 @@ async fn register_custom(server: &Arc<Inner>) -> Result<()> {
         let name = local.name();
         match snapshot.get(&name) {
             None => missing.push(create(server, name, local.stored(&now, &meta::new_uid()))),
-            // Only those that differ from the default are among the routes.
+            // The routes contain only APIServices that differ from the default.
             Some(object) if Managed::Always.manages(object) && routes.entries.contains_key(&*name) => {
                 repairs.extend(local.revised(object).map(|object| (Method::PUT, name, object)));
             }

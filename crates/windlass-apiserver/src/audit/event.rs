@@ -215,7 +215,7 @@ impl Event {
         out.into()
     }
 
-    /// Returns the event without the objects of request and response, as one that is too large is recorded.
+    /// Returns the event without the objects of request and response, for events that are too large.
     pub(crate) fn truncated(&self) -> Self {
         let mut event = Self { request_object: None, response_object: None, ..self.clone() };
         event.annotations.insert("audit.k8s.io/truncated".to_owned(), "true".to_owned());

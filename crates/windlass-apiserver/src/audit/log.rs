@@ -51,7 +51,7 @@ pub struct LogOptions {
 pub enum LogFormat {
     /// A line of text, with the most important fields.
     Legacy,
-    /// A line of JSON.
+    /// One line of JSON per event.
     #[default]
     Json,
 }

@@ -42,7 +42,7 @@ pub(super) fn patch(patch: &Bytes) -> Option<Bytes> {
         Ok(document) => document.value,
         Err(_) => yaml::parse(patch).ok()?.value,
     };
-    // Encoded again, so that an event is one line whatever the client sends.
+    // Encoded again, so that an event is one line regardless of what the client sends.
     Some(go_json::encode(&value).into())
 }
 

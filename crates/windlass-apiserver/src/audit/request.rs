@@ -50,7 +50,7 @@ pub(crate) struct RequestAudit {
     /// Annotations from before the policy is evaluated.
     early: Mutex<BTreeMap<String, String>>,
     panicked: AtomicBool,
-    /// Set when the policy is evaluated; `None` if it wants no events.
+    /// Set when the policy is evaluated; `None` if it records no events.
     recorded: OnceLock<Option<Recorded>>,
 }
 
@@ -120,7 +120,7 @@ impl RequestAudit {
         });
     }
 
-    /// Adds the decoded object of the request, and what it says about the requested object.
+    /// Adds the decoded object of the request, and the object reference derived from it.
     pub(crate) fn request_object(&self, object: &Value) {
         let Some(recorded) = self.recorded() else { return };
         let encoded = (recorded.recording.level >= Level::Request).then(|| recorded.encode(object));
@@ -186,7 +186,7 @@ impl RequestAudit {
         self.change(|event| event.status = Some(EventStatus::of_error(error)));
     }
 
-    /// Notes that the handler has panicked, which is the last stage.
+    /// Records that the handler has panicked, which is the last stage.
     pub(crate) fn panicked(&self) {
         self.panicked.store(true, Ordering::Relaxed);
     }
@@ -233,7 +233,7 @@ impl RequestAudit {
         let _ = self.emit(Stage::ResponseStarted, OnFull::Drop);
     }
 
-    /// Evaluates the policy, and begins the event if it wants one.
+    /// Evaluates the policy, and begins the event if it requires one.
     fn record(&self, parts: &Parts, user: Option<&Arc<User>>) {
         let Some(path) = unescape_path(parts.uri.path()) else { return };
         let query = Query::parse(parts.uri.query());

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::kubeconfig::KubeconfigError;
 
-/// The number of times a batch is sent before it is given up, and the growth of the pauses between them.
+/// The number of times a batch is sent before it is abandoned, and the growth of the pauses between them.
 const ATTEMPTS: u32 = 5;
 const FACTOR: f64 = 1.5;
 const JITTER: f64 = 0.2;

@@ -59,7 +59,7 @@ impl Authorities {
     }
 }
 
-/// Checks what the certificate of a client must fulfil besides being trusted.
+/// Checks the requirements for client certificates other than trust.
 fn check_own_authority(certificate: &X509Certificate<'_>, now: i64) -> Result<(), String> {
     let now = ASN1Time::from_timestamp(now).map_err(|error| error.to_string())?;
     if !certificate.validity().is_valid_at(now) {

@@ -1,7 +1,7 @@
-//! Client certificates: which authorities issue them, and whose they are.
+//! Client certificates: which authorities issue them, and which users they identify.
 //!
 //! TLS only requests a certificate and checks that the client has its key. The chain is verified here, once per
-//! connection, so that a client whose certificate is not accepted gets an answer: 401, unless it also has a valid
+//! connection, so that a client whose certificate is not accepted gets a response: 401, unless it also has a valid
 //! token.
 
 use std::sync::{
@@ -100,8 +100,8 @@ impl ClientCertificates {
         Some(identity)
     }
 
-    /// Returns the user that a request over a connection with this certificate is from. An error does not exclude that
-    /// another authenticator knows the user.
+    /// Returns the user that a request over a connection with this certificate is from. After an error, another
+    /// authenticator may still know the user.
     pub(super) fn authenticate(
         &self,
         certificate: &ClientCertificate,

@@ -7,7 +7,7 @@ use super::{
     remembered::{Key, Remembered},
 };
 
-/// Token authenticators whose work is expensive. Their successes are remembered for ten seconds, as in kube-apiserver;
+/// Token authenticators whose work is expensive. Their successes are cached for ten seconds, as in kube-apiserver;
 /// failures are not.
 #[derive(Default)]
 pub(crate) struct TokenAuthenticators {
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
     use crate::{authentication::remembered::REMEMBERED, user::User};
 
-    /// Knows the token `good`, fails for `bad`, and counts how often it is asked.
+    /// Knows the token `good`, fails for `bad`, and counts how often it is called.
     #[derive(Default)]
     struct Counting(AtomicUsize);
 

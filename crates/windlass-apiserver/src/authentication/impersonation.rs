@@ -3,7 +3,7 @@
 //! The wanted user is named in headers. The modes are tried in the order of kube-apiserver, beginning with the one with
 //! which the requester last succeeded: the constrained ones, which also authorize the request itself under a verb of
 //! its own, and the legacy one. If all fail, the error is that of the first mode that applies. Unlike in
-//! kube-apiserver, successes are not remembered: a permission that is withdrawn is withdrawn at once.
+//! kube-apiserver, successes are not cached: revoking a permission takes effect at once.
 
 mod mode;
 mod wanted;

@@ -1,10 +1,10 @@
-//! What authenticators say about a request beside its user.
+//! What authenticators report about a request in addition to its user.
 
 use std::sync::Arc;
 
 use crate::audit::RequestAudit;
 
-/// What authenticators say about a request beside its user.
+/// What authenticators report about a request in addition to its user.
 pub(crate) struct Notices<'a> {
     audit: Option<&'a Arc<RequestAudit>>,
     /// Warnings for the client.

@@ -142,7 +142,7 @@ fn key() -> String {
     format!("{NAMESPACE}/{NAME}")
 }
 
-/// Returns the certificates of both bundles in PEM, each once, without those that have expired.
+/// Returns the unexpired certificates of both bundles in PEM, each once.
 fn merge_certificates(old: &str, own: Option<&str>, now: i64) -> String {
     let mut certificates = Vec::<CertificateDer<'static>>::new();
     for pem in [old, own.unwrap_or_default()] {

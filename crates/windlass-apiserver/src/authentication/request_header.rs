@@ -1,4 +1,4 @@
-//! Request headers: the user that a front proxy, which has authenticated it, names in headers.
+//! Request headers: users that a front proxy has authenticated and names in headers.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Tokens of service accounts, as TokenRequests return them.
 //!
-//! The signature of a token is remembered; that its account and bound objects exist is checked each time, so that a
+//! Verified signatures are cached; the existence of the account and of bound objects is checked each time, so that a
 //! token is invalid as soon as one of them is deleted.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -44,7 +44,7 @@ pub(super) enum Verified {
     Legacy(LegacyClaims),
 }
 
-/// The user of a token, and those of the requested audiences that it is for.
+/// The user of a token, and the requested audiences that it is valid for.
 pub(super) type Accepted = (Arc<User>, Vec<String>);
 
 impl ServiceAccountTokens {
@@ -70,7 +70,7 @@ impl Inner {
         notices: &mut Notices<'_>,
     ) -> Result<Option<Accepted>, String> {
         let Some((verified, first)) = self.verified(token)? else { return Ok(None) };
-        // As in kube-apiserver, uses are counted that no earlier one is remembered of.
+        // As in kube-apiserver, a use is counted only if no earlier use is cached.
         let count = |used: Use| {
             if first {
                 self.authentication.service_accounts.counters.count(used);
@@ -98,8 +98,8 @@ impl Inner {
         Ok(Some((user, audiences)))
     }
 
-    /// Returns the claims of a token that this server has signed, and whether they are new and not remembered; `None` if
-    /// it is a token of another kind.
+    /// Returns the claims of a token that this server has signed, and whether they are not cached yet; `None`
+    /// if it is a token of another kind.
     fn verified(&self, token: &str) -> Result<Option<(Arc<Verified>, bool)>, String> {
         let Some(issued) = Issued::parse(token, &self.authentication.issuers) else { return Ok(None) };
         let key = Key::of(token, &[]);
@@ -122,7 +122,7 @@ impl Inner {
         Ok(Some((verified, true)))
     }
 
-    /// Annotates the use of a token that should have been replaced; `None` if it need not be replaced at any time.
+    /// Annotates the use of a token that should have been replaced; `None` if it never needs to be replaced.
     fn timeliness(&self, claims: &Claims, notices: &Notices<'_>) -> Option<Use> {
         let due = claims.bound.warnafter.filter(|due| *due != 0)?;
         let now = self.now();
@@ -188,7 +188,7 @@ fn check_object(kind: &str, cache: &ResourceCache, key: &str, wanted: &Reference
 }
 
 fn was_deleted(object: &StoredObject, now: i64) -> bool {
-    // Nearly always it is not there, and the object need not be parsed.
+    // It is rarely present, so that the object need not be parsed.
     let field = b"\"deletionTimestamp\"";
     if !object.metadata().windows(field.len()).any(|window| window == field) {
         return false;
@@ -197,7 +197,7 @@ fn was_deleted(object: &StoredObject, now: i64) -> bool {
     deleted.is_ok_and(|deleted| deleted.as_second() < now - LEEWAY)
 }
 
-/// Returns those of the audiences that a token is for. A token without audiences is for this server.
+/// Returns the audiences that a token is valid for. A token without audiences is for this server.
 fn intended(of_token: &[String], audiences: &[&str], issuers: &Issuers) -> Result<Vec<String>, String> {
     let of_token: Vec<&str> = match of_token {
         [] => issuers.audiences(),

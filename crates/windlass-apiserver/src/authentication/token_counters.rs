@@ -8,17 +8,17 @@ use std::{
 /// A use of a token that is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
-    /// Of any token in a Secret.
+    /// Use of any token in a Secret.
     Legacy,
-    /// Of a token of a pod after the time at which it should have been replaced.
+    /// Use of a pod's token after it should have been replaced.
     Stale,
-    /// Of a token in a Secret that a user has created.
+    /// Use of a token in a Secret that a user has created.
     LegacyManual,
-    /// Of a token in a Secret that its account lists.
+    /// Use of a token in a Secret that its account lists.
     LegacyAuto,
-    /// Of a token in a Secret that is marked as invalid.
+    /// Use of a token in a Secret that is marked as invalid.
     InvalidLegacyAuto,
-    /// Of a token of a pod before the time at which it should be replaced.
+    /// Use of a pod's token before it should be replaced.
     Valid,
 }
 

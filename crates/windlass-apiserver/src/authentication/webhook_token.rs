@@ -29,9 +29,9 @@ use crate::{
 
 /// The time limit of a review, with all attempts.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The largest accepted answer, in bytes.
+/// Maximum size of a response, in bytes.
 const MAX_SIZE: usize = 1 << 20;
-/// The number of answers that are kept.
+/// The number of responses that are kept.
 const CAPACITY: usize = 32_768;
 /// The number of attempts, the first delay between them, and its factor in tenths.
 const ATTEMPTS: (u32, Duration, u32) = (5, Duration::from_millis(500), 15);
@@ -71,7 +71,7 @@ type Outcome = Result<Option<Authenticated>, String>;
 /// A digest of a token and its audiences: tokens themselves are not kept.
 type Key = [u8; 32];
 
-/// Asks a remote server about tokens.
+/// Authenticates tokens by a remote server.
 pub(crate) struct WebhookTokenAuthenticator {
     reviewer: Arc<Reviewer>,
     cache: Arc<Cache>,
@@ -156,8 +156,8 @@ impl Cache {
         (Instant::now() < *until).then(|| known.clone())
     }
 
-    /// Returns the result of the pending review of a token, or of a new one. It runs in a task of its own, because others
-    /// may wait for it.
+    /// Returns the result of the pending review of a token, or of a new one. It runs in a task of its own, because
+    /// others may wait for it.
     fn review(
         self: &Arc<Self>,
         key: Key,
@@ -169,7 +169,7 @@ impl Cache {
         }
         let (cache, review) = (self.clone(), start());
         let task = tokio::spawn(async move {
-            // Dropped last, also if the review panics or the runtime stops.
+            // Dropped last, even if the review panics or the runtime stops.
             let pending = Pending { cache: &cache, key };
             let outcome = review.await;
             if let Ok(known) = &outcome {
@@ -229,7 +229,7 @@ impl Reviewer {
             "kind": "TokenReview", "apiVersion": self.api_version, "metadata": {}, "spec": spec, "status": {"user": {}},
         });
         let body = Bytes::from(review.to_string());
-        // The last error is kept for the case that time runs out.
+        // The last error is kept in case time runs out.
         let last = Mutex::new(None);
         let attempts = async {
             let (most, mut delay, factor) = ATTEMPTS;
@@ -255,7 +255,7 @@ impl Reviewer {
         self.outcome(&answer["status"], &audiences)
     }
 
-    /// Sends a review once, and returns the answered one.
+    /// Sends a review once, and returns the review of the response.
     async fn attempt(&self, body: Bytes) -> Result<Value, Failed> {
         let fail = |why: String, again| Failed { why, again };
         let mut request = Request::builder()

@@ -22,7 +22,7 @@ const CHECK: Duration = Duration::from_secs(2);
 
 type Authorizers = Vec<Arc<dyn Authorizer>>;
 
-/// Asks one authorizer after the other; members of `system:masters` are allowed without asking.
+/// Consults the authorizers in order; members of `system:masters` are always allowed.
 pub(crate) struct Chain {
     node: Arc<dyn Authorizer>,
     rbac: Arc<dyn Authorizer>,
@@ -101,7 +101,7 @@ impl Authorizer for Chain {
                         return decision.into();
                     }
                 }
-                // Begins again, with authorizers that live for as long as the future does.
+                // Begins again, with authorizers that live as long as the future.
                 Authorization::Pending(_) => {
                     let authorizers = self.current.load_full();
                     return Authorization::Pending(Box::pin(async move {
@@ -151,11 +151,12 @@ impl Authorizer for Always {
     }
 }
 
-/// Follows the configuration file of a chain for as long as the chain exists. A file that cannot be used changes nothing.
+/// Follows the configuration file of a chain for as long as the chain exists. A file that cannot be used changes
+/// nothing.
 pub(crate) async fn follow(chain: Weak<Chain>, mut options: AuthorizationOptions) {
     let Some(file) = options.file.clone() else { return };
-    // The contents that were handled last, or why the file could not be read. Unknown at first, because the file may have
-    // changed since it was loaded.
+    // The contents that were handled last, or why the file could not be read. Unknown at first, because the file may
+    // have changed since it was loaded.
     let mut seen = None;
     loop {
         tokio::time::sleep(CHECK).await;

@@ -18,13 +18,13 @@ use crate::{blocking, storage::Storage, user::User};
 /// The namespace of the leases of nodes.
 const LEASES: &str = "kube-node-lease";
 
-/// Allows nodes (users `system:node:NAME` in the group `system:nodes`) to use their own objects, and those that their
+/// Allows nodes (users `system:node:NAME` in the group `system:nodes`) to use their own objects, and objects that their
 /// pods refer to. Has no opinion about other users.
 pub(crate) struct NodeAuthorizer {
     graph: Mutex<Graph>,
 }
 
-/// An answer: allowed, or no opinion with a reason.
+/// A decision: allowed, or no opinion with a reason.
 type Answer = Result<(), String>;
 
 impl NodeAuthorizer {

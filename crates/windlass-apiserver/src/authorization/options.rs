@@ -21,7 +21,7 @@ pub struct AuthorizationOptions {
 /// An authorizer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AuthorizerOptions {
-    /// Nodes may use their own objects, and those that their pods need.
+    /// Nodes may use their own objects, and objects that their pods need.
     Node,
     /// Roles and their bindings decide.
     Rbac,
@@ -44,9 +44,9 @@ pub struct WebhookOptions {
     pub version: String,
     /// The time limit of a call.
     pub timeout: Duration,
-    /// How long a permission is remembered; zero for not at all.
+    /// How long a permission is cached; zero to disable caching.
     pub authorized_ttl: Duration,
-    /// How long a denial is remembered; zero for not at all.
+    /// How long a denial is cached; zero to disable caching.
     pub unauthorized_ttl: Duration,
     /// Whether a failed call is a denial, instead of no opinion.
     pub denies_on_failure: bool,
@@ -78,7 +78,7 @@ impl AuthorizationOptions {
         Ok(Self { authorizers: file::parse(text)?, file: None })
     }
 
-    /// Returns whether everything is allowed, so that requests without credentials must be refused.
+    /// Returns whether everything is allowed, so that requests without credentials must be rejected.
     pub fn always_allows(&self) -> bool {
         self.authorizers.contains(&AuthorizerOptions::AlwaysAllow)
     }

@@ -44,7 +44,7 @@ fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Box<str>>, D::
 /// Permissions of a user in a namespace, as far as an authorizer can determine them without a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UserRules {
-    /// The rules, of which any allows a request.
+    /// The rules. A request is allowed if any of them matches.
     pub rules: Vec<PolicyRule>,
     /// Whether there may be more that the user is allowed to do.
     pub is_incomplete: bool,

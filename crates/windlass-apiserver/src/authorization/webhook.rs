@@ -1,4 +1,4 @@
-//! The Webhook authorizer: sends a SubjectAccessReview to a server, and remembers its decision for a while.
+//! The Webhook authorizer: sends a SubjectAccessReview to a server, and caches its decision.
 
 mod cache;
 mod review;
@@ -18,7 +18,7 @@ use crate::{
 
 /// The number of attempts, if failures are transient.
 const ATTEMPTS: u32 = 5;
-/// The time before the second attempt; each further one is half as long again.
+/// Delay before the second attempt; it grows by half with each further attempt.
 const FIRST_DELAY: Duration = Duration::from_millis(500);
 /// Maximum size of a request's attributes for which its decision is cached.
 const MAX_CACHED_SIZE: usize = 10_000;
@@ -71,7 +71,7 @@ impl WebhookAuthorizer {
         Decision { error: Some(why), ..Decision { verdict, ..Decision::no_opinion("") } }
     }
 
-    /// Asks the webhook, again after transient failures.
+    /// Calls the webhook, and retries after transient failures.
     async fn ask(&self, review: &Value, key: Option<String>) -> Decision {
         let limits = Limits { timeout: self.options.timeout, announced: true };
         let mut delay = FIRST_DELAY;

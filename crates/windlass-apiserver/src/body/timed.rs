@@ -98,7 +98,7 @@ async fn end_at(deadline: Instant, state: Weak<Mutex<State>>, on_timeout: impl F
     if let State::Sending(Sending { waker: Some(waker), .. }) = &unsent {
         waker.wake_by_ref();
     }
-    // Without the lock: a seat that becomes free wakes others.
+    // Not under the lock: a seat that becomes free wakes others.
     drop(unsent);
     on_timeout();
 }

@@ -46,7 +46,8 @@ fn service_cidr(server: &Server) -> Value {
     stored.map(|object| object.to_value()).unwrap_or_default()
 }
 
-/// Marks the default ServiceCIDR as ready, unless it says already whether it is, is being deleted, or is of another network.
+/// Marks the default ServiceCIDR as ready, unless it already has the condition, is being deleted, or has another
+/// network.
 pub(super) async fn mark_service_cidr_ready(server: &Server) -> Result<(), BuildError> {
     let stored = service_cidr(server);
     let network = server.inner.services.lock().network();

@@ -1,4 +1,4 @@
-//! Restores the objects that a cluster cannot do without, as soon as they are deleted.
+//! Restores essential objects of a cluster as soon as they are deleted.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -18,7 +18,7 @@ use crate::{
 /// Initial and maximum delay before a failed attempt is retried.
 const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(1000));
 
-/// The state of the objects: their revisions, and `None` for those that are missing.
+/// The state of the objects: their revisions, and `None` for missing ones.
 type Revisions = Vec<Option<Revision>>;
 
 /// The caches of the objects, with their keys there.
@@ -46,8 +46,9 @@ impl Kept {
     }
 }
 
-/// Restores the objects whenever one of them is deleted or changed, until the server is dropped. Namespaces, the Service
-/// and the ServiceCIDR, whose condition is set, are only created; the endpoints and the ConfigMap are also corrected.
+/// Restores the objects whenever one of them is deleted or changed, until the server is dropped. Namespaces, the
+/// Service and the ServiceCIDR, whose condition is set, are only created; the endpoints and the ConfigMap are also
+/// corrected.
 pub(crate) async fn run(server: Weak<Inner>, listening: Option<SocketAddr>, advertised: Option<IpAddr>) {
     let Some(kept) = server.upgrade().map(|server| Kept::of(&server.storage, listening.is_some())) else { return };
     let (mut checked, mut delay) = (Revisions::new(), RETRY.0);

@@ -1,4 +1,4 @@
-//! The ConfigMap that names the day since which uses of service account tokens in Secrets are recorded.
+//! The ConfigMap with the date since which uses of service account tokens in Secrets are recorded.
 
 use std::sync::Arc;
 

@@ -33,7 +33,7 @@ impl Drop for Registration {
     }
 }
 
-/// A stream whose connection is registered until the stream is dropped, also after an upgrade.
+/// A stream whose connection is registered until the stream is dropped, even after an upgrade.
 pub(crate) struct TrackedStream<S> {
     stream: S,
     _registration: Registration,

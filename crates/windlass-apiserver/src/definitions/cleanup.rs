@@ -32,7 +32,7 @@ pub(super) fn is_due(object: &Value) -> bool {
     meta::is_terminating(object) && meta::finalizers(object).iter().any(|name| name == FINALIZER)
 }
 
-/// Deletes the objects of a CRD, waits for those that have finalizers, then removes the CRD's finalizer.
+/// Deletes the objects of a CRD, waits for objects with finalizers, then removes the CRD's finalizer.
 pub(super) async fn run(server: Weak<Inner>, name: String, uid: Box<str>, endpoint: Option<Arc<Endpoint>>) {
     if let Some(endpoint) = &endpoint {
         let Some(strong) = server.upgrade() else { return };

@@ -2,7 +2,7 @@
 
 use super::demand::PastDemand;
 
-/// A target below this is treated as this, because bounds are relative to it.
+/// Minimum target; lower ones are raised to it, because bounds are relative to the target.
 const LEAST_TARGET: f64 = 0.001;
 const EPSILON: f64 = 1e-7;
 

@@ -129,7 +129,7 @@ impl Flow {
         Self { name: schema.name, spec: schema.spec, level, statistics, uid: schema.uid }
     }
 
-    /// Adds the headers that tell how a request was classified.
+    /// Adds the headers that show how a request was classified.
     pub(crate) fn add_headers(&self, headers: &mut HeaderMap) {
         headers.insert(LEVEL_UID, self.level.uid.clone());
         headers.insert(SCHEMA_UID, self.uid.clone());

@@ -33,7 +33,7 @@ impl Demand {
         Self { since: now, seats: 0.0, seconds: 0.0, sum: 0.0, sum_of_squares: 0.0, highest: 0.0, past }
     }
 
-    /// Notes the number of seats that could be used from now on.
+    /// Records the number of seats that could be used from now on.
     pub(super) fn set(&mut self, now: Duration, seats: f64) {
         self.integrate(now);
         self.seats = seats;

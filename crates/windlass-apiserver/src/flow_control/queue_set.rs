@@ -90,7 +90,7 @@ pub(super) struct QueueSet {
     seats_waiting: usize,
     dispatched: Vec<Id>,
     demand: Demand,
-    /// How often the next request had to wait because it needs more seats than are free.
+    /// Number of times that the next request had to wait because it needs more seats than are free.
     pub(super) no_accommodation: u64,
     /// The length of the queue that a request entered last, with that request.
     length_after_enqueue: Option<usize>,
@@ -286,7 +286,7 @@ impl QueueSet {
         self.dispatch(now);
     }
 
-    /// Returns the requests that have begun to execute since the last call, except those that ran at once.
+    /// Returns the requests that have left a queue to execute since the last call.
     pub(super) fn take_dispatched(&mut self) -> Vec<Id> {
         std::mem::take(&mut self.dispatched)
     }

@@ -17,7 +17,7 @@ pub(super) struct RetryAfter {
 }
 
 impl RetryAfter {
-    /// Notes a rejected request at a time in seconds.
+    /// Records a rejected request at a time in seconds.
     pub(super) fn rejected(&mut self, now: u64) {
         if self.current.1 > 0 && self.current.0 == now {
             self.current.1 += 1;

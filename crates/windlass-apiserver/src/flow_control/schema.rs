@@ -175,7 +175,7 @@ impl Subject {
             Self::ServiceAccounts(prefix) => user.name.starts_with(prefix.as_str()),
             Self::Group(group) => {
                 user.groups.iter().any(|one| one == group)
-                    // Every authenticated user is a member, also one that a program created without groups.
+                    // Every authenticated user is a member, even if a program created the user without groups.
                     || (group == "system:authenticated" && !user.is_anonymous())
             }
         }

@@ -14,7 +14,7 @@ pub(super) fn deal(deck: usize, hand: usize, mut hash: u64) -> impl Iterator<Ite
         *card = (hash % rest) as usize;
         hash /= rest;
     }
-    // Each remainder counts the cards that are left; skip those that were dealt before.
+    // Each remainder counts the remaining cards; skip cards that were dealt before.
     let remainders = cards;
     for (dealt, card) in cards.iter_mut().enumerate().take(hand) {
         for earlier in remainders[..dealt].iter().rev() {

@@ -42,7 +42,7 @@ pub(super) struct Statistics {
     pub(super) rejected: [AtomicU64; 3],
     pub(super) waiting: AtomicUsize,
     pub(super) waiting_seats: AtomicUsize,
-    /// Waiting times of requests that were rejected and of those that were executed.
+    /// Waiting times of rejected and of executed requests.
     pub(super) waits: [Histogram<13>; 2],
     /// Times of executed requests: of watches, until they have started, and of others.
     pub(super) executions: [Histogram<13>; 2],
@@ -94,7 +94,7 @@ impl Rejection {
 }
 
 impl Statistics {
-    /// Notes the seats that a request needs, and the length of the queue that it has entered, if any.
+    /// Records the seats that a request needs, and the length of the queue that it has entered, if any.
     pub(super) fn entered(&self, seats: usize, length: Option<usize>) {
         self.seats.observe(seats as u64);
         if let Some(length) = length {
@@ -102,13 +102,13 @@ impl Statistics {
         }
     }
 
-    /// Notes a request with one seat that passed an empty queue and executes.
+    /// Records a request with one seat that passed an empty queue and executes.
     pub(super) fn passed(&self) {
         self.current.passed.fetch_add(1, Relaxed);
         self.current.executing.fetch_add(1, Relaxed);
     }
 
-    /// Notes a request that executes.
+    /// Records a request that executes.
     pub(super) fn began(&self, seats: usize) {
         let Current { dispatched, executing, more_seats, highest, .. } = &self.current;
         dispatched.fetch_add(1, Relaxed);
@@ -129,7 +129,8 @@ impl Statistics {
         }
     }
 
-    /// Adds the requests that passed an empty queue to the counters and histograms. Before these are read.
+    /// Adds the requests that passed an empty queue to the counters and histograms. Must be called before these are
+    /// read.
     pub(super) fn settle(&self) {
         let passed = self.current.passed.swap(0, Relaxed);
         if passed > 0 {

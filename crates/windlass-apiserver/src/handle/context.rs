@@ -1,4 +1,4 @@
-//! What the stages of a request know about it.
+//! Facts about a request that its stages share.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{
     query::Query, request_info::ResourceRequest, user::User, verb::Verb,
 };
 
-/// What becomes known about a request while it is answered.
+/// Facts about a request that its stages add.
 #[derive(Default)]
 pub(super) struct Facts {
     /// The user that sent it.

@@ -1,4 +1,4 @@
-//! Whether a path addresses a resource in the scope that it has, and which resources can be shown as Tables.
+//! Whether a path addresses a resource in its scope, and which resources can be shown as Tables.
 
 use http::Method;
 use windlass_schema::{field::quote, names::is_path_segment_name};
@@ -58,8 +58,8 @@ pub(super) fn check_name(verb: Verb, name: &str) -> Result<()> {
     Err(ApiError::bad_request(format!("Name parameter invalid: {}: {}", quote(name), reasons.join(";"))))
 }
 
-/// Returns whether a path that is not a resource's is served for requests of a method. As in kube-apiserver, the lists of
-/// groups and paths are served for all of them, and what go-restful routes is not served for `HEAD`.
+/// Returns whether a non-resource path is served for a method. As in kube-apiserver, the lists
+/// of groups and paths are served for all of them, and what go-restful routes is not served for `HEAD`.
 pub(super) fn serves_method(path: &str, method: &Method) -> bool {
     let below = path.strip_prefix("/apis/").map(|below| below.trim_end_matches('/'));
     if matches!(path, "/" | "/index.html" | "/apis" | "/openapi/v2") || below.is_some_and(|group| !group.contains('/'))

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{meta, storage::StoredObject, webhooks::Criteria};
 
-/// A policy with its bindings, of which there is at least one.
+/// A policy with its bindings, at least one.
 pub(super) struct Bound<E> {
     pub(super) policy: Arc<Policy<E>>,
     pub(super) bindings: Vec<Arc<Binding>>,

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::{admission, call::Call, status::ApiError, webhooks::Subject};
 
-/// Returns the response to a request that a validating policy denies. It calls the request forbidden whatever the reason
-/// is, as kube-apiserver does.
+/// Returns the response to a request that a validating policy denies. It calls the request forbidden regardless of the
+/// reason, as in kube-apiserver.
 pub(super) fn denied(
     call: &Call<'_>,
     subject: &Subject<'_>,

@@ -31,7 +31,7 @@ use crate::{
 /// The mutations of a policy.
 pub(super) struct Mutations {
     mutations: Vec<Mutation>,
-    /// Whether it runs again when the object changes after it.
+    /// Whether it runs again if a later mutation changes the object.
     is_reinvoked: bool,
 }
 
@@ -238,7 +238,7 @@ async fn run(
 
 /// Why a mutation could not be applied.
 enum Failure {
-    /// The response to the request, whatever the failure policy is.
+    /// The response to the request, regardless of the failure policy.
     Answer(Box<ApiError>),
     /// The failure policy decides.
     Policy(String),

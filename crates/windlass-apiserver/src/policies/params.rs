@@ -116,7 +116,7 @@ impl ParamRef {
     }
 }
 
-/// Returns the parameters for a request, each of which the policy is evaluated with; null if it is evaluated without.
+/// Returns the parameters for a request. The policy is evaluated once for each; null stands for none.
 ///
 /// # Errors
 /// Returns an error if the binding and the kind of the parameters do not fit each other or the request, or parameters

@@ -51,7 +51,7 @@ pub(crate) async fn check_params_permission(call: &Call<'_>, object: &Value, old
     }
 }
 
-/// A kind of parameters, as far as it is known; the rest is `*`.
+/// A kind of parameters; unknown parts are `*`.
 struct Resolved {
     group: String,
     version: String,

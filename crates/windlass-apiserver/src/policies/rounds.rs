@@ -36,7 +36,7 @@ impl Rounds {
         }
     }
 
-    /// Notes that the object was changed.
+    /// Records that the object was changed.
     pub(super) fn note_change(&mut self) {
         self.due.extend(self.ran.drain());
         self.changed = true;

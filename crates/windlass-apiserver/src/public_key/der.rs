@@ -91,7 +91,7 @@ mod tests {
             assert_eq!(reader.read(INTEGER), Some(&[0, 0x80][..]));
             assert!(reader.is_empty());
             for end in 0..encoded.len().min(300) {
-                // Part of a value is no value.
+                // Part of a value is not a value.
                 let mut reader = Reader::new(&encoded[..end]);
                 assert!(end >= encoded.len() - 4 || reader.read(OCTET_STRING).is_none(), "{length} {end}");
             }

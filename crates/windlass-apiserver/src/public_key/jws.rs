@@ -31,7 +31,7 @@ pub(crate) struct Jws<'a> {
 }
 
 impl<'a> Jws<'a> {
-    /// Parses a token. Returns `None` if it has not the form of one, or extensions that must be understood.
+    /// Parses a token. Returns `None` if it is malformed, or has extensions that must be understood.
     pub(crate) fn parse(token: &'a str) -> Option<Self> {
         let (signed, signature) = token.rsplit_once('.')?;
         let (header, payload) = signed.split_once('.')?;

@@ -10,7 +10,7 @@ use crate::{
     call::{Answer, Call},
 };
 
-/// Records the object of an answer, if its level demands that. The status of a deletion is recorded at any level.
+/// Records the object of a response, if its level demands that. The status of a deletion is recorded at any level.
 pub(super) fn record(call: &Call<'_>, audit: &RequestAudit, answer: &Answer) {
     match answer {
         Answer::Value { value, .. } if value["kind"] == "Status" => audit.response_object(value),
@@ -25,7 +25,7 @@ pub(super) fn record(call: &Call<'_>, audit: &RequestAudit, answer: &Answer) {
     }
 }
 
-/// Returns the object of an answer; `None` if it has none, or cannot be represented.
+/// Returns the object of a response; `None` if it has none, or cannot be represented.
 fn object(call: &Call<'_>, answer: &Answer) -> Option<Value> {
     match answer {
         Answer::Stored { object, .. } => transformed(call, call.endpoint.to_served_value(object)).ok(),

@@ -157,7 +157,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Adds an admission plugin, which runs after those that were added before.
+    /// Adds an admission plugin, which runs after the plugins that were added before.
     #[must_use]
     pub fn admission(mut self, plugin: impl Admission + 'static) -> Self {
         self.admission.push(Box::new(plugin));
@@ -187,7 +187,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets the connections to nodes, which answer requests for `nodes/NAME/proxy`.
+    /// Sets the connections to nodes, which handle requests for `nodes/NAME/proxy`.
     #[must_use]
     pub fn node_connections(mut self, connections: Arc<dyn NodeConnections>) -> Self {
         self.node_connections = Some(connections);
@@ -202,8 +202,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Converts the objects of a CustomResourceDefinition between its versions by a function, whatever its conversion webhook
-    /// is. The function must not block.
+    /// Converts the objects of a CustomResourceDefinition between its versions by a function, regardless of its
+    /// conversion webhook. The function must not block.
     #[must_use]
     pub fn conversion(mut self, definition: impl Into<String>, function: ConversionFunction) -> Self {
         self.conversions.insert(definition.into(), function);
@@ -267,17 +267,17 @@ impl ServerBuilder {
     }
 
     /// Sets the address in the Endpoints of the service `default/kubernetes`, if the server
-    /// [listens](Self::listening_on). By default it is the one that the server listens on, or that of the machine if the
-    /// server listens on all addresses or on the loopback address. Endpoints cannot have a loopback address: the service has
-    /// none with such an address.
+    /// [listens](Self::listening_on). By default it is the one that the server listens on, or that of the machine if
+    /// the server listens on all addresses or on the loopback address. Endpoints cannot have a loopback address: the
+    /// service has none with such an address.
     #[must_use]
     pub fn advertise_address(mut self, address: IpAddr) -> Self {
         self.advertised = Some(address);
         self
     }
 
-    /// Sets the network of the cluster IPs of services. The ServiceCIDR `kubernetes` takes precedence over it if it exists
-    /// already.
+    /// Sets the network of the cluster IPs of services. The ServiceCIDR `kubernetes` takes precedence over it if it
+    /// exists already.
     #[must_use]
     pub fn service_network(mut self, network: ServiceNetwork) -> Self {
         self.service_network = network;
@@ -299,8 +299,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets the client certificate, with its key, that this server presents to other API servers when it forwards requests to
-    /// them. Both are in PEM. Without one, they do not trust the users that this server names.
+    /// Sets the client certificate, with its key, that this server presents to other API servers when it forwards
+    /// requests to them. Both are in PEM. Without one, they do not trust the users that this server names.
     #[must_use]
     pub fn front_proxy(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         self.front_proxy = Some(Identity { certificate: certificate.into(), key: key.into() });
@@ -315,15 +315,15 @@ impl ServerBuilder {
         self
     }
 
-    /// Serves only these API groups to clients outside of this process, for servers that others forward requests to. Built-in
-    /// kinds, such as CustomResourceDefinitions, can still be used by [`Server::client`].
+    /// Serves only these API groups to clients outside of this process, for servers that others forward requests to.
+    /// Built-in kinds, such as CustomResourceDefinitions, can still be used by [`Server::client`].
     #[must_use]
     pub fn only_groups(mut self, groups: impl IntoIterator<Item = String>) -> Self {
         self.only_groups = Some(groups.into_iter().collect());
         self
     }
 
-    /// Adds an authenticator of tokens that no other authenticator knows. Its successes are remembered for ten seconds.
+    /// Adds an authenticator of tokens that no other authenticator knows. Its successes are cached for ten seconds.
     #[must_use]
     pub fn token_authenticator(mut self, authenticator: impl TokenAuthenticator + 'static) -> Self {
         self.token_authenticators.push(Arc::new(authenticator));

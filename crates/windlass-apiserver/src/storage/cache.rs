@@ -1,8 +1,8 @@
 //! The newest state of a resource, and the log of its changes.
 //!
 //! The state is a persistent map: a reader gets a snapshot in constant time and never blocks a writer. Watchers read
-//! the log by revision. None has a queue of its own, so a slow watcher costs nothing. When the log has moved past it, it
-//! reads the store's history ([`super::History`]) until it has caught up.
+//! the log by revision. None has a queue of its own, so a slow watcher costs nothing. When the log has moved past it,
+//! it reads the store's history ([`super::History`]) until it has caught up.
 
 use std::{
     collections::VecDeque,
@@ -64,15 +64,15 @@ pub(crate) struct ResourceCache {
     state: RwLock<State>,
     /// The items of the last complete list, until something changes.
     list: Mutex<Option<Arc<SharedList>>>,
-    /// The last lines for watchers of all objects, for other watchers of them.
+    /// Recent watch lines, shared by watchers of all objects.
     lines: Mutex<Option<Lines>>,
     changed: Notify,
     observer: OnceLock<Observer>,
     pub(crate) watchers: Watchers,
 }
 
-/// Derives other state from a cache. It is called by the task that follows the store, after every change of the cache and
-/// before the caches' revision advances, with the keys that have changed; `None` if all objects may have changed.
+/// Derives other state from a cache. It is called by the task that follows the store, after every change of the cache
+/// and before the caches' revision advances, with the keys that have changed; `None` if all objects may have changed.
 pub(crate) type Observer = Box<dyn Fn(&ResourceCache, Option<&[&str]>) + Send + Sync>;
 
 /// The lines of consecutive events under a prefix.
@@ -265,7 +265,7 @@ impl ResourceCache {
         if let Some(observer) = self.observer.get() {
             let keys =
                 events.map(|events| events.iter().map(|event| &event.key[self.prefix.len()..]).collect::<Vec<_>>());
-            // The caches must go on, whatever an observer does with an object.
+            // The caches must continue, even if an observer fails.
             if catch_unwind(AssertUnwindSafe(|| observer(self, keys.as_deref()))).is_err() {
                 error!(prefix = &*self.prefix, "failed to derive state from a changed object");
             }

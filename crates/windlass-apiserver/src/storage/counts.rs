@@ -1,4 +1,4 @@
-//! The number of objects in each namespace, so that the first page of a list knows it without visiting them.
+//! The number of objects in each namespace, so that the first page of a list can report it without visiting them.
 
 use std::collections::HashMap;
 

@@ -2,7 +2,7 @@
 //!
 //! The store keeps an object as JSON that begins with kind, apiVersion and metadata, without a resource version, which
 //! is known only after the commit. The resource version is inserted once, when the write returns from the store as an
-//! event; from then on the cache, all watchers and all answers share the bytes.
+//! event; from then on the cache, all watchers and all responses share the bytes.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_bytes_are_no_object() {
+    fn damaged_bytes_are_not_an_object() {
         let damage = |raw: &[u8]| StoredObject::parse(raw, Revision(1)).unwrap_err();
         assert_eq!(damage(b"\xff\xfe"), Damage::NotText);
         for raw in ["", "{}", "null", r#"{"metadata":{}}"#, r#"{"metadata":{"name":"a"}"#, r#"{"metadata":{"name":1}}"#]

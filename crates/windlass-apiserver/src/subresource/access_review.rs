@@ -31,7 +31,7 @@ pub(super) enum Review {
     Own,
 }
 
-/// Answers whether a user may perform a request.
+/// Handles reviews of whether a user may perform a request.
 pub(super) async fn access(call: &Call<'_>, kind: Review) -> Result<Answer> {
     let submission = Submission::receive(call).await?;
     let errors = validation::validate(&submission.review, kind);
@@ -73,7 +73,7 @@ pub(super) async fn access(call: &Call<'_>, kind: Review) -> Result<Answer> {
     Ok(Answer::Value { code: StatusCode::CREATED, value: review })
 }
 
-/// Answers what the caller may do in a namespace.
+/// Handles reviews of what the caller may do in a namespace.
 pub(super) async fn rules(call: &Call<'_>) -> Result<Answer> {
     let submission = Submission::receive(call).await?;
     let namespace = submission.review["spec"]["namespace"].as_str().unwrap_or_default();
@@ -138,5 +138,5 @@ fn status(decision: &Decision, ignored: impl IntoIterator<Item = String>) -> Val
 /// Returns the given fields of a rule that are not empty.
 fn rule_to_value(rule: &PolicyRule, fields: &[&str]) -> Value {
     let all = rule.fields().into_iter().filter(|(name, list)| fields.contains(name) && !list.is_empty());
-    all.map(|(name, list)| (name.to_owned(), list.iter().map(|text| &**text).gather())).gather::<Map<_, _>>().into()
+    all.map(|(name, list)| (name.to_owned(), list.iter().map(|text| &**text).collect())).gather::<Map<_, _>>().into()
 }

@@ -32,7 +32,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     }
     let registry = call.server.registry.load_full();
     let endpoint = registry.endpoint("", "v1", "pods").ok_or_else(ApiError::no_such_resource)?;
-    // The binding is written to the pod, past the rules for ordinary updates.
+    // The binding is written to the pod, bypassing the rules for ordinary updates.
     let target = ResourceRequest { resource: "pods", name: &name, subresource: "binding", ..call.target.clone() };
     let pods = call.redirected(endpoint, target);
     let now = call.server.now();

@@ -1,7 +1,7 @@
 //! Subresources that need a running pod: logs, exec, attach, port-forward, proxy.
 //!
-//! Requests are checked here and then handed to the [`PodConnections`] of the server. A server without any has no node to
-//! connect to, or only simulated ones.
+//! Requests are checked here and then handed to the [`PodConnections`] of the server. A server without any has no node
+//! to connect to, or only simulated ones.
 
 pub(crate) mod channels;
 mod log;
@@ -37,8 +37,8 @@ struct Target {
     connections: Arc<dyn PodConnections>,
 }
 
-/// Reads the next chunk of about ten kilobytes at most; returns `None` at the end. A terminal whose other side is closed
-/// fails to read, which is its end.
+/// Reads the next chunk of about ten kilobytes at most; returns `None` at the end. A terminal whose other side is
+/// closed fails to read, which is its end.
 async fn next_piece(from: &mut (impl AsyncRead + Unpin), buffer: &mut BytesMut) -> Option<Bytes> {
     buffer.reserve(32 << 10);
     match from.read_buf(buffer).await {

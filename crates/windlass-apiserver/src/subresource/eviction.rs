@@ -30,7 +30,7 @@ use crate::{
 /// The number of times an eviction is tried after conflicts.
 const ATTEMPTS: usize = 20;
 
-/// The seconds after which to try again if the budget is not up to date.
+/// Seconds after which to retry if the budget is not up to date.
 const UNSETTLED: u64 = 10;
 
 /// Creates an Eviction.

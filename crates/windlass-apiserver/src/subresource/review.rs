@@ -1,4 +1,4 @@
-//! Reviews, which are questions instead of objects: tokens, and the user itself.
+//! Reviews, which are queries rather than objects: tokens, and the user itself.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::{
     user::User,
 };
 
-/// Answers `kubectl auth whoami`.
+/// Handles `kubectl auth whoami`.
 pub(crate) async fn self_subject(call: &Call<'_>) -> Result<Answer> {
     let submission = Submission::receive(call).await?;
     submission.admit(call).await?;

@@ -87,7 +87,7 @@ async fn write(
         let current = call.current().await?.ok_or_else(|| call.not_found())?;
         let old = to_served_value(call, current).await?;
         let desired = admit_scale(call, &dynamic, options, &old, desire(&old)?).await?;
-        // The consent of policies and webhooks holds only for the object that they have seen.
+        // The approval of policies and webhooks holds only for the object that they have seen.
         let written = update_object(object, options, OnConflict::Fail, ManagedFieldsMode::AlreadySet, |present| {
             match meta::text(present, "resourceVersion") == meta::text(&old, "resourceVersion") {
                 true => Ok(desired.clone()),

@@ -1,5 +1,5 @@
-//! The issuers of service account tokens, the audiences of the server, and the documents from which others learn to
-//! verify the tokens.
+//! The issuers of service account tokens, the audiences of the server, and the documents that others need to verify the
+//! tokens.
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
@@ -115,7 +115,7 @@ impl Issuers {
         self.audiences.iter().map(String::as_str).collect()
     }
 
-    /// Returns those of the requested audiences that are audiences of this server.
+    /// Returns the requested audiences that are audiences of this server.
     pub(crate) fn own_of(&self, requested: &[&str]) -> Vec<String> {
         self.audiences.iter().filter(|own| requested.contains(&own.as_str())).cloned().collect()
     }

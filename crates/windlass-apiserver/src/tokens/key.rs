@@ -1,4 +1,4 @@
-//! The key that signs tokens, and those that verify them.
+//! The keys that sign and verify tokens.
 //!
 //! A key file is one or more sections of PEM, as kube-apiserver reads them: the first private key signs, and tokens of
 //! all keys are accepted, so that a key can be replaced while tokens of the old one are in use.

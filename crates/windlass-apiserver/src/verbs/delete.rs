@@ -63,7 +63,7 @@ pub(crate) async fn delete(call: &Call<'_>) -> Result<Answer> {
     })
 }
 
-/// Refuses to delete an object that every cluster has. As in kube-apiserver, this does not apply to collections.
+/// Rejects the deletion of an object that every cluster has. As in kube-apiserver, this does not apply to collections.
 fn reject_undeletable(call: &Call<'_>) -> Result<()> {
     let resource = &*call.endpoint.resource;
     match call.endpoint.facts.undeletable {
@@ -202,7 +202,7 @@ pub(crate) async fn purge_all(call: &Call<'_>, prefix: &str, options: &DeleteOpt
     Ok(())
 }
 
-/// Removes a damaged object from the store. Its finalizers cannot be read, and admission has nothing to judge.
+/// Removes a damaged object from the store. Its finalizers cannot be read, and admission has nothing to check.
 async fn purge(call: &Call<'_>, key: &str, options: &DeleteOptions) -> Result<(), PersistError> {
     let (endpoint, resource) = (call.endpoint, &*call.endpoint.resource);
     let name = key.rsplit('/').next().unwrap_or(key);

@@ -53,7 +53,7 @@ struct Peer {
     service: Option<Service>,
 }
 
-/// A complete answer.
+/// A complete response.
 type Reply = (StatusCode, HeaderMap, Bytes);
 
 /// The address of a webhook.
@@ -74,7 +74,7 @@ enum Route {
     Own(OwnServer),
 }
 
-/// Why a call has no answer, worded as in kube-apiserver.
+/// Why a call has no response, worded as in kube-apiserver.
 #[derive(Debug)]
 pub(crate) struct CallError {
     pub(crate) message: String,
@@ -162,18 +162,18 @@ impl Target {
         Ok(Self { route, url, agent, credentials })
     }
 
-    /// Posts a review and returns the answer, of any kind.
+    /// Posts a review and returns the response, of any kind.
     ///
     /// # Errors
-    /// Returns an error if there is no answer, worded as in kube-apiserver.
+    /// Returns an error if there is no response, worded as in kube-apiserver.
     pub(crate) async fn post(&self, review: &Value, limits: Limits) -> Result<Value, String> {
         self.send(review, limits).await.map_err(|error| error.message)
     }
 
-    /// Posts a review and returns the answer, of any kind.
+    /// Posts a review and returns the response, of any kind.
     ///
     /// # Errors
-    /// Returns an error if there is no answer.
+    /// Returns an error if there is no response.
     pub(crate) async fn send(&self, review: &Value, limits: Limits) -> Result<Value, CallError> {
         let url = match limits.announced {
             true => format!("{}?timeout={}s", self.url, limits.timeout.as_secs()),
@@ -210,7 +210,7 @@ impl Target {
     }
 }
 
-/// Sends a request over the network and returns the complete answer.
+/// Sends a request over the network and returns the complete response.
 async fn exchange(
     connections: &Connections,
     request: Request<Full<Bytes>>,
@@ -228,7 +228,7 @@ async fn exchange(
     Ok((parts.status, parts.headers, body.to_bytes()))
 }
 
-/// Keeps virtual time from advancing while an answer is pending, for at most `limit` of real time. Tokio's paused clock
+/// Keeps virtual time from advancing while a response is pending, for at most `limit` of real time. Tokio's paused clock
 /// does not advance while a blocking task runs.
 pub(crate) fn hold_time(limit: Duration) -> Option<mpsc::Sender<()>> {
     windlass_clock::is_virtual().then(|| {
@@ -238,7 +238,7 @@ pub(crate) fn hold_time(limit: Duration) -> Option<mpsc::Sender<()>> {
     })
 }
 
-/// Parses an answer: YAML, of which JSON is a subset.
+/// Parses a response: YAML, of which JSON is a subset.
 pub(crate) fn answer(code: u16, headers: &HeaderMap, body: &[u8]) -> Result<Value, String> {
     if !(200..=206).contains(&code) {
         return Err(words::of_status(code, headers, body));

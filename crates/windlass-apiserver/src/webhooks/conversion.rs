@@ -145,7 +145,7 @@ pub(crate) struct Sent<'a> {
 }
 
 impl Sent<'_> {
-    /// Returns the converted objects of the answer, with the metadata that no conversion may change.
+    /// Returns the converted objects of the response, with the metadata that no conversion may change.
     pub(crate) fn read(&self, answer: &Value) -> Result<Vec<Value>> {
         let Self { version, uid, objects, to } = *self;
         let Some(first) = objects.first() else { return Ok(Vec::new()) };
@@ -236,7 +236,7 @@ fn accept(from: &Value, mut into: Value, to: &str) -> Result<Value, String> {
     Ok(into)
 }
 
-/// Checks labels or annotations of a converted object; those that have not changed were checked before.
+/// Checks labels or annotations of a converted object; unchanged ones were checked before.
 fn check_texts(field: &str, texts: &Value, before: Option<&Value>) -> Result<(), String> {
     let Value::Object(map) = texts else {
         return Err(format!("invalid metadata.{field} of type {} in converted object", go_type(texts)));

@@ -115,8 +115,8 @@ impl ServiceResolver for EndpointSlices {
     }
 }
 
-/// Resolves the service `default/kubernetes` to this server, whatever address its endpoints advertise, and other services
-/// by another resolver.
+/// Resolves the service `default/kubernetes` to this server, regardless of the address that its endpoints advertise,
+/// and other services by another resolver.
 pub(crate) struct Loopback {
     /// The address that the server listens on.
     pub(crate) listening: SocketAddr,

@@ -11,8 +11,8 @@ use crate::{
     webhooks::Subject,
 };
 
-/// Runs mutating admission, and checks whether the user may write the result. If a policy or webhook changes the object,
-/// plugins, policies and webhooks get a second look at it; returns whether that happened.
+/// Runs mutating admission, and checks whether the user may write the result. If a policy or webhook changes the
+/// object, plugins, policies and webhooks may run a second time; returns whether that happened.
 pub(crate) async fn mutate(
     call: &Call<'_>,
     subject: &Subject<'_>,

@@ -168,7 +168,7 @@ pub(super) async fn delete(
     Ok(revision)
 }
 
-/// Deletes a damaged object from the store, whatever its finalizers are.
+/// Deletes a damaged object from the store, regardless of its finalizers.
 pub(crate) async fn remove_damaged(
     server: &Inner,
     endpoint: &Endpoint,

@@ -26,7 +26,8 @@ use crate::{
 /// The field manager of the server's own writes.
 pub(crate) const MANAGER: &str = "kube-apiserver";
 
-/// A lock per namespace, held while its quotas are charged, so that writes of one server do not conflict with each other.
+/// A lock per namespace, held while its quotas are charged, so that writes of one server do not conflict with each
+/// other.
 #[derive(Debug, Default)]
 pub(crate) struct QuotaLocks(Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>);
 
@@ -146,7 +147,7 @@ fn quotas(server: &Inner) -> Result<Arc<Endpoint>> {
     registry.endpoint("", "v1", "resourcequotas").cloned().ok_or_else(ApiError::no_such_resource)
 }
 
-/// Updates the status of a quota. Boxed, because every write may charge quotas, as far as types can tell.
+/// Updates the status of a quota. Boxed, because as far as the types show, every write may charge quotas.
 fn write_quota<'a>(
     server: &'a Arc<Inner>,
     quotas: &'a Arc<Endpoint>,

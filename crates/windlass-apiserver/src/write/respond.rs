@@ -31,7 +31,7 @@ impl Written {
         }
     }
 
-    /// Returns the answer to the request.
+    /// Returns the response to the request.
     pub(crate) fn answer(self, code: StatusCode) -> Answer {
         match self {
             Self::Stored(object) => Answer::Stored { code, object },

@@ -53,7 +53,7 @@ impl Units {
     {
         self.progress.running.fetch_add(1, Ordering::AcqRel);
         let running = Running(self.progress.clone());
-        // Spawned as it is: a future around it would copy it twice.
+        // Spawned directly: an enclosing future would copy it twice.
         let task = self.runtime.spawn(unit(running));
         task.await.unwrap_or_else(|failure| Err(unfinished(failure.is_panic()).into()))
     }

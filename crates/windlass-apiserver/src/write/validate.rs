@@ -19,7 +19,7 @@ use crate::{
     webhooks::Subject,
 };
 
-/// Returns the fields that the user may not set as they are in the object.
+/// Returns the fields that the user may not set to their values in the object.
 pub(super) async fn forbidden_fields(
     call: &Call<'_>,
     subject: &Subject<'_>,

@@ -173,7 +173,7 @@ async fn users_outside_system_masters_may_only_read_discovery() {
 }
 
 #[tokio::test]
-async fn an_administrator_acts_as_anybody() {
+async fn an_administrator_can_impersonate_anybody() {
     let client = Client::new().await;
     let whoami = async |headers: &[(&str, &str)]| client.ask(Method::POST, REVIEW, headers, "{}").await;
     let user = whoami(&[

@@ -84,7 +84,7 @@ async fn selectors_that_are_not_understood_are_reported() {
 }
 
 #[tokio::test]
-async fn invalid_reviews_are_rejected_in_the_words_of_kube_apiserver() {
+async fn invalid_reviews_are_rejected_with_the_messages_of_kube_apiserver() {
     let client = client().await;
     let user = |spec: Value| {
         let mut review = json!({"spec": spec});
@@ -192,7 +192,7 @@ async fn a_resource_that_cannot_be_listed_has_no_path_outside_of_namespaces() {
         }
     }
     assert_eq!(client.post("/api/v1/pods", &json!({})).await.code, 405);
-    // Nor has a review a path of its own.
+    // A review has no path of its own, either.
     assert_eq!(client.delete(&format!("{REVIEWS}/x")).await.code, 404);
     assert_eq!(client.delete(REVIEWS).await.code, 405);
 }

@@ -1,4 +1,4 @@
-//! The plugins that are enabled by default, apart from those with a file of their own.
+//! The plugins that are enabled by default, except for plugins with their own file.
 
 use std::sync::Arc;
 

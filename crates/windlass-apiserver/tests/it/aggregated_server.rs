@@ -1,5 +1,5 @@
-//! An API server on a free port that this server forwards requests to: it answers from the test, and records what it was
-//! asked.
+//! An API server on a free port that this server forwards requests to: it returns the responses of the test, and
+//! records the requests.
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
@@ -53,9 +53,9 @@ pub(crate) struct Seen {
 /// What the test and the server share.
 pub(crate) struct Shared {
     pub(crate) seen: Mutex<Vec<Seen>>,
-    /// Whether every request is answered with an error.
+    /// Whether every request gets an error.
     pub(crate) broken: Mutex<bool>,
-    /// Lets the body of `/broken` break off, after its first half.
+    /// Ends the body of `/broken` after its first half.
     pub(crate) breaks: Notify,
     /// Whether the server has aggregated discovery, and OpenAPI documents of version 3.
     pub(crate) aggregated: bool,

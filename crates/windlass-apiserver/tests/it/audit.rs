@@ -161,7 +161,7 @@ async fn responses_are_recorded_in_the_form_that_the_client_gets_but_as_json() {
 }
 
 #[tokio::test]
-async fn a_long_list_is_recorded_again_when_it_is_known() {
+async fn a_long_list_is_recorded_completely_each_time() {
     let audited = Audited::new("rules: [{level: RequestResponse, verbs: [list]}]").await;
     let mut large = config_map("large");
     large["data"]["a"] = "x".repeat(300 << 10).into();
@@ -402,7 +402,7 @@ async fn calls_of_admission_webhooks_are_annotations() {
 }
 
 #[tokio::test]
-async fn the_impersonated_user_is_recorded_beside_the_one_who_sent_the_request() {
+async fn the_impersonated_user_is_recorded_with_the_authenticated_one() {
     let audited = Audited::new("rules: [{level: Metadata, users: [admin]}]").await;
     let request = Request::get(CONFIG_MAPS).header("audit-id", "x").header("impersonate-user", "eve");
     assert_eq!(audited.send(Some(User::admin()), request, "").await.status(), 403);

@@ -100,7 +100,7 @@ async fn a_valid_certificate_counts_more_than_a_token_and_a_token_more_than_an_i
 }
 
 #[tokio::test]
-async fn a_certificate_without_a_name_is_no_credential() {
+async fn a_certificate_without_a_name_is_not_a_credential() {
     let server = TlsServer::start(Limits::default()).await;
     let mut nobody = server.http2_with(Some((&named("", &["dev"]), None))).await;
     assert_eq!(nobody.get("/version").await.unwrap().status(), 200);
@@ -109,7 +109,7 @@ async fn a_certificate_without_a_name_is_no_credential() {
 }
 
 #[tokio::test]
-async fn a_front_proxy_names_users_and_nobody_else_does() {
+async fn only_front_proxies_can_name_users() {
     let (pem, issuer) = authority();
     let proxy = RequestHeaderOptions { allowed_names: vec!["proxy".to_owned()], ..RequestHeaderOptions::new(pem) };
     let options = AuthenticationOptions { request_header: Some(proxy), ..tokens() };
@@ -135,7 +135,7 @@ async fn a_front_proxy_names_users_and_nobody_else_does() {
 }
 
 #[tokio::test]
-async fn clients_that_nobody_knows_get_one_response_per_http2_connection() {
+async fn unauthenticated_clients_get_one_response_per_http2_connection() {
     let server = TlsServer::start_with(Limits::default(), tokens()).await;
     for headers in [&[][..], &[("authorization", "Bearer bad")]] {
         let mut nobody = server.http2_with(None).await;

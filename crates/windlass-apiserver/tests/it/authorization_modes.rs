@@ -71,7 +71,7 @@ fn decide(_: &str, review: &Value) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn modes_are_asked_in_order() {
+async fn modes_are_tried_in_order() {
     let allowing = start(vec![AuthorizerOptions::AlwaysAllow]).await;
     allowing.ask_for(&eve(), Method::GET, CONFIG_MAPS, &Value::Null).await.expect(200);
     let denying = start(vec![AuthorizerOptions::AlwaysDeny]).await;
@@ -120,9 +120,9 @@ async fn a_webhook_decides_and_its_permissions_are_remembered() {
             );
         }
     }
-    // Denials are not remembered, as configured.
+    // Denials are not cached, as configured.
     assert_eq!(server.take_seen().len(), 4);
-    // Administrators are not asked about.
+    // The webhook is not called for administrators.
     client.get("/api/v1/namespaces/default/secrets").await.expect(200);
     assert_eq!(server.take_seen().len(), 0);
 }
@@ -148,7 +148,7 @@ async fn a_failing_webhook_has_no_opinion_or_denies() {
 }
 
 #[tokio::test]
-async fn conditions_decide_whether_a_webhook_is_asked() {
+async fn conditions_decide_whether_a_webhook_is_called() {
     let directory = tempfile::tempdir().unwrap();
     let server = WebhookServer::start(&[], decide).await;
     let conditions = vec![
@@ -168,7 +168,7 @@ async fn conditions_decide_whether_a_webhook_is_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_file_is_in_force_without_a_restart() {
+async fn a_changed_file_takes_effect_without_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("authorization.yaml");
     let write = |authorizers: &str| {
@@ -233,7 +233,7 @@ async fn a_file_that_is_being_replaced_changes_nothing_and_is_reported() {
         assert_eq!(reloads("failure").await, number as u64 + 1, "{number}");
     }
     assert_eq!(reloads("success").await, 0);
-    // As `ln -sfn` or an editor does it.
+    // The file is replaced as by `ln -sfn` or an editor.
     fs::write(directory.path().join("new"), &open).unwrap();
     fs::rename(directory.path().join("new"), &path).unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -288,7 +288,7 @@ async fn conditions_of_webhooks_can_ask_the_authorizer() {
     }
 }
 
-/// Allows everything but to create connections.
+/// Allows everything except creating connections.
 struct NoCreate;
 
 impl Authorizer for NoCreate {

@@ -12,7 +12,7 @@ const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
 const ADDRESSES: &str = "/apis/networking.k8s.io/v1/ipaddresses";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 
-/// Waits until an answer is as expected. The test has a paused clock, so this takes no time.
+/// Waits until a response is as expected. The test has a paused clock, so this takes no time.
 async fn eventually(ask: impl AsyncFn() -> Answer, holds: impl Fn(&Answer) -> bool) -> Value {
     for _ in 0..1000 {
         let answer = ask().await;
@@ -32,12 +32,12 @@ async fn the_system_priority_classes_exist_and_cannot_be_deleted() {
         let class = client.get(&path).await.expect(200);
         assert_eq!((&class["value"], &class["preemptionPolicy"]), (&json!(value), &json!("PreemptLowerPriority")));
         assert!(class["description"].as_str().unwrap().starts_with("Used for system critical pods that must"));
-        let refused = client.delete(&path).await;
+        let rejected = client.delete(&path).await;
         let message = format!(
             "priorityclasses.scheduling.k8s.io \"{name}\" is forbidden: this is a system priority class and cannot be \
              deleted"
         );
-        assert_eq!((refused.code, refused.message()), (403, message));
+        assert_eq!((rejected.code, rejected.message()), (403, message));
         let again = client.restarted().await.get(&path).await.expect(200);
         assert_eq!(again["metadata"]["uid"], class["metadata"]["uid"]);
     }
@@ -97,8 +97,8 @@ async fn the_network_of_services_and_their_addresses_are_objects() {
     let taken = json!({"metadata": {"name": "10.0.0.77"},
         "spec": {"parentRef": {"resource": "gateways", "namespace": "default", "name": "g"}}});
     client.post(ADDRESSES, &taken).await.expect(201);
-    let refused = client.post(SERVICES, &service).await;
-    assert!(refused.message().contains("provided IP is already allocated"), "{}", refused.message());
+    let rejected = client.post(SERVICES, &service).await;
+    assert!(rejected.message().contains("provided IP is already allocated"), "{}", rejected.message());
     client.delete(&path).await.expect(200);
     client.post(SERVICES, &service).await.expect(201);
 }
@@ -244,7 +244,7 @@ async fn objects_that_a_cluster_needs_return_when_they_are_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_day_since_which_uses_of_tokens_are_recorded_is_kept_and_corrected() {
+async fn the_first_day_of_recorded_token_uses_is_kept_and_corrected() {
     let store = Arc::new(MemoryStore::new());
     let start = async || {
         let address: SocketAddr = "192.0.2.7:6443".parse().unwrap();

@@ -113,7 +113,7 @@ async fn the_state_of_a_device_needs_a_permission_for_its_driver() {
 }
 
 #[tokio::test]
-async fn a_driver_may_be_confined_to_the_nodes_of_its_pods() {
+async fn a_driver_may_be_restricted_to_the_nodes_of_its_pods() {
     let client = claim(true).await;
     let mut agent = User::service_account("default", "agent");
     grant(&client, &agent.name, "status", "resourceclaims/status", "*", &[]).await;

@@ -16,7 +16,7 @@ pub(crate) struct Client {
     store: Arc<dyn Store>,
 }
 
-/// An answer whose body has been read.
+/// A response whose body has been read.
 pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) headers: HeaderMap,
@@ -40,7 +40,7 @@ impl Answer {
         self.json()["message"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Returns the body; the answer must have this code.
+    /// Returns the body; the response must have this code.
     #[track_caller]
     pub(crate) fn expect(self, code: u16) -> Value {
         assert_eq!(self.code, code, "{}", String::from_utf8_lossy(&self.raw));
@@ -126,7 +126,7 @@ impl Client {
         }
     }
 
-    /// Sends a request with headers and reads the answer.
+    /// Sends a request with headers and reads the response.
     pub(crate) async fn ask(
         &self,
         method: Method,

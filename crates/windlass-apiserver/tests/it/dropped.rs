@@ -107,7 +107,7 @@ async fn cut_everywhere(case: &Case, cut: Cut) {
     panic!("{}: no answer after {MOST} polls", case.name);
 }
 
-/// Lets everything that requests have started come to its end.
+/// Waits until everything that requests have started has ended.
 async fn settle() {
     tokio::time::sleep(Duration::from_secs(5)).await;
 }

@@ -183,7 +183,7 @@ async fn responses_name_the_schema_and_level_of_the_request() {
 }
 
 #[tokio::test]
-async fn a_configured_schema_is_in_force_when_its_write_is_acknowledged() {
+async fn a_configured_schema_has_taken_effect_when_its_write_is_acknowledged() {
     let client = Client::new().await;
     client.post(&levels(), &closed_level("closed")).await.expect(201);
     assert_eq!(client.ask_as("eve", "/version").await.code, 200);
@@ -194,7 +194,7 @@ async fn a_configured_schema_is_in_force_when_its_write_is_acknowledged() {
     assert_eq!(answer.headers[header::CONTENT_TYPE], "text/plain; charset=utf-8");
     assert_eq!(answer.headers[SCHEMA_UID], schema["metadata"]["uid"].as_str().unwrap());
     assert_eq!(client.ask_as("bob", "/version").await.code, 200);
-    // Health checks are answered in any case.
+    // Health checks get a response in any case.
     assert_eq!(client.ask_as("eve", "/readyz").await.code, 200);
     let metrics = client.get("/metrics").await;
     let metrics = String::from_utf8_lossy(&metrics.raw).into_owned();

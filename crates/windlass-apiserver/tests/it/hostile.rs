@@ -1,4 +1,4 @@
-//! Every request, however malformed, gets an answer below 500 that is a Status or plain text.
+//! Every request, however malformed, gets a response below 500 that is a Status or plain text.
 
 use http::Method;
 use proptest::{

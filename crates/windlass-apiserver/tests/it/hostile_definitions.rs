@@ -18,7 +18,7 @@ const SOON: Duration = Duration::from_secs(30);
 const APPLY: &str = "application/apply-patch+yaml";
 const ONE: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";
 
-/// Sends a request; the answer must not be a server error.
+/// Sends a request; the response must not be a server error.
 async fn send(client: &Client, method: Method, path: &str, kind: &str, body: impl Into<bytes::Bytes>) -> Answer {
     let start = Instant::now();
     let answer = client.ask(method, path, &[("content-type", kind)], body).await;
@@ -64,7 +64,7 @@ fn each<T: Into<Value>>(count: usize, make: impl Fn(usize) -> T) -> Value {
     (0..count).map(|index| make(index).into()).collect::<Vec<Value>>().into()
 }
 
-/// Checks that an answer is a rejection that contains a text.
+/// Checks that a response is a rejection that contains a text.
 #[track_caller]
 fn rejected(answer: &Answer, code: u16, why: &str) {
     let message = answer.message();

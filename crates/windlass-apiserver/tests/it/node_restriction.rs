@@ -17,7 +17,7 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 const NODES: &str = "/api/v1/nodes";
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
-/// Sends a request as the node `a`; returns the reason for which it is forbidden, or the code of the answer.
+/// Sends a request as the node `a`; returns the reason for which it is forbidden, or the code of the response.
 async fn try_as(client: &Client, user: &User, method: Method, path: &str, body: &Value) -> String {
     let answer = client.ask_for(user, method, path, body).await;
     match answer.code {
@@ -248,7 +248,7 @@ async fn a_node_requests_only_its_own_certificate() {
     assert_eq!(try_as(&client, &User::admin(), Method::POST, REQUESTS, &masters).await, expected);
 }
 
-/// Allows everything but to act for signers, except to approve those of `example.com`.
+/// Allows everything except acting for signers other than those of `example.com`, whose requests it may approve.
 struct Signers;
 
 impl Authorizer for Signers {

@@ -18,7 +18,7 @@ use windlass_store::memory::MemoryStore;
 
 use self::issuer::{Signer, TestIssuer, unsigned};
 
-/// Longer than results of authentication are remembered.
+/// Longer than authentication results are cached.
 const FORGOTTEN: Duration = Duration::from_secs(11);
 
 /// Returns an AuthenticationConfiguration.
@@ -171,7 +171,7 @@ async fn many_unknown_keys_cause_few_requests() {
     assert!(all.iter().all(|answer| *answer == Err(401)));
     let requests = issuer.take_requests("/keys");
     assert!((1..=2).contains(&requests), "{requests}");
-    // An issuer that fails is not asked for each token either, and known keys remain valid.
+    // A failing issuer is not queried for each token either, and known keys remain valid.
     issuer.set_down(true);
     tokio::time::sleep(FORGOTTEN).await;
     for token in &tokens {
@@ -291,7 +291,7 @@ async fn metrics(server: &Server) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_file_is_in_force_within_a_minute() {
+async fn a_changed_file_takes_effect_within_a_minute() {
     let _time = windlass_clock::virtual_time();
     let (one, two) = (Signer::p256("k"), Signer::p256("k"));
     let (first, second) = (TestIssuer::start(&[&one]).await, TestIssuer::start(&[&two]).await);

@@ -70,7 +70,7 @@ fn named(definition: &Value) -> String {
     format!("/{}", definition["metadata"]["name"].as_str().unwrap())
 }
 
-/// Returns the warnings of an answer; the first is the one that every answer has.
+/// Returns the warnings of a response; the first is the one that every response has.
 fn warnings(answer: &Answer) -> Vec<String> {
     let all = answer.headers.get_all("warning").iter().map(|value| value.to_str().unwrap());
     let text = |value: &str| value.strip_prefix("299 - \"").unwrap().strip_suffix('"').unwrap().replace("\\\"", "\"");
@@ -124,7 +124,7 @@ async fn a_misplaced_short_name_is_moved_to_its_place() {
     answer.expect(201);
     let resources = client.get("/apis/autoscaling.k8s.io/v1beta2").await.expect(200);
     assert_eq!(resources["resources"][0]["shortNames"], json!(["vpa"]));
-    // A client that corrects the name in the old place means it.
+    // A client that corrects the name in the old place wants that name.
     let path = OLD.to_owned() + &named(&autoscalers());
     client.merge(&path, &json!({"spec": {"shortNames": ["va"]}})).await.expect(200);
     let resources = client.get("/apis/autoscaling.k8s.io/v1beta2").await.expect(200);

@@ -60,7 +60,7 @@ async fn paths_without_resources_are_served_for_the_methods_of_kube_apiserver() 
 }
 
 #[tokio::test]
-async fn bodies_that_name_no_kind_are_rejected_in_the_words_of_kube_apiserver() {
+async fn bodies_without_a_kind_are_rejected_with_the_message_of_kube_apiserver() {
     let client = Client::new().await;
     for (body, why) in [
         (
@@ -126,7 +126,7 @@ async fn tables_and_metadata_are_made_of_lists() {
 }
 
 #[tokio::test]
-async fn large_answers_are_compressed_for_those_who_accept_it() {
+async fn large_responses_are_compressed_for_clients_that_accept_it() {
     let client = Client::new().await;
     let mut object = config_map("a");
     object["data"]["a"] = "x".repeat(200_000).into();

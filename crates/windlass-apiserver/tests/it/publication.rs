@@ -39,7 +39,7 @@ async fn a_deleted_publication_returns_when_the_disk_has_space_again() {
     for change in 0..3 {
         store.reject(|key| key == KEY);
         let before = store.rejected();
-        // Changed around the server, as an older version would have left it.
+        // Changed directly in the store, as an older version would have left it.
         let found = store.inner.get(KEY).await.unwrap().unwrap();
         if change == 0 {
             store.inner.delete(KEY, found.revision).await.unwrap();
@@ -108,7 +108,7 @@ async fn servers_that_publish_after_every_change_end_with_the_certificates_of_al
             assert!(authorities.iter().all(|authority| bundle.contains(authority.trim())), "{bundle}");
             assert_eq!(bundle.matches("BEGIN CERTIFICATE").count(), 3);
         }
-        // A client that overwrites it conflicts with nobody, and does not prevail.
+        // A client that overwrites it causes no conflict, and its change is reverted.
         let emptied = json!({"metadata": {"name": "extension-apiserver-authentication"}, "data": {}});
         clients[0].put(PUBLISHED, &emptied).await.expect(200);
         clients[0].post(CONFIG_MAPS, &json!({"metadata": {"generateName": "x-"}})).await.expect(201);

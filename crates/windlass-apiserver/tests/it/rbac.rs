@@ -1,4 +1,4 @@
-//! Roles and bindings: what they allow, who may grant it, and those that every cluster has.
+//! Roles and bindings: what they allow, who may grant it, and the default ones.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ async fn grant(client: &Client, name: &str, user: &str, rules: &Value) {
 }
 
 #[tokio::test]
-async fn a_role_is_in_force_when_its_write_is_acknowledged() {
+async fn a_role_applies_once_its_write_is_acknowledged() {
     let client = Client::new().await;
     let other = "/api/v1/namespaces/kube-system/configmaps";
     let denied = client.ask_as("eve", CONFIG_MAPS).await;
@@ -138,7 +138,7 @@ async fn rules_match_names_subresources_paths_and_namespaces_as_in_kube_apiserve
 }
 
 #[tokio::test]
-async fn nobody_grants_more_than_they_have() {
+async fn users_cannot_grant_more_than_they_have() {
     let client = Client::new().await;
     let writes = json!([{"apiGroups": [GROUP], "resources": ["*"], "verbs": ["create", "update", "patch", "get"]}]);
     let rules = [writes.as_array().unwrap().clone(), config_maps(&["get", "list"]).as_array().unwrap().clone()];
@@ -155,7 +155,7 @@ async fn nobody_grants_more_than_they_have() {
     assert_eq!(post(ROLES, &role("less", &config_maps(&["get"]))).await, (201, String::new()));
     let more = role("more", &config_maps(&["get", "watch", "delete"]));
     assert_eq!(post(ROLES, &more).await, no("roles.rbac.authorization.k8s.io \"more\"", &line("\"watch\" \"delete\"")));
-    // The user's rights are checked before the object.
+    // The user's permissions are checked before the object.
     let invalid = role("inva/lid", &config_maps(&["watch"]));
     assert_eq!(post(ROLES, &invalid).await.0, 403);
     let unnamed = json!({"metadata": {"generateName": "x-"}, "rules": config_maps(&["watch"])});
@@ -173,16 +173,16 @@ async fn nobody_grants_more_than_they_have() {
     assert_eq!(client.send_as("eve", Method::PATCH, &path, &labels).await.code, 403);
 
     assert_eq!(post(BINDINGS, &binding("less", "Role", "less", "bob")).await, (201, String::new()));
-    let refused = no("rolebindings.rbac.authorization.k8s.io \"more\"", &line("\"watch\" \"delete\""));
-    assert_eq!(post(BINDINGS, &binding("more", "Role", "more", "bob")).await, refused);
+    let rejected = no("rolebindings.rbac.authorization.k8s.io \"more\"", &line("\"watch\" \"delete\""));
+    assert_eq!(post(BINDINGS, &binding("more", "Role", "more", "bob")).await, rejected);
     let gone = (404, "rolebindings.rbac.authorization.k8s.io \"gone\" not found".to_owned());
     assert_eq!(post(BINDINGS, &binding("gone", "ClusterRole", "gone", "bob")).await, gone);
     let gone = (404, "rolebindings.rbac.authorization.k8s.io \"gone\" not found".to_owned());
     assert_eq!(post(BINDINGS, &binding("gone", "Role", "gone", "bob")).await, gone);
     let aggregated = json!({"metadata": {"name": "all"}, "aggregationRule": {"clusterRoleSelectors": [{}]}});
-    let refused = "clusterroles.rbac.authorization.k8s.io \"all\" is forbidden: must have cluster-admin privileges to \
+    let rejected = "clusterroles.rbac.authorization.k8s.io \"all\" is forbidden: must have cluster-admin privileges to \
                    use the aggregationRule";
-    assert_eq!(post(&format!("{API}/clusterroles"), &aggregated).await, (403, refused.to_owned()));
+    assert_eq!(post(&format!("{API}/clusterroles"), &aggregated).await, (403, rejected.to_owned()));
 
     // Missing roles of the user's own bindings are part of the message.
     client.post(BINDINGS, &binding("own", "Role", "nowhere", "eve")).await.expect(201);
@@ -192,7 +192,7 @@ async fn nobody_grants_more_than_they_have() {
 }
 
 #[tokio::test]
-async fn users_who_may_escalate_or_bind_grant_what_they_do_not_have() {
+async fn users_who_may_escalate_or_bind_can_grant_more_than_they_have() {
     let client = Client::new().await;
     let rules = json!([
         {"apiGroups": [GROUP], "resources": ["*"], "verbs": ["create", "update", "patch"]},

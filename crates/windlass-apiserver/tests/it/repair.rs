@@ -1,4 +1,4 @@
-//! Services that could not have been stored by this server: reported, and their values are not given away.
+//! Services that could not have been stored by this server: reported, and their values are not allocated again.
 
 use std::{sync::Arc, time::Duration};
 

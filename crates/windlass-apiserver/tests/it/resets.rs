@@ -29,7 +29,7 @@ use crate::{
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
-/// The authentication and the TLS configuration of a server, and that of a client that is its administrator.
+/// The authentication and TLS configuration of a server, and the TLS configuration of its administrator.
 fn tls() -> (AuthenticationOptions, Arc<rustls::ServerConfig>, rustls::ClientConfig) {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

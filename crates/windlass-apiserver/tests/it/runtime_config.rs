@@ -192,7 +192,7 @@ async fn a_storage_migration_keeps_its_spec_and_its_outcome() {
     assert!(reopened.message().ends_with("Success condition cannot be set to false once it is true"));
 }
 
-/// Allows everything but to act for signers other than those of `example.com`.
+/// Allows everything except acting for signers other than those of `example.com`.
 struct Signers;
 
 impl Authorizer for Signers {
@@ -206,7 +206,7 @@ impl Authorizer for Signers {
 }
 
 #[tokio::test]
-async fn only_those_who_may_act_for_a_signer_publish_its_bundles_and_answer_requests() {
+async fn only_users_who_may_act_for_a_signer_publish_its_bundles_and_answer_requests() {
     let config = RuntimeConfig::parse(["certificates.k8s.io/v1beta1=true"]).unwrap();
     let server = Server::builder(Arc::new(MemoryStore::new())).runtime_config(config).authorizer(Signers);
     let client = Client::of(server.build().await.unwrap());

@@ -217,7 +217,7 @@ async fn the_first_issuer_signs_and_tokens_of_all_issuers_are_accepted() {
 }
 
 #[tokio::test]
-async fn others_learn_from_the_issuer_how_to_verify_tokens() {
+async fn the_issuer_publishes_how_to_verify_tokens() {
     let key = TokenKey::generate();
     let public = TokenKey::from_pem(key.to_pem()).unwrap();
     let options = AuthenticationOptions {
@@ -239,9 +239,9 @@ async fn others_learn_from_the_issuer_how_to_verify_tokens() {
     let keys = client.get("/openid/v1/jwks").await;
     assert_eq!(keys.headers["content-type"], "application/jwk-set+json");
     let keys = keys.expect(200)["keys"].clone();
-    let refused = client.ask(Method::GET, "/openid/v1/jwks", &[("accept", "application/json")], "").await;
+    let rejected = client.ask(Method::GET, "/openid/v1/jwks", &[("accept", "application/json")], "").await;
     assert_eq!(
-        (refused.code, refused.message().as_str()),
+        (rejected.code, rejected.message().as_str()),
         (406, "406: Not Acceptable\n\nAvailable representations: application/jwk-set+json")
     );
     account(&client, json!({"metadata": {"name": "bot"}})).await;
@@ -257,7 +257,7 @@ async fn others_learn_from_the_issuer_how_to_verify_tokens() {
 }
 
 #[tokio::test]
-async fn an_issuer_that_is_no_url_has_no_documents() {
+async fn an_issuer_that_is_not_a_url_has_no_documents() {
     let options = AuthenticationOptions {
         service_account_issuers: vec!["http://issuer.example.com".to_owned()],
         ..AuthenticationOptions::default()

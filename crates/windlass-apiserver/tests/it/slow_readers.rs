@@ -79,7 +79,7 @@ async fn a_hundred_slow_readers_hold_a_few_pieces_each() {
         let held_by_all = held(&client).await;
         assert!(held_by_all <= READERS * PER_READER, "{query} {headers:?}: {held_by_all} bytes");
         drop(readers);
-        // A consistent read waits for the last change, with which the cache gives up its list.
+        // A consistent read waits for the last change, with which the cache drops its list.
         client.get(&format!("{CONFIG_MAPS}/c001")).await.expect(200);
         assert_eq!(held(&client).await, 0, "{query} {headers:?}");
     }
@@ -138,7 +138,7 @@ async fn a_reader_that_stops_holds_nothing_after_the_time_limit_of_its_request()
             let (mut stopped, _) = start(&client, &path, headers).await;
             tokio::time::sleep_until(begun + Duration::from_secs(seconds) - Duration::from_millis(1)).await;
             let text = format!("{query} {headers:?} {limit}");
-            // The cache gives up its list with the change, and only the reader still has the pieces.
+            // The cache drops its list with the change, and only the reader still has the pieces.
             let change = json!({"metadata": {"annotations": {"n": text.replace(|c: char| !c.is_alphanumeric(), "-")}}});
             client.merge(&format!("{CONFIG_MAPS}/c001"), &change).await.expect(200);
             client.get(&format!("{CONFIG_MAPS}/c001")).await.expect(200);

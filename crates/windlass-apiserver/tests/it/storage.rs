@@ -72,7 +72,7 @@ async fn metrics_have_the_sizes_of_the_store() {
 }
 
 #[tokio::test]
-async fn a_used_quota_is_reported_in_the_words_of_etcd() {
+async fn a_used_quota_is_reported_with_the_message_of_etcd() {
     let status = windlass_apiserver::status::ApiError::from(Error::NoSpace).to_status();
     assert_eq!((&status["code"], &status["reason"]), (&500.into(), &serde_json::Value::Null));
     assert_eq!(status["message"], "etcdserver: mvcc: database space exceeded");

@@ -20,7 +20,7 @@ const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// Sends a request with a token; returns the answer and the annotations of its last event.
+/// Sends a request with a token; returns the response and the annotations of its last event.
 async fn used(audited: &Audited, token: &str) -> (Answer, Value) {
     let request = Request::get("/api").header(header::AUTHORIZATION, format!("Bearer {token}"));
     let response = audited.send(None, request, "").await;

@@ -137,7 +137,7 @@ async fn a_slow_watcher_reads_the_history_and_misses_nothing() {
         assert_eq!(selected.brief().await, expected);
     }
     assert_eq!(others.brief().await, "ADDED c");
-    // Having caught up, they go on with the log.
+    // After catching up, they continue with the log.
     client.post(CONFIG_MAPS, &labelled_now).await.expect(201);
     assert_eq!((all.brief().await, selected.brief().await), ("ADDED a".to_owned(), "ADDED a".to_owned()));
 }

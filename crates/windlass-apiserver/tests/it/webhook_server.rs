@@ -63,7 +63,7 @@ impl WebhookServer {
     }
 }
 
-/// Returns the CA bundle, and the TLS configuration of a server that it vouches for.
+/// Returns the CA bundle, and the TLS configuration of a server with a certificate from it.
 fn certificates(names: &[&str]) -> (String, TlsAcceptor) {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

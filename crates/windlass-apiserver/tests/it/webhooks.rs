@@ -24,7 +24,7 @@ fn webhook(name: &str, config: Value, more: &Value) -> Value {
     webhook
 }
 
-/// Asks until the answer is as expected.
+/// Repeats the request until the response is as expected.
 async fn eventually(ask: impl AsyncFn() -> Answer, holds: impl Fn(&Answer) -> bool) {
     while !holds(&ask().await) {
         tokio::task::yield_now().await;
@@ -445,7 +445,7 @@ async fn webhooks_behind_the_service_of_the_server_itself_are_its_own_requests()
     let path = "/apis/apiregistration.k8s.io/v1/apiservices/v1.h.example.com";
     eventually(async || client.get(path).await, is_available).await;
     remote.take_seen();
-    // There are no endpoints, and nothing vouches for a certificate.
+    // There are no endpoints, and no certificate is trusted.
     let own = |path: &str| json!({"service": {"name": "kubernetes", "namespace": "default", "path": path}});
     configure(&client, VALIDATING, "v", &[webhook("a", own("/apis/h.example.com/v1/reviews"), &json!({}))]).await;
     let answer = client.post(CONFIG_MAPS, &config_map("one")).await;

@@ -136,7 +136,7 @@ async fn unknown_and_duplicate_fields_warn_or_fail() {
 }
 
 #[tokio::test]
-async fn a_wrong_type_is_a_bad_request_in_the_real_words() {
+async fn a_wrong_type_is_a_bad_request_with_the_message_of_kube_apiserver() {
     let client = Client::new().await;
     let object = json!({"metadata": {"name": "a"}, "data": {"x": 1}});
     let rejected = client.post(CONFIG_MAPS, &object).await;

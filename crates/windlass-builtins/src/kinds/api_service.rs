@@ -8,7 +8,7 @@ use crate::field_errors::FieldErrors;
 use crate::object::{boolean, carry_over, integer, is_set, items, set, set_default, text};
 use crate::strategy::{Strategy, WriteContext};
 
-/// The type of the condition that says whether requests are forwarded.
+/// The type of the condition that shows whether requests are forwarded.
 pub const AVAILABLE: &str = "Available";
 
 const STATUSES: &[&str] = &["True", "False", "Unknown"];
@@ -83,7 +83,7 @@ pub struct Availability {
 }
 
 impl Availability {
-    /// The condition of an APIService that this server answers itself.
+    /// The condition of an APIService that this server serves itself.
     pub const LOCAL: Self = Self {
         status: "True",
         reason: "Local",
@@ -178,7 +178,7 @@ fn validate_spec(object: &Value, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// Returns the number of bytes that a base64 text stands for.
+/// Returns the number of bytes that a base64 text encodes.
 fn decoded_length(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
 }

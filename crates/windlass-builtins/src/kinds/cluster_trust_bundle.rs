@@ -1,4 +1,4 @@
-//! ClusterTrustBundles: certificates that a signer, or all of the cluster, can be verified with.
+//! ClusterTrustBundles: trust anchors of a signer, or of the whole cluster.
 
 use jiff::Timestamp;
 use serde_json::Value;

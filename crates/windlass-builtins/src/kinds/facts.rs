@@ -118,7 +118,7 @@ static TABLE: &[(&str, &str, KindFacts)] = &[
         "statefulsets",
         KindFacts { name_rule: NameRule::DnsLabel, generation: SPEC, printer: Some(stateful_set::PRINTER), ..DEFAULT },
     ),
-    // Reviews are answered, not stored.
+    // Reviews are not stored.
     ("authentication.k8s.io", "selfsubjectreviews", PATH_SEGMENT),
     ("authentication.k8s.io", "tokenreviews", PATH_SEGMENT),
     ("authorization.k8s.io", "localsubjectaccessreviews", PATH_SEGMENT),

@@ -12,7 +12,7 @@ pub(super) fn plural(count: usize, singular: &'static str, plural: &'static str)
     if count == 1 { singular } else { plural }
 }
 
-/// Returns names after what they are names of: `container "a"`, or `containers "a", "b"`.
+/// Prefixes quoted names with their noun: `container "a"`, or `containers "a", "b"`.
 pub(super) fn named(names: &[&str], singular: &'static str, more: &'static str) -> String {
     format!("{} {}", plural(names.len(), singular, more), quoted(names.iter().copied()))
 }

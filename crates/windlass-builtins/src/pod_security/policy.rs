@@ -88,7 +88,7 @@ impl LevelVersion {
 }
 
 impl LevelVersion {
-    /// Returns whether both allow the same, whatever their versions are.
+    /// Returns whether both allow the same, regardless of their versions.
     fn is_equivalent(self, other: Self) -> bool {
         self.level == other.level && (self.level == Level::Privileged || self.version == other.version)
     }

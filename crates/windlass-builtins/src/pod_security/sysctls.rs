@@ -1,4 +1,4 @@
-//! Sysctls: those that affect only the pod.
+//! Sysctls: only safe ones, which affect only the pod, are allowed.
 
 use super::{Pod, Violation};
 use crate::object::{items, text};

@@ -15,7 +15,7 @@ fn baseline(spec: Value, expected: Expect) {
     expected.assert_eq(&found(Level::Baseline, LATEST, &json!({}), &spec));
 }
 
-/// Compares a pod with one container with `restricted:latest`, apart from the given fields as it demands.
+/// Checks a pod with one container that satisfies `restricted:latest`, except for the given fields.
 #[track_caller]
 fn restricted(changes: Value, expected: Expect) {
     let mut spec = hardened();

@@ -11,7 +11,7 @@ use crate::object::{integer, is_set, items, text};
 use crate::resource_list::{ResourceList, add, is_extended, is_huge_page, is_native, is_pod_level, list, raise};
 
 const COUNT: &str = "count/pods";
-/// Resources of which requests and limits are counted separately.
+/// Resources whose requests and limits are counted separately.
 const COMPUTED: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 /// Resources that every container must specify if a quota limits them.
 const DEMANDED: [&str; 6] = ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];

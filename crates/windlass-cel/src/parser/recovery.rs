@@ -217,7 +217,7 @@ impl<'a> Recovery<'a> {
         Ok(true)
     }
 
-    /// Returns the tokens that may come next in the whole text, given those that may come next within the rule.
+    /// Returns the tokens that may come next in the whole text, given the next tokens within the rule.
     fn expected(&self, within: Set) -> Set {
         let mut expected = within.without_end_of_rule();
         let mut open = within.has_end_of_rule();

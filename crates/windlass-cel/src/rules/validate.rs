@@ -217,7 +217,7 @@ impl Walk<'_> {
         let may_ratchet = !rule.uses_old_self && ratchet.is_unchanged();
         let detail = match &rule.message_program {
             None => None,
-            // As in kube-apiserver, `oldSelf` is never an optional here, whatever the rule says.
+            // As in kube-apiserver, `oldSelf` is never an optional here, regardless of the rule.
             Some(program) => match self.message(rule, &scope.evaluate(program, false)) {
                 Message::Text(text) => Some(text),
                 Message::Failed => None,

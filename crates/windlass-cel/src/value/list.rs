@@ -11,7 +11,7 @@ use super::{EvalError, Outcome, Value};
 #[derive(Debug, Clone)]
 pub struct List<'a> {
     items: Items<'a>,
-    /// The schema of the array that it is or was appended to.
+    /// The schema of the array: this one, or the one that it was appended to.
     schema: Option<&'a Structural>,
 }
 

@@ -24,7 +24,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// Cluster that a command works with
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ClusterArgs {
-    /// Kubeconfig of the cluster [default: as for kubectl, or else that of `windlass up`]
+    /// Kubeconfig of the cluster [default: same as kubectl, or else that of `windlass up`]
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig [default: the current context]
@@ -75,8 +75,8 @@ impl ClusterArgs {
         Ok((config, format!("context {context} of {names}")))
     }
 
-    /// Returns the kubeconfig for a program that selects a cluster like kubectl: the given file, or that of `windlass up` if
-    /// kubectl would find none.
+    /// Returns the kubeconfig for a program that selects a cluster like kubectl: the given file, or that of `windlass
+    /// up` if kubectl would find none.
     pub(crate) fn kubeconfig_file(&self) -> anyhow::Result<Option<PathBuf>> {
         let files = files(self.kubeconfig.as_deref(), &|name| env::var_os(name))?;
         Ok(files.into_iter().next().filter(|_| env::var_os("KUBECONFIG").is_none() || self.kubeconfig.is_some()))

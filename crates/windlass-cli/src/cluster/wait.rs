@@ -22,8 +22,8 @@ pub(super) async fn established(api: &Api<DynamicObject>, definition: &Reference
             let conditions = object.data.pointer("/status/conditions").and_then(Value::as_array);
             conditions.into_iter().flatten().find(|condition| condition["type"] == kind).cloned()
         };
-        if let Some(refused) = state("NamesAccepted").filter(|condition| condition["status"] == "False") {
-            let why = refused["message"].as_str().unwrap_or("another CustomResourceDefinition uses them");
+        if let Some(rejected) = state("NamesAccepted").filter(|condition| condition["status"] == "False") {
+            let why = rejected["message"].as_str().unwrap_or("another CustomResourceDefinition uses them");
             let message = format!("the names of {definition} are not accepted: {why}");
             return Err(ErrorWithHint {
                 message,

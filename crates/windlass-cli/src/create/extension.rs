@@ -8,9 +8,9 @@ use crate::project::{self, Writing};
 
 /// Scaffold a resource that an aggregated API server of the project serves
 ///
-/// The first one adds the server: its program, its tests, and its manifests in deploy/extension, which
-/// `windlass generate` writes. Choose a custom resource (`windlass create api`) unless objects are not stored, come from
-/// another database, or need code for every request.
+/// The first such resource adds the server: its program, its tests, and its manifests in deploy/extension, which
+/// `windlass generate` writes. Choose a custom resource (`windlass create api`) unless objects are not stored, come
+/// from another database, or need code for every request.
 #[derive(Debug, Args)]
 pub(crate) struct ExtensionArgs {
     /// Group of the resource, without the project's domain; empty for the domain itself

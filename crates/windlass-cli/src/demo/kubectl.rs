@@ -53,7 +53,7 @@ impl Kubectl<'_> {
         match done {
             Ok(text) => Ok(Printed::Done(text)),
             Err(error) => match error.downcast::<kube::Error>() {
-                Ok(kube::Error::Api(status)) => Ok(Printed::Rejected(refusal(&status))),
+                Ok(kube::Error::Api(status)) => Ok(Printed::Rejected(rejection(&status))),
                 Ok(error) => Err(error.into()),
                 Err(error) => Err(error),
             },
@@ -207,7 +207,7 @@ fn is_there(error: &anyhow::Error) -> bool {
 }
 
 /// The error message of kubectl for a rejected request.
-fn refusal(status: &Status) -> String {
+fn rejection(status: &Status) -> String {
     let details = status.details.as_ref();
     let causes = details.map(|details| details.causes.as_slice()).unwrap_or_default();
     if status.reason != "Invalid" || causes.is_empty() {

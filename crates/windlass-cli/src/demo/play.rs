@@ -177,7 +177,7 @@ impl<'a> StoryPlayer<'a> {
         match (printed, rejected) {
             (Printed::Done(printed), false) if matches!(line, Line::Get(..)) => self.screen.table(&printed)?,
             (Printed::Done(printed), false) => self.screen.output(&printed)?,
-            (Printed::Rejected(printed), true) => self.screen.refusal(&printed)?,
+            (Printed::Rejected(printed), true) => self.screen.rejection(&printed)?,
             (Printed::Done(_), true) => bail!("`{text}` was not rejected"),
             (Printed::Rejected(printed), false) => bail!("`{text}` was rejected: {}", printed.trim_end()),
         }

@@ -103,7 +103,7 @@ impl Screen {
     }
 
     /// Shows an error message.
-    pub(super) fn refusal(&self, text: &str) -> io::Result<()> {
+    pub(super) fn rejection(&self, text: &str) -> io::Result<()> {
         let lines = text.lines().flat_map(|line| wrap(line, self.width - INDENT.len()));
         self.lines(lines.map(|line| self.styled(Style::Bad, &line)))
     }

@@ -28,7 +28,7 @@ use crate::{
     running::{Presence, Running},
 };
 
-/// How long a cluster may take to respond.
+/// Maximum time for a cluster to respond.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Gathers all facts for a data directory and the working directory.

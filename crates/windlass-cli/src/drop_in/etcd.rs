@@ -20,7 +20,7 @@ use self::{
 use super::handover::Storage;
 use crate::{logging, threads};
 
-/// The release whose flags and answers are understood.
+/// The release whose flags and responses are understood.
 const VERSION: &str = "3.6.0";
 /// Directory of the API server in the data directory.
 const OWN: &str = "windlass";

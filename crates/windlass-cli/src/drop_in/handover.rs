@@ -17,11 +17,11 @@ use crate::failure::ErrorWithHint;
 
 /// Path at which etcd describes its storage.
 pub(super) const PATH: &str = "/windlass/storage";
-/// How long an etcd may take to start, as with kube-apiserver.
+/// Maximum time for an etcd to start, as with kube-apiserver.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Pause between attempts to reach it.
 const AGAIN: Duration = Duration::from_millis(20);
-/// How long an answer may take.
+/// Time limit for a response.
 const ANSWER: Duration = Duration::from_secs(2);
 /// Far more than a description has.
 const LONGEST: usize = 64 << 10;
@@ -88,7 +88,7 @@ async fn ask(server: &str) -> anyhow::Result<(StatusCode, Bytes)> {
         biased;
         answer = &mut asking => answer,
         ended = &mut connection => match ended {
-            // The answer may still be read.
+            // The response may still be read.
             Ok(()) => asking.await,
             Err(error) => Err(error.into()),
         },

@@ -13,7 +13,7 @@ pub(super) fn resolve(plan: &mut FilePlan, writing: Writing) -> anyhow::Result<(
     }
     // A dry run shows the result of accepting everything, and says so.
     if !writing.force && !writing.dry_run && !confirm::can_ask() {
-        return Err(refused(&questions));
+        return Err(rejected(&questions));
     }
     let mut agreed_to = Vec::with_capacity(questions.len());
     for question in questions {
@@ -21,7 +21,7 @@ pub(super) fn resolve(plan: &mut FilePlan, writing: Writing) -> anyhow::Result<(
             eprintln!("{}: {}; confirmation would be required", question.change.path, question.why);
         }
         if !writing.force && !writing.dry_run && !agreed(&question)? {
-            return Err(refused(&[question]));
+            return Err(rejected(&[question]));
         }
         agreed_to.push(question);
     }
@@ -29,7 +29,7 @@ pub(super) fn resolve(plan: &mut FilePlan, writing: Writing) -> anyhow::Result<(
     Ok(())
 }
 
-fn refused(questions: &[Question]) -> anyhow::Error {
+fn rejected(questions: &[Question]) -> anyhow::Error {
     let reasons: Vec<String> =
         questions.iter().map(|question| format!("{}: {}", question.change.path, question.why)).collect();
     let message = format!("aborted: edits would be lost:\n  {}", reasons.join("\n  "));

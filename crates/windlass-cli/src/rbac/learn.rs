@@ -177,7 +177,7 @@ fn is_cluster_chosen(args: &LearnArgs) -> bool {
     args.cluster.kubeconfig.is_some() || args.cluster.context.is_some()
 }
 
-/// Compares the permissions with those that are granted: by the roles of --compare, or else of the project.
+/// Compares the permissions with those granted by the roles of --compare, or else of the project.
 fn compare_grants(args: &LearnArgs, owner: &Owner, seen: &Needs, needs: &Needs) -> anyhow::Result<()> {
     let granted = match (&args.compare, &owner.operator) {
         // Read only now, as tests may have written them.

@@ -79,7 +79,7 @@ impl Need {
 }
 
 impl Needs {
-    /// Permissions for these requests of a program in namespace `own`, without those that everyone has.
+    /// Permissions for these requests of a program in namespace `own`, except for permissions that everyone has.
     pub(super) fn of<'a>(requests: impl IntoIterator<Item = &'a Recorded>, own: &str) -> Self {
         let mut needs = Self::default();
         for request in requests {
@@ -119,7 +119,7 @@ impl Needs {
         needs
     }
 
-    /// Adds permissions of a further run. A resource of which that run used other names has no fixed names: the
+    /// Adds permissions of a further run. If that run used other names of a resource, the names are not fixed: the
     /// permission is then for all objects, because the next run would use others again.
     pub(super) fn learn(&mut self, more: Self) {
         for need in more.resources {

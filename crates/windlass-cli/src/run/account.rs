@@ -56,7 +56,7 @@ pub(crate) fn namespaces(objects: &[Value]) -> Vec<Value> {
     names.into_iter().map(namespace_manifest).collect()
 }
 
-/// Marks objects of a run, so that those that are no longer generated can be found.
+/// Marks objects of a run, so that objects that are no longer generated can be found.
 pub(crate) fn label(object: &mut Value, operator: &str) {
     object["metadata"]["labels"][LABEL] = json!(operator);
 }

@@ -14,7 +14,7 @@ use crate::up::{self, RuntimeArg};
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Embedded control plane")]
 pub(crate) struct EmbeddedArgs {
-    /// Directory to keep objects in [default: in memory, lost at the end]
+    /// Directory for objects [default: none; objects are kept in memory and lost on exit]
     #[arg(long, value_name = "DIR", conflicts_with_all = ["kubeconfig", "context"])]
     data_dir: Option<PathBuf>,
     /// Port of the API server; 0 picks a free port

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::cluster::{Applied, ApplyOptions, Cluster, Outcome, documents};
 
-/// How long an operator may take to print its manifests.
+/// Maximum time for an operator to print its manifests.
 const PRINTING: Duration = Duration::from_secs(30);
 
 /// A cheap handle for installing resources.

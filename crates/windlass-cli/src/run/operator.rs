@@ -24,7 +24,7 @@ use super::{
 };
 use crate::service_account::AccountName;
 
-/// How long it may take to stop before it is killed.
+/// Maximum time for it to stop before it is killed.
 const STOPPING: Duration = Duration::from_secs(10);
 /// Polling interval of readiness.
 const READINESS: Duration = Duration::from_millis(100);

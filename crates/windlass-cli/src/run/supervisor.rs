@@ -66,7 +66,7 @@ struct RunState {
 }
 
 impl Supervisor {
-    /// Builds and runs until told to stop, then cleans up.
+    /// Builds and runs until it is asked to stop, then cleans up.
     pub(crate) async fn run(
         mut self,
         mut commands: mpsc::Receiver<Command>,

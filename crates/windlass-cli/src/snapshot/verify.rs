@@ -12,7 +12,7 @@ use crate::{
 
 /// Check that a snapshot is complete and undamaged
 ///
-/// Reads all of it: the framing, the checksum of every record, and every object.
+/// Reads the whole file: the framing, the checksum of every record, and every object.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
     /// Snapshot to check

@@ -64,7 +64,7 @@ pub(crate) struct AdmissionArgs {
     /// ImagePolicyWebhook
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     enable_admission_plugins: Vec<String>,
-    /// Admission plugins to disable, although they are enabled by default
+    /// Default admission plugins to disable
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     disable_admission_plugins: Vec<String>,
     /// AdmissionConfiguration file with the configuration of EventRateLimit, PodNodeSelector, PodSecurity and

@@ -23,10 +23,10 @@ pub(crate) struct AuditArgs {
     /// File for audit events, one JSON object per line; "-" for standard output
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     audit_log_path: Option<PathBuf>,
-    /// Size in MiB above which the audit log is rotated; 0 for no rotation
+    /// Maximum size of the audit log in MiB before it is rotated; 0 for no rotation
     #[arg(long, value_name = "MIB", default_value_t = 100)]
     audit_log_maxsize: u32,
-    /// Days for which rotated audit logs are kept; 0 for no limit
+    /// Number of days to keep rotated audit logs; 0 for no limit
     #[arg(long, value_name = "DAYS", default_value_t = 366)]
     audit_log_maxage: u32,
     /// Number of rotated audit logs to keep; 0 for no limit
@@ -41,25 +41,25 @@ pub(crate) struct AuditArgs {
     /// Whether requests wait until their events are logged
     #[arg(long, value_enum, default_value_t = ModeArg::Batch)]
     audit_log_mode: ModeArg,
-    /// Maximum number of events that wait to be logged; more are dropped in mode batch
+    /// Maximum number of events waiting to be logged; in mode batch, further events are dropped
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     audit_log_batch_buffer_size: usize,
-    /// Omit the objects of large events in the audit log
+    /// Truncate large events in the audit log by omitting their objects
     #[arg(long)]
     audit_log_truncate_enabled: bool,
-    /// Size in bytes above which an event is large
+    /// Maximum size of an event in bytes; larger events are truncated if truncation is enabled
     #[arg(long, value_name = "BYTES", default_value_t = Truncation::default().max_event_size)]
     audit_log_truncate_max_event_size: usize,
     /// Kubeconfig of a webhook that receives audit events
     #[arg(long, value_name = "FILE")]
     audit_webhook_config_file: Option<PathBuf>,
-    /// Whether requests wait until the webhook has their events
+    /// Whether requests wait until the webhook has received their events
     #[arg(long, value_enum, default_value_t = ModeArg::Batch)]
     audit_webhook_mode: ModeArg,
-    /// Pause before events are sent again after a failure, such as 10s; grows with each of five attempts
+    /// Initial delay before events are sent again after a failure, such as 10s; grows with each attempt
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     audit_webhook_initial_backoff: Duration,
-    /// Maximum number of events that wait to be sent; more are dropped in mode batch
+    /// Maximum number of events waiting to be sent; in mode batch, further events are dropped
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     audit_webhook_batch_buffer_size: usize,
     /// Maximum number of events in a batch
@@ -74,22 +74,22 @@ pub(crate) struct AuditArgs {
     /// Maximum burst of batches
     #[arg(long, value_name = "N", default_value_t = 15)]
     audit_webhook_batch_throttle_burst: u32,
-    /// Omit the objects of large events that are sent, and split large batches
+    /// Truncate large events by omitting their objects, and split large batches
     #[arg(long)]
     audit_webhook_truncate_enabled: bool,
-    /// Size in bytes above which an event is large
+    /// Maximum size of an event in bytes; larger events are truncated if truncation is enabled
     #[arg(long, value_name = "BYTES", default_value_t = Truncation::default().max_event_size)]
     audit_webhook_truncate_max_event_size: usize,
-    /// Size in bytes above which a batch is split
+    /// Maximum size of a batch in bytes; larger batches are split if truncation is enabled
     #[arg(long, value_name = "BYTES", default_value_t = Truncation::default().max_batch_size)]
     audit_webhook_truncate_max_batch_size: usize,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum FormatArg {
-    /// A line of text with the most important fields
+    /// One line of text per event, with the most important fields
     Legacy,
-    /// A line of JSON
+    /// One line of JSON per event
     Json,
 }
 

@@ -21,53 +21,53 @@ const TWICE: &str = "anonymous: Forbidden: --anonymous-auth flag cannot be set w
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Authentication")]
 pub(crate) struct AuthenticationArgs {
-    /// Whether requests without credentials are handled as system:anonymous instead of being rejected [default: true]
+    /// Handle requests without credentials as system:anonymous instead of rejecting them [default: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     anonymous_auth: Option<bool>,
     /// Issuer of service account tokens; may be repeated: the first one is used for new tokens, and tokens of all are
     /// accepted [default: https://kubernetes.default.svc.cluster.local]
     #[arg(long, value_name = "URL")]
     service_account_issuer: Vec<String>,
-    /// Audiences of the API server, and of tokens that are requested without audiences [default: the issuers of service
-    /// account tokens]
+    /// API server audiences; also the default audiences of requested tokens [default: the issuers of service account
+    /// tokens]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     api_audiences: Vec<String>,
-    /// Longest validity of service account tokens, between 1h and 2^32 seconds; requests for more get this
+    /// Maximum lifetime of service account tokens, from 1h to 2^32 seconds; longer requests are shortened to it
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
     service_account_max_token_expiration: Option<i64>,
-    /// Whether the tokens of pods are valid for a year, and their use after an hour is only recorded
+    /// Extend pod tokens to one year, and only record uses after the first hour
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     service_account_extend_token_expiration: bool,
     /// URL of the public keys of service account tokens in the discovery document [default: one of this server]
     #[arg(long, value_name = "URL")]
     service_account_jwks_uri: Option<String>,
-    /// File of further certificate authorities that issue client certificates, in PEM
+    /// PEM file with additional certificate authorities for client certificates
     #[arg(long, value_name = "FILE")]
     client_ca_file: Option<PathBuf>,
     /// File of static tokens, as comma-separated values: token, user name, user UID, groups
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
-    /// Whether Secrets of the type bootstrap.kubernetes.io/token in kube-system are accepted as tokens
+    /// Accept Secrets of type bootstrap.kubernetes.io/token in kube-system as tokens
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     enable_bootstrap_token_auth: bool,
-    /// File of the certificate authorities of front proxies, in PEM [default: one in the data directory]
+    /// PEM file with the certificate authorities of front proxies [default: one in the data directory]
     #[arg(long, value_name = "FILE")]
     requestheader_client_ca_file: Option<PathBuf>,
-    /// Common names of front proxies; any if empty
+    /// Common names that client certificates of front proxies may have; any if empty
     #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "requestheader_client_ca_file")]
     requestheader_allowed_names: Vec<String>,
-    /// Headers in which front proxies name the user
+    /// Headers with the user name, set by front proxies
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "X-Remote-User")]
     requestheader_username_headers: Vec<String>,
-    /// Headers in which front proxies send the UID of the user
+    /// Headers with the UID of the user, set by front proxies
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "X-Remote-Uid")]
     requestheader_uid_headers: Vec<String>,
-    /// Headers in which front proxies send the groups of the user
+    /// Headers with the groups of the user, set by front proxies
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "X-Remote-Group")]
     requestheader_group_headers: Vec<String>,
-    /// Prefixes of headers in which front proxies send extra attributes of the user
+    /// Prefixes of headers with extra attributes of the user, set by front proxies
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "X-Remote-Extra-")]
     requestheader_extra_headers_prefix: Vec<String>,
 }
@@ -138,7 +138,8 @@ fn check_keys_url(url: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the longest validity of tokens, in nanoseconds on the command line; rejects it with kube-apiserver's message.
+/// Returns the longest validity of tokens, in nanoseconds on the command line; rejects it with kube-apiserver's
+/// message.
 fn max_expiration(nanoseconds: i64) -> anyhow::Result<Option<Duration>> {
     if nanoseconds == 0 {
         return Ok(None);

@@ -19,7 +19,7 @@ pub(crate) struct AuthorizationArgs {
     /// Node,RBAC]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     authorization_mode: Option<Vec<String>>,
-    /// AuthorizationConfiguration file with the authorizers, in place of the other options; reloaded when it changes
+    /// AuthorizationConfiguration file, to use instead of the other options; reloaded when it changes
     #[arg(long, value_name = "FILE")]
     authorization_config: Option<PathBuf>,
     /// File in kubeconfig format with the address of the webhook, for the mode Webhook
@@ -28,10 +28,10 @@ pub(crate) struct AuthorizationArgs {
     /// Version of the SubjectAccessReviews that are sent to the webhook: v1 or v1beta1 [default: v1beta1]
     #[arg(long, value_name = "VERSION")]
     authorization_webhook_version: Option<String>,
-    /// Seconds for which the webhook's permissions are cached; 0 to disable caching [default: 300]
+    /// Time for which the webhook's permissions are cached; 0 to disable caching [default: 5m]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     authorization_webhook_cache_authorized_ttl: Option<Duration>,
-    /// Seconds for which the webhook's denials are cached; 0 to disable caching [default: 30]
+    /// Time for which the webhook's denials are cached; 0 to disable caching [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     authorization_webhook_cache_unauthorized_ttl: Option<Duration>,
 }

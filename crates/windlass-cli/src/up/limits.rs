@@ -8,26 +8,28 @@ use windlass_plane::Limits;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitArgs {
-    /// Open connections; above the limit, idle connections are closed
+    /// Maximum number of open connections; above it, idle connections are closed
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_connections)]
     max_connections: usize,
-    /// Open connections per user outside system:masters
+    /// Maximum number of open connections per user outside system:masters
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_connections_per_client)]
     max_connections_per_client: usize,
-    /// Concurrent streams per HTTP/2 connection
+    /// Maximum number of concurrent streams per HTTP/2 connection
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_streams_per_connection)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     http2_max_streams_per_connection: u32,
-    /// Memory for all request bodies together, in MiB
+    /// Maximum memory for all request bodies, in MiB
     #[arg(long, value_name = "MIB", default_value_t = Limits::default().max_body_memory >> 20)]
     max_body_memory: usize,
-    /// Reading requests served at a time; added to --max-mutating-requests-inflight and shared by priority levels
+    /// Maximum number of concurrent read requests; added to --max-mutating-requests-inflight and shared by priority
+    /// levels
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_requests_inflight)]
     max_requests_inflight: usize,
-    /// Mutating requests served at a time; added to --max-requests-inflight and shared by priority levels
+    /// Maximum number of concurrent mutating requests; added to --max-requests-inflight and shared by priority levels
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_mutating_requests_inflight)]
     max_mutating_requests_inflight: usize,
-    /// Whether priority levels share both limits; otherwise each applies to its requests, and 0 is no limit
+    /// Use API Priority and Fairness with the sum of both limits; if false, apply each limit separately (0 for no
+    /// limit)
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     enable_priority_and_fairness: bool,

@@ -21,7 +21,7 @@ pub(super) struct StoreArgs {
     /// URLs of the members of the etcd cluster, for `--store etcd`
     #[arg(long, value_name = "URL", value_delimiter = ',', required_if_eq("store", "etcd"))]
     etcd_servers: Vec<String>,
-    /// File with the certificates that sign those of etcd; the system's authorities by default
+    /// File with the certificate authorities of etcd [default: those of the system]
     #[arg(long, value_name = "FILE")]
     etcd_cafile: Option<PathBuf>,
     /// File with the client certificate for etcd
@@ -41,7 +41,7 @@ enum StoreArg {
     Memory,
     /// In a file in the data directory
     Embedded,
-    /// In etcd v3, which runs elsewhere
+    /// In an external etcd v3 cluster
     Etcd,
 }
 

@@ -36,9 +36,9 @@ const SHORTEST: Duration = Duration::from_secs(600);
 
 /// Create credentials for a user and print a kubeconfig
 ///
-/// Uses the control plane of `windlass up`, or the cluster of --kubeconfig and --context. By default the cluster signs a
-/// client certificate, whose key is only in the printed kubeconfig. A certificate cannot be revoked: it is valid until it
-/// expires, and access is revoked by deleting role bindings. Tokens belong to service accounts, as users have none.
+/// Uses the control plane of `windlass up`, or the cluster of --kubeconfig and --context. By default the cluster signs
+/// a client certificate, whose key is only in the printed kubeconfig. A certificate cannot be revoked: it is valid
+/// until it expires, and access is revoked by deleting role bindings. Only service accounts can have tokens.
 #[derive(Debug, Args)]
 pub(crate) struct AddArgs {
     /// Name of the user, or [NAMESPACE/]NAME of a service account
@@ -58,11 +58,11 @@ pub(crate) struct AddArgs {
     /// Role of the namespace to bind; may be repeated
     #[arg(long = "role", value_name = "NAME", requires = "namespace")]
     roles: Vec<String>,
-    /// Namespace in which roles are bound, and default namespace of the kubeconfig [default: roles are bound in the whole
-    /// cluster]
+    /// Namespace in which roles are bound, and default namespace of the kubeconfig [default: bind
+    /// cluster-wide]
     #[arg(short, long, value_name = "NAME", value_parser = project::namespace)]
     namespace: Option<String>,
-    /// File for the kubeconfig, with mode 0600 [default: standard output]
+    /// File to write the kubeconfig to, with mode 0600 [default: standard output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Overwrite the file

@@ -23,7 +23,7 @@ use crate::{
 
 /// The signer of client certificates.
 const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
-/// How long the cluster may take to sign.
+/// Maximum time for the cluster to sign.
 const SIGNED_WITHIN: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(50);
 /// Timeout for deleting the request.

@@ -113,7 +113,7 @@ async fn objects_survive_the_api_server_as_long_as_etcd_keeps_its_data() {
 }
 
 #[tokio::test]
-async fn control_planes_beside_each_other_have_their_own_objects() {
+async fn concurrent_control_planes_have_their_own_objects() {
     let assets = assets();
     let pairs: Vec<Pair> = std::thread::scope(|scope| {
         let starts: Vec<_> = (0..3).map(|_| scope.spawn(|| Pair::start(&assets))).collect();

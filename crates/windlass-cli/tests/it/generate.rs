@@ -10,7 +10,7 @@ use crate::{
     process::output,
 };
 
-/// The namespace that stands for any watched one.
+/// Placeholder for any watched namespace.
 const WATCHED: &str = "--watch-namespaces=windlass-watched";
 
 /// The golden files of windlass-scaffold are generated from the current manifests of the operator.

@@ -41,7 +41,7 @@ fn limit_file_size(up: &Up, limit: Option<u64>) {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_reported_by_health_checks_and_left_behind_when_there_is_space() {
+async fn a_full_disk_is_reported_by_health_checks_until_there_is_space() {
     let folder = tempfile::tempdir().unwrap();
     let data_dir = folder.path().join("data");
     let up = Up::start(&data_dir, &["--controllers", "", "--nodes", "0"]);
@@ -59,7 +59,7 @@ async fn a_full_disk_is_reported_by_health_checks_and_left_behind_when_there_is_
     };
     assert_eq!((rejected.code, rejected.reason.as_str()), (500, "InternalError"), "{rejected:?}");
     assert!(rejected.message.contains("the store rejects writes after an I/O error"), "{rejected:?}");
-    // The server lives, says so, and reads.
+    // The server is alive, reports it, and serves reads.
     for path in ["/healthz", "/livez", "/readyz", "/readyz/etcd"] {
         assert_eq!(get(&client, path).await.0, 500, "{path}");
     }

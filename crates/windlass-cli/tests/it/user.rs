@@ -139,9 +139,9 @@ async fn a_kubeconfig_file_is_private_and_never_overwritten_silently() {
     let first = fs::read_to_string(&file).unwrap();
     assert_eq!(whoami(&client(&first).await).await.username.as_deref(), Some("alice"));
 
-    let refused = add(&data, &to_file);
-    let err = text(refused.stderr);
-    assert_eq!(refused.status.code(), Some(1));
+    let rejected = add(&data, &to_file);
+    let err = text(rejected.stderr);
+    assert_eq!(rejected.status.code(), Some(1));
     assert!(err.contains("already exists\nhint: choose another file, or overwrite it with --force\n"), "{err}");
     assert_eq!(fs::read_to_string(&file).unwrap(), first);
     assert_eq!(add(&data, &[&to_file[..], &["--force"]].concat()).status.code(), Some(0));

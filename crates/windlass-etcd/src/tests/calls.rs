@@ -1,4 +1,4 @@
-//! Reads and writes whose answers are lost, late, large or wrong.
+//! Reads and writes whose responses are lost, late, large or wrong.
 
 use std::sync::{
     Arc,
@@ -32,8 +32,8 @@ fn kv(value: &'static [u8]) -> KeyValue {
     }
 }
 
-/// Creates a key on a server that carries out the write or does not, and answers it like this; returns the result, and how
-/// often the write was sent.
+/// Creates a key on a server that carries out the write or does not, and answers it like this; returns the result, and
+/// how often the write was sent.
 async fn create(carries_out: bool, reply: fn() -> Reply) -> (Result<Revision, Error>, usize) {
     let written = Arc::new(AtomicBool::new(false));
     let fake = Fake::start(move |method, body| {
@@ -86,7 +86,7 @@ async fn a_write_that_etcd_rejects_has_its_error() {
 }
 
 #[tokio::test]
-async fn reads_are_tried_again() {
+async fn reads_are_retried() {
     let attempts = AtomicUsize::new(0);
     let fake = Fake::start(move |method, body| {
         let is_asked = method == RANGE && body.ends_with(b"/windlass/a\x18\x01");
@@ -144,7 +144,7 @@ async fn a_revision_that_falls_is_an_error() {
 }
 
 #[tokio::test]
-async fn members_that_cannot_be_used_are_not() {
+async fn unusable_members_are_not_used() {
     type Change = fn(&mut StatusResponse);
     let cases: [(Change, &str); 3] = [
         (|status| status.is_learner = true, "it is a learner"),

@@ -26,10 +26,10 @@ use crate::{
     },
 };
 
-/// The cluster that answers are from.
+/// The cluster that responses are from.
 pub(super) const CLUSTER: u64 = 7;
 
-/// An answer of the server.
+/// A response of the server.
 pub(super) enum Reply {
     /// A message.
     Message(Bytes),
@@ -192,13 +192,13 @@ pub(super) fn healthy() -> Reply {
     Reply::of(&StatusResponse { header: header(1), version: "3.6.0".to_owned(), ..StatusResponse::default() })
 }
 
-/// The answer to a read at a revision, with the keys that it finds.
+/// The response to a read at a revision, with the keys that it finds.
 pub(super) fn found(revision: i64, kvs: Vec<KeyValue>) -> Reply {
     let count = i64::try_from(kvs.len()).unwrap();
     Reply::of(&RangeResponse { header: header(revision), kvs, more: false, count })
 }
 
-/// Returns the answer to a read of a key in etcd that may exist, and of others, which do not.
+/// Returns the response to a read of a key in etcd that may exist, and of others, which do not.
 pub(super) fn read(method: &str, body: &Bytes, revision: i64, kv: Option<KeyValue>) -> Option<Reply> {
     if method != RANGE {
         return None;

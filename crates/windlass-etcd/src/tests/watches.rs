@@ -63,7 +63,7 @@ async fn a_watch_that_is_cut_off_resumes_after_the_last_event() {
     assert_eq!(etcd.headers["hasleader"], "true");
     etcd.send(&answer(20, &[6, 7])).await;
     assert_eq!(revisions(&watch.next().await.unwrap()), (vec![6, 7], 7));
-    // The first part of an answer: its last revision may be incomplete.
+    // The first part of a response: its last revision may be incomplete.
     etcd.send(&WatchResponse { fragment: true, ..answer(20, &[8, 9]) }).await;
     assert_eq!(revisions(&watch.next().await.unwrap()), (vec![8], 8));
     etcd.reset().await;
@@ -125,7 +125,7 @@ async fn a_watch_starts_neither_in_the_compacted_past_nor_in_the_future() {
     let store = EtcdStore::open(fake.options()).await.unwrap();
     let error = store.watch("/", Revision(21)).await.err().unwrap();
     assert!(matches!(error, Error::Future { requested: Revision(21), current: Revision(20) }), "{error}");
-    // What is left is known only to a watch that is too old.
+    // Only a watch that is too old learns what is left.
     let (watch, ()) = tokio::join!(store.watch("/", Revision(11)), async {
         let etcd = accept(&mut fake).await;
         etcd.send(&WatchResponse { canceled: true, compact_revision: 12, ..answer(20, &[]) }).await;

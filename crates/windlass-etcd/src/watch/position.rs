@@ -1,4 +1,4 @@
-//! How far a watch is, and what each answer of etcd adds.
+//! Position of a watch, and the events that each response adds.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{
     messages::{WatchEvent, WatchResponse},
 };
 
-/// What an answer means for the watch.
+/// What a response means for the watch.
 #[derive(Debug)]
 pub(super) enum Step {
     /// Nothing yet.
@@ -25,8 +25,8 @@ pub(super) enum Step {
 
 /// The position of a watch.
 ///
-/// A batch ends where a revision ends. etcd splits large answers, even inside a revision, so the events of the last revision
-/// wait until the next part shows that it is complete.
+/// A batch ends where a revision ends. etcd splits large responses, even inside a revision, so the events of the last
+/// revision wait until the next part shows that it is complete.
 #[derive(Debug)]
 pub(super) struct Position {
     /// Every event up to this revision has been delivered.
@@ -43,12 +43,12 @@ impl Position {
         self.delivered
     }
 
-    /// Forgets events that were not delivered: a new watch begins at the position.
+    /// Drops events that were not delivered: a new watch begins at the position.
     pub(super) fn resume(&mut self) {
         self.held.clear();
     }
 
-    /// Takes the next answer.
+    /// Handles the next response.
     pub(super) fn accept(&mut self, answer: WatchResponse, prefix: &Prefix) -> Step {
         if answer.canceled {
             return match answer.compact_revision {
@@ -60,7 +60,8 @@ impl Position {
             self.held.extend(answer.events);
             return self.release(answer.fragment, prefix);
         }
-        // The revision of an answer with events, and of the first one, can be newer than events that are still to come.
+        // The revision of a response with events, and of the first one, can be newer than events that are still to
+        // come.
         let reached = revision(answer.header.as_ref());
         if answer.created || answer.fragment || reached <= self.delivered {
             return Step::Nothing;
@@ -120,7 +121,7 @@ mod tests {
         WatchResponse { header: Some(ResponseHeader { cluster_id: 1, revision }), events, ..WatchResponse::default() }
     }
 
-    /// Returns the batches of answers: keys with revisions, and the revision of the batch.
+    /// Returns the batches of responses: keys with revisions, and the revision of the batch.
     fn batches(position: &mut Position, answers: Vec<WatchResponse>) -> Vec<(Vec<String>, u64)> {
         let prefix = Prefix::parse("/w").unwrap();
         let mut batches = Vec::new();
@@ -142,14 +143,14 @@ mod tests {
     }
 
     #[test]
-    fn the_revision_of_an_answer_with_events_is_no_progress() {
+    fn the_revision_of_an_answer_with_events_is_not_progress() {
         let mut position = Position::after(Revision(5));
         let created = WatchResponse { created: true, ..answer(100, vec![]) };
         let answers =
             vec![created, answer(100, vec![put("/w/a", 6), put("/w/b", 7)]), answer(100, vec![put("/w/c", 8)])];
         assert_eq!(batches(&mut position, answers), [batch(&["/a@6", "/b@7"], 7), batch(&["/c@8"], 8)]);
         assert_eq!(position.delivered(), Revision(8));
-        // An answer without events is, unless a member sends it that is behind.
+        // A response without events is, unless the member that sends it is behind.
         assert_eq!(batches(&mut position, vec![answer(7, vec![]), answer(100, vec![])]), [batch(&[], 100)]);
     }
 

@@ -59,7 +59,7 @@ struct Fischer {
 }
 
 /// The main API server, and an extension behind it.
-struct World {
+struct Cluster {
     main: Server,
     port: u16,
     authority: String,
@@ -80,7 +80,7 @@ fn front_proxy() -> (String, String, String) {
     (root, client.signed_by(&key, &issuer).unwrap().pem(), key.serialize_pem())
 }
 
-impl World {
+impl Cluster {
     async fn start() -> Self {
         let (root, certificate, key) = front_proxy();
         let authentication = AuthenticationOptions {
@@ -123,9 +123,9 @@ impl World {
         for object in &objects {
             apply(&main.client(), object).await;
         }
-        let world = Self { main, port, authority: serving.authority, _serving: tasks };
-        world.available().await;
-        world
+        let cluster = Self { main, port, authority: serving.authority, _serving: tasks };
+        cluster.available().await;
+        cluster
     }
 
     /// Waits until requests are forwarded.
@@ -206,8 +206,8 @@ fn flunder(name: &str, spec: Value) -> Flunder {
 
 #[tokio::test]
 async fn a_kind_behaves_like_any_other() {
-    let world = World::start().await;
-    let flunders = world.flunders();
+    let cluster = Cluster::start().await;
+    let flunders = cluster.flunders();
     let created = flunders.create(&PostParams::default(), &flunder("a", json!({"weight": 1}))).await.unwrap();
     assert!(created.uid().is_some());
     let watching = WatchParams::default();
@@ -242,31 +242,31 @@ async fn a_kind_behaves_like_any_other() {
 }
 
 #[tokio::test]
-async fn only_the_own_groups_are_served() {
-    let world = World::start().await;
-    let token = token(&world).await;
-    let bindings: Api<ClusterRoleBinding> = Api::all(world.main.client());
+async fn an_extension_serves_only_its_groups() {
+    let cluster = Cluster::start().await;
+    let token = token(&cluster).await;
+    let bindings: Api<ClusterRoleBinding> = Api::all(cluster.main.client());
     let binding = json!({"metadata": {"name": "everything"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"kind": "ServiceAccount", "name": "diver", "namespace": "sea"}]});
     bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
-    let (code, groups) = world.direct(&token, "/apis").await;
+    let (code, groups) = cluster.direct(&token, "/apis").await;
     assert_eq!(code, 200, "{groups}");
     let names: Vec<&str> =
         groups["groups"].as_array().unwrap().iter().map(|group| group["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["wardle.example.com"]);
-    let (code, resources) = world.direct(&token, "/apis/wardle.example.com/v1alpha1").await;
+    let (code, resources) = cluster.direct(&token, "/apis/wardle.example.com/v1alpha1").await;
     assert_eq!((code, &resources["resources"][0]["name"]), (200, &json!("fischers")));
     for hidden in ["/api/v1/namespaces", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"] {
-        assert_eq!(world.direct(&token, hidden).await.0, 404, "{hidden}");
+        assert_eq!(cluster.direct(&token, hidden).await.0, 404, "{hidden}");
     }
-    let (_, index) = world.direct(&token, "/openapi/v3").await;
+    let (_, index) = cluster.direct(&token, "/openapi/v3").await;
     assert_eq!(index["paths"].as_object().unwrap().len(), 1, "{index}");
 }
 
 /// Returns a token of the service account `diver`.
-async fn token(world: &World) -> String {
-    let accounts: Api<ServiceAccount> = Api::namespaced(world.main.client(), "sea");
+async fn token(cluster: &Cluster) -> String {
+    let accounts: Api<ServiceAccount> = Api::namespaced(cluster.main.client(), "sea");
     let account = json!({"metadata": {"name": "diver"}});
     accounts.create(&PostParams::default(), &serde_json::from_value(account).unwrap()).await.unwrap();
     let request = TokenRequest { spec: Some(TokenRequestSpec::default()), ..TokenRequest::default() };
@@ -282,31 +282,31 @@ async fn token(world: &World) -> String {
 
 #[tokio::test]
 async fn the_main_api_server_decides_who_may_do_what() {
-    let world = World::start().await;
-    let token = token(&world).await;
+    let cluster = Cluster::start().await;
+    let token = token(&cluster).await;
     let path = "/apis/wardle.example.com/v1alpha1/namespaces/sea/flunders";
-    assert_eq!(world.direct("nonsense", path).await.0, 401);
-    let (code, message) = world.direct(&token, path).await;
+    assert_eq!(cluster.direct("nonsense", path).await.0, 401);
+    let (code, message) = cluster.direct(&token, path).await;
     assert_eq!(code, 403);
     let expected =
         "flunders.wardle.example.com is forbidden: User \"system:serviceaccount:sea:diver\" cannot list resource";
     assert!(message.as_str().unwrap().starts_with(expected), "{message}");
     // The main server decides about forwarded requests as well.
-    let diver: Api<Flunder> = Api::namespaced(world.main.client_as(User::service_account("sea", "diver")), "sea");
+    let diver: Api<Flunder> = Api::namespaced(cluster.main.client_as(User::service_account("sea", "diver")), "sea");
     assert!(diver.list(&ListParams::default()).await.is_err());
-    assert_eq!(world.direct("", "/healthz").await.0, 200);
+    assert_eq!(cluster.direct("", "/healthz").await.0, 200);
 }
 
 #[tokio::test]
 async fn a_new_authority_of_front_proxies_needs_no_restart() {
-    let world = World::start().await;
-    world.available().await;
-    world.flunders().list(&ListParams::default()).await.unwrap();
+    let cluster = Cluster::start().await;
+    cluster.available().await;
+    cluster.flunders().list(&ListParams::default()).await.unwrap();
     let (root, certificate, key) = front_proxy();
-    world.main.set_front_proxy(certificate, key);
-    let list = async || world.flunders().list(&ListParams::default()).await;
+    cluster.main.set_front_proxy(certificate, key);
+    let list = async || cluster.flunders().list(&ListParams::default()).await;
     assert!(list().await.is_err(), "the authority must be unknown yet");
-    let maps: Api<ConfigMap> = Api::namespaced(world.main.client(), "kube-system");
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.main.client(), "kube-system");
     let name = "extension-apiserver-authentication";
     let mut map = maps.get(name).await.unwrap();
     map.data.as_mut().unwrap().get_mut("requestheader-client-ca-file").unwrap().push_str(&root);

@@ -22,7 +22,7 @@ const SHORTEST: Duration = Duration::from_secs(10 * 60);
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Sign,
-    Refuse(String),
+    Reject(String),
 }
 
 /// Decides about a request by the rules of its signer.
@@ -33,7 +33,7 @@ pub(crate) fn verdict(signer: &str, request: &Request, usages: &[String]) -> Ver
         KUBELET_SERVING => check_kubelet_serving(request, usages),
         _ => Ok(()),
     };
-    checked.map_or_else(Verdict::Refuse, |()| Verdict::Sign)
+    checked.map_or_else(Verdict::Reject, |()| Verdict::Sign)
 }
 
 /// Returns whether a request has the form of a kubelet's request for its own client certificate.
@@ -119,7 +119,7 @@ mod tests {
         let person = || request(&["dev"], "jane", &[]);
         let client = ["digital signature", "client auth"];
         let serving = ["digital signature", "key encipherment", "server auth"];
-        for (signer, request, usages, refused) in [
+        for (signer, request, usages, rejected) in [
             (CLIENT, person(), &client[..], None),
             (CLIENT, person(), &serving[..], Some("invalid usage for client certificate: server auth")),
             (CLIENT, person(), &client[..1], Some("missing required usage for client certificate: client auth")),
@@ -148,7 +148,7 @@ mod tests {
                 Some("usages did not match [digital signature key encipherment server auth]"),
             ),
         ] {
-            let expected = refused.map_or(Verdict::Sign, |message| Verdict::Refuse(message.to_owned()));
+            let expected = rejected.map_or(Verdict::Sign, |message| Verdict::Reject(message.to_owned()));
             assert_eq!(verdict(signer, &request, &words(usages)), expected, "{signer} {usages:?}");
         }
     }

@@ -111,20 +111,20 @@ impl std::fmt::Debug for Signer {
 impl Signer {
     /// Creates a signer from an authority's certificate and key.
     pub(crate) fn new(authority: &CertificateAndKey) -> Result<Self, SignError> {
-        let refused = |error: String| SignError::Authority(error);
+        let invalid = |error: String| SignError::Authority(error);
         let der = rustls::pki_types::CertificateDer::from_pem_slice(authority.certificate.as_bytes())
-            .map_err(|error| refused(error.to_string()))?;
-        let (_, certificate) = X509Certificate::from_der(&der).map_err(|error| refused(error.to_string()))?;
+            .map_err(|error| invalid(error.to_string()))?;
+        let (_, certificate) = X509Certificate::from_der(&der).map_err(|error| invalid(error.to_string()))?;
         let key_identifier = certificate.iter_extensions().find_map(|extension| match extension.parsed_extension() {
             ParsedExtension::SubjectKeyIdentifier(identifier) => Some(identifier.0.to_vec()),
             _ => None,
         });
         let not_after = Timestamp::from_second(certificate.validity().not_after.timestamp());
         Ok(Self {
-            key: KeyPair::from_pem(&authority.key).map_err(|error| refused(error.to_string()))?,
+            key: KeyPair::from_pem(&authority.key).map_err(|error| invalid(error.to_string()))?,
             name: certificate.subject().as_raw().to_vec(),
             key_identifier,
-            not_after: not_after.map_err(|error| refused(error.to_string()))?,
+            not_after: not_after.map_err(|error| invalid(error.to_string()))?,
         })
     }
 

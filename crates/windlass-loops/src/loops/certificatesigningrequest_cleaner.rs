@@ -11,7 +11,7 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use super::{ClusterCertificates, controller};
 use crate::certificates::requests::{conditions, is_issued};
 
-/// How long requests are kept after an answer, and without one.
+/// How long requests are kept after a decision, and without one.
 const ANSWERED: SignedDuration = SignedDuration::from_hours(1);
 const PENDING: SignedDuration = SignedDuration::from_hours(24);
 
@@ -24,7 +24,7 @@ async fn reconcile(request: Arc<CertificateSigningRequest>, ctx: Context) -> Res
     let now = windlass_clock::now();
     let Some(end) = expires_at(&request) else { return Ok(Action::done()) };
     if end >= now {
-        // A second later, because it must have passed.
+        // One second later, because the time must have passed.
         let wait = Duration::try_from(end.duration_since(now)).unwrap_or_default();
         return Ok(Action::requeue_after(wait + Duration::from_secs(1)));
     }

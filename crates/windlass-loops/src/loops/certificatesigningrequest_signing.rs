@@ -43,7 +43,7 @@ async fn reconcile(signer: Arc<Signer>, request: Arc<CertificateSigningRequest>,
     let mut answered = CertificateSigningRequest::clone(&request);
     let status = answered.status.get_or_insert_default();
     match verdict(&request.spec.signer_name, &parsed, usages) {
-        Verdict::Refuse(message) => status.conditions.get_or_insert_default().push(refusal(message)),
+        Verdict::Reject(message) => status.conditions.get_or_insert_default().push(rejection(message)),
         Verdict::Sign => {
             let lifetime = lifetime(request.spec.expiration_seconds);
             let signed = signer.sign(&parsed, usages, lifetime, windlass_clock::now_in_seconds());
@@ -58,7 +58,7 @@ async fn reconcile(signer: Arc<Signer>, request: Arc<CertificateSigningRequest>,
     Ok(Action::done())
 }
 
-fn refusal(message: String) -> CertificateSigningRequestCondition {
+fn rejection(message: String) -> CertificateSigningRequestCondition {
     CertificateSigningRequestCondition {
         type_: "Failed".to_owned(),
         status: "True".to_owned(),

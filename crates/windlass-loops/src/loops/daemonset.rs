@@ -16,9 +16,15 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::LabelSelector,
 };
-use kube::{ResourceExt as _, api::DeleteParams};
+use kube::{
+    ResourceExt as _,
+    api::{DeleteParams, Patch},
+};
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::time::Instant;
 use windlass::{
-    Result,
+    Error, Result,
     context::Context,
     controller::{
         Action, Reconciler, Watch,
@@ -31,12 +37,15 @@ use windlass_schema::sorting;
 
 use self::{
     backoff::Backoff,
+    fit::HASH_LABEL,
+    history::History,
     plan::{Plan, View, Why},
 };
 use crate::{
     errors::server_message,
     loops::ClusterCertificates,
     pods::{self, Children, candidates, parents},
+    revisions::{self, Draft},
 };
 
 const NAME: &str = "daemonset-controller";
@@ -55,7 +64,7 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
     }));
     let controller = super::controller(NAME, Daemons::default())
         .watches::<Pod>(parents::<DaemonSet, Pod>)
-        // Revisions are only adopted at once: those that it owns are read when something else has changed.
+        // Only orphaned revisions trigger a reconcile; owned ones are read when something else has changed.
         .watches::<ControllerRevision>(|revision, ctx| match is_controlled(revision) {
             true => Vec::new(),
             false => parents::<DaemonSet, ControllerRevision>(revision, ctx),
@@ -75,7 +84,7 @@ fn is_controlled(revision: &ControllerRevision) -> bool {
 /// The reconciler, with the backoff of failed pods.
 #[derive(Default)]
 struct Daemons {
-    failures: Backoff,
+    failures: Mutex<Backoff>,
 }
 
 impl Reconciler<DaemonSet> for Daemons {
@@ -95,7 +104,7 @@ impl Reconciler<DaemonSet> for Daemons {
         let own = Children::<Pod>::selected(&spec.selector)?;
         let pods = own.claim(&ctx, &*set, candidates(&ctx, &*set)?).await?;
         let mut collisions = set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
-        let history = history::construct(&ctx, &set, known, &pods, &mut collisions).await?;
+        let history = construct(&ctx, &set, known, &pods, &mut collisions).await?;
         let hash = history::hash(&history.current);
         let mut nodes = ctx.list::<Node>()?;
         sorting::sort_by(&mut nodes, |a, b| a.metadata.name.cmp(&b.metadata.name));
@@ -143,7 +152,7 @@ impl Daemons {
             let name = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
             match why {
                 Why::Failed => {
-                    if let Err(delay) = self.failures.attempt(&key_of(set, node)) {
+                    if let Err(delay) = self.failures.lock().attempt(&key_of(set, node), Instant::now()) {
                         wait = Some(wait.map_or(delay, |wait| wait.min(delay)));
                         return false;
                     }
@@ -205,4 +214,60 @@ async fn create(ctx: &Context, set: &DaemonSet, hash: &str, node: &str) -> Resul
             Err(error.into())
         }
     }
+}
+
+/// Finds or creates the revision of the current template, and makes it the latest.
+async fn construct(
+    ctx: &Context,
+    set: &DaemonSet,
+    known: Vec<Arc<ControllerRevision>>,
+    pods: &[Arc<Pod>],
+    collisions: &mut i32,
+) -> Result<History> {
+    let template =
+        set.spec.as_ref().map(|spec| &spec.template).ok_or_else(|| Error::terminal("the set has no template"))?;
+    let data = revisions::data_of(template);
+    let mut labelled = Vec::with_capacity(known.len());
+    for revision in known {
+        labelled.push(if history::hash(&revision).is_empty() { label(ctx, &revision).await? } else { revision });
+    }
+    let (mut current, old): (Vec<_>, Vec<_>) =
+        labelled.into_iter().partition(|revision| revisions::holds(revision, &data));
+    let number = old.iter().map(|revision| revision.revision).max().unwrap_or(0) + 1;
+    revisions::sort(&mut current);
+    let current = match current.pop() {
+        Some(newest) => {
+            merge(ctx, &newest, current, pods).await?;
+            if newest.revision < number { revisions::renumber(ctx, &newest, number).await? } else { newest }
+        }
+        None => {
+            let draft = Draft::of(set, template, HASH_LABEL, data, number)?;
+            revisions::create(ctx, draft, collisions).await?
+        }
+    };
+    Ok(History { current, old })
+}
+
+/// Labels a revision without a hash with its name.
+async fn label(ctx: &Context, revision: &ControllerRevision) -> Result<Arc<ControllerRevision>> {
+    let mut revision = revision.clone();
+    let name = revision.name_any();
+    revision.metadata.labels.get_or_insert_default().insert(HASH_LABEL.to_owned(), name);
+    Ok(ctx.update(revision).await?)
+}
+
+/// Merges several revisions of the same template.
+async fn merge(
+    ctx: &Context,
+    kept: &ControllerRevision,
+    duplicates: Vec<Arc<ControllerRevision>>,
+    pods: &[Arc<Pod>],
+) -> Result<()> {
+    for pod in history::pods_of(&duplicates, pods) {
+        ctx.patch(pod, &Patch::Merge(json!({ "metadata": { "labels": { HASH_LABEL: history::hash(kept) } } }))).await?;
+    }
+    for revision in &duplicates {
+        ctx.delete(revision).await?;
+    }
+    Ok(())
 }

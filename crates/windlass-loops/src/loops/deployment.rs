@@ -33,6 +33,7 @@ use windlass::{
 
 use self::{
     progress::replicas,
+    rollback::Outcome,
     rollout::{Next, Rollout},
 };
 use super::ClusterCertificates;
@@ -91,7 +92,7 @@ async fn reconcile(deployment: Arc<Deployment>, ctx: Context) -> Result<Action> 
     }
     let paused = spec.paused.unwrap_or_default();
     if let Some(revision) = rollback::asked_for(&deployment).filter(|_| !paused) {
-        return rollback::perform(&deployment, &ctx, &rollout.sets, revision).await;
+        return roll_back(&deployment, &ctx, rollback::outcome(&deployment, &rollout.sets, revision)).await;
     }
     let owner = controller_reference(&*deployment)?;
     let runs_pods = |set: &ReplicaSet| {
@@ -116,6 +117,17 @@ async fn reject(deployment: &Arc<Deployment>, ctx: &Context) -> Result<Action> {
     if status.observed_generation < generation {
         status.observed_generation = generation;
         ctx.update_status(seen).await?;
+    }
+    Ok(Action::done())
+}
+
+/// Writes the outcome of a requested rollback.
+async fn roll_back(deployment: &Arc<Deployment>, ctx: &Context, outcome: Outcome) -> Result<Action> {
+    let Outcome { deployment: wanted, event: (well, reason, note) } = outcome;
+    ctx.update(wanted).await?;
+    match well {
+        true => ctx.event(deployment).normal(reason, &note),
+        false => ctx.event(deployment).warning(reason, &note),
     }
     Ok(Action::done())
 }

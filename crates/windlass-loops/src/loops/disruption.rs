@@ -6,7 +6,7 @@
 mod budget;
 mod expected;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
@@ -15,8 +15,9 @@ use k8s_openapi::{
         core::v1::{Pod, PodCondition, ReplicationController},
         policy::v1::PodDisruptionBudget,
     },
-    apimachinery::pkg::apis::meta::v1::{LabelSelector, Time},
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference, Time},
 };
+use serde_json::Value;
 use windlass::{
     Result,
     context::Context,
@@ -24,10 +25,16 @@ use windlass::{
         Action, Watch,
         filter::{self, Change, Filter},
     },
+    key::ObjectKey,
+    object::Object,
+    objects::owner::controller_of,
     operator::Operator,
 };
 
-use self::budget::Counts;
+use self::{
+    budget::Counts,
+    expected::{Bound, Controllers},
+};
 use crate::{loops::ClusterCertificates, pods};
 
 const NAME: &str = "disruption-controller";
@@ -39,6 +46,9 @@ const CONCURRENCY: usize = 4;
 const AFTER_A_FAILURE: Duration = Duration::from_secs(30);
 /// After this time, a pod that was to be disrupted is assumed to stay.
 const STALE: SignedDuration = SignedDuration::from_mins(2);
+
+/// The UID of a controller, and its scale.
+type Scale = (String, i32);
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
     let moved = Watch::<Pod>::new().filter(Filter::new(|change: &Change<'_, Pod>| match (change.old, change.new) {
@@ -73,8 +83,7 @@ async fn reconcile(budget: Arc<PodDisruptionBudget>, ctx: Context) -> Result<Act
         Some(selector) => pods::selected::<Pod>(&ctx, namespace, selector)?,
         None => Vec::new(),
     };
-    let expected = expected::pods(&ctx, &budget, &pods).await;
-    let (counts, unmanaged) = match expected {
+    let (counts, unmanaged) = match expected(&ctx, &budget, &pods).await {
         Ok(expected) => expected,
         Err(why) => {
             let note = format!("Failed to calculate the number of expected pods: {why}");
@@ -102,6 +111,96 @@ async fn reconcile(budget: Arc<PodDisruptionBudget>, ctx: Context) -> Result<Act
         write(&ctx, &budget, status).await?;
     }
     Ok(again.map_or_else(Action::done, Action::requeue_after))
+}
+
+/// Returns the expected and desired numbers of pods of a budget, and the names of pods without a controller. An error
+/// is the message for the budget's condition.
+async fn expected(
+    ctx: &Context,
+    budget: &PodDisruptionBudget,
+    pods: &[Arc<Pod>],
+) -> Result<(Counts, Vec<String>), String> {
+    let bound = Bound::of(budget.spec.as_ref());
+    if !bound.needs_scales() {
+        return Ok((bound.counts(pods.len(), 0)?, Vec::new()));
+    }
+    let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();
+    let controllers = Controllers::of(pods);
+    let mut scales = HashMap::<String, i32>::new();
+    for (owner, pod) in controllers.owners {
+        match scale_of(ctx, namespace, owner).await? {
+            Some((uid, replicas)) => scales.insert(uid, replicas),
+            None => return Err(format!("found no controllers for pod {pod:?}")),
+        };
+    }
+    let sum = scales.values().fold(0, |sum: i32, replicas| sum.saturating_add(*replicas));
+    Ok((bound.counts(pods.len(), sum)?, controllers.unmanaged))
+}
+
+async fn scale_of(ctx: &Context, namespace: &str, owner: &OwnerReference) -> Result<Option<Scale>, String> {
+    let (group, _) = owner.api_version.split_once('/').unwrap_or_default();
+    let scale = match (group, owner.kind.as_str()) {
+        ("", "ReplicationController") => find::<ReplicationController>(ctx, namespace, owner)?
+            .map(|found| found.spec.as_ref().and_then(|spec| spec.replicas)),
+        ("apps", "StatefulSet") => {
+            find::<StatefulSet>(ctx, namespace, owner)?.map(|found| found.spec.as_ref().and_then(|spec| spec.replicas))
+        }
+        ("apps" | "extensions", "ReplicaSet") => {
+            let Some(set) = find::<ReplicaSet>(ctx, namespace, owner)? else {
+                return scale_from_server(ctx, namespace, owner).await;
+            };
+            match controller_of(&set.metadata).filter(|parent| parent.kind == "Deployment") {
+                Some(parent) => {
+                    if let Some(found) = find::<Deployment>(ctx, namespace, parent)? {
+                        let replicas = found.spec.as_ref().and_then(|spec| spec.replicas);
+                        return Ok(Some((parent.uid.clone(), replicas.unwrap_or(1))));
+                    }
+                    None
+                }
+                None => Some(set.spec.as_ref().and_then(|spec| spec.replicas)),
+            }
+        }
+        _ => None,
+    };
+    match scale {
+        Some(replicas) => Ok(Some((owner.uid.clone(), replicas.unwrap_or(1)))),
+        None => scale_from_server(ctx, namespace, owner).await,
+    }
+}
+
+/// Returns the object of an owner reference.
+fn find<K: Object<DynamicType: Default>>(
+    ctx: &Context,
+    namespace: &str,
+    owner: &OwnerReference,
+) -> Result<Option<Arc<K>>, String> {
+    let found = ctx.get::<K>(&ObjectKey::namespaced(namespace, &owner.name)).map_err(|error| error.to_string())?;
+    Ok(found.filter(|found| found.meta().uid.as_deref() == Some(owner.uid.as_str())))
+}
+
+/// Reads the scale subresource of any resource that has one.
+async fn scale_from_server(ctx: &Context, namespace: &str, owner: &OwnerReference) -> Result<Option<Scale>, String> {
+    let OwnerReference { api_version, kind, name, uid, .. } = owner;
+    let (group, _) = api_version.split_once('/').unwrap_or_default();
+    let root = if group.is_empty() { format!("/api/{api_version}") } else { format!("/apis/{api_version}") };
+    let unknown = || format!("no matches for kind {kind:?} in version {api_version:?}");
+    let served = fetch(ctx, &root).await?.ok_or_else(unknown)?;
+    let plural = expected::scalable(&served, group, kind).ok_or_else(unknown)??;
+    let scale = fetch(ctx, &format!("{root}/namespaces/{namespace}/{plural}/{name}/scale")).await?;
+    let scale = scale.filter(|scale| scale["metadata"]["uid"].as_str() == Some(uid.as_str()));
+    let replicas = |scale: Value| scale["spec"]["replicas"].as_i64().and_then(|number| number.try_into().ok());
+    Ok(scale.map(|scale| (uid.clone(), replicas(scale).unwrap_or_default())))
+}
+
+/// Fetches a path. Returns `None` if it does not exist.
+async fn fetch(ctx: &Context, path: &str) -> Result<Option<Value>, String> {
+    let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
+    match ctx.client().request::<Value>(request).await {
+        Ok(found) => Ok(Some(found)),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(kube::Error::Api(status)) => Err(status.message.clone()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 async fn write(

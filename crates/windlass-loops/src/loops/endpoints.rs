@@ -34,7 +34,7 @@ const CONCURRENCY: usize = 5;
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
     let triggers = Arc::new(Triggers::default());
     let forgotten = triggers.clone();
-    // Deleted endpoints are recreated, and those that existed before the loop started may have lost their service.
+    // Deleted endpoints are recreated, and existing ones may have lost their service before the loop started.
     // Writes of other clients are ignored.
     let endpoints = Watch::<Endpoints>::new().filter(Filter::new(|change| change.new.is_none() || change.initial));
     let controller = super::controller(NAME, EndpointsReconciler { triggers })

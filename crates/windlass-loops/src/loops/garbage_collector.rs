@@ -10,11 +10,9 @@
 //! The graph alone decides nothing: before an object is deleted, it and its owners are fetched from the server, and the
 //! deletion has the observed state as a precondition. The graph only selects the objects to check.
 
-mod attempt;
 mod cluster;
 mod decide;
 mod graph;
-mod monitors;
 mod node;
 mod recent;
 #[cfg(test)]
@@ -40,10 +38,8 @@ use windlass::{
 };
 
 use self::{
-    attempt::Outcome,
-    cluster::Remote,
+    cluster::{Monitors, Outcome, Remote, attempt, orphan},
     graph::{Effect, Graph},
-    monitors::Monitors,
     node::{Identity, Owner, Uid},
 };
 use crate::{discovery::Served, loops::ClusterCertificates};
@@ -175,8 +171,8 @@ async fn work(shared: Arc<Shared>) {
 
 async fn reconcile(shared: &Shared, task: &Task) -> Outcome {
     match task {
-        Task::Attempt(uid) => attempt::attempt(&shared.graph, &shared.cluster, uid).await,
-        Task::Orphan(uid) => attempt::orphan(&shared.graph, &shared.cluster, uid).await,
+        Task::Attempt(uid) => attempt(&shared.graph, &shared.cluster, uid).await,
+        Task::Orphan(uid) => orphan(&shared.graph, &shared.cluster, uid).await,
     }
 }
 

@@ -1,15 +1,14 @@
 //! Scales targets by metrics.
 //!
 //! Every autoscaler is reconciled every 15 seconds, the first time 15 seconds after it was seen, and not earlier when it
-//! changes: the metrics propose a number of replicas ([`evaluate`]), which is limited by range and rate ([`limits`]) and written to the scale of the target. The
-//! conditions have the same messages as on a cluster.
+//! changes: the metrics propose a number of replicas ([`calculate`]), which is limited by range and rate
+//! ([`limits`]) and written to the scale of the target. The conditions have the same messages as on a cluster.
 
 mod calculate;
-mod evaluate;
+mod cluster;
 mod limits;
-mod metrics;
+mod proposal;
 mod status;
-mod target;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -38,9 +37,8 @@ use windlass::{
 
 use self::{
     calculate::{Situation, Tolerances},
-    evaluate::Source,
+    cluster::{Scale, Source},
     limits::{History, Range},
-    target::Scale,
 };
 use crate::{loops::ClusterCertificates, pods::selects};
 
@@ -203,7 +201,7 @@ impl Evaluation<'_> {
         if api_version.matches('/').count() > 1 {
             return Err(format!("unexpected GroupVersion string: {api_version}"));
         }
-        let resource = target::resource(self.ctx, api_version, &target.kind).await?;
+        let resource = cluster::resource(self.ctx, api_version, &target.kind).await?;
         Scale::of(self.ctx, &resource, self.namespace(), &target.name).await
     }
 

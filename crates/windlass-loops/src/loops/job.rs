@@ -6,11 +6,10 @@
 //! or `Failed` follows when all pods are counted and deleted.
 
 mod backoff;
+mod cluster;
 mod conditions;
 mod indexes;
-mod orphans;
 mod plan;
-mod pods;
 mod policy;
 mod template;
 mod track;
@@ -24,8 +23,9 @@ use parking_lot::Mutex;
 use windlass::{
     Error, Result,
     context::Context,
-    controller::{Action, Reconciler},
+    controller::{Action, Controller, Reconciler, filter},
     key::ObjectKey,
+    objects::owner::controller_of,
     operator::Operator,
     queue::RateLimit,
 };
@@ -36,7 +36,7 @@ use self::{
     plan::{Step, plan},
     template::is_managed_elsewhere,
     track::{Tracking, end, settle, suspension, track},
-    view::{FINALIZER, View},
+    view::{FINALIZER, View, has_finalizer},
 };
 use crate::{
     loops::ClusterCertificates,
@@ -55,7 +55,7 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
         .on_deleted(forget)
         .rate_limit(RateLimit { base: Duration::from_secs(1), max: Duration::from_secs(60), ..RateLimit::default() })
         .concurrency(5);
-    operator.controller(jobs).controller(orphans::controller())
+    operator.controller(jobs).controller(orphans())
 }
 
 /// When a job finished, successfully or not. Returns `None` if it has not.
@@ -119,7 +119,7 @@ async fn manage(view: &mut View, ctx: &Context) -> Result<Managed> {
     let mut removed = None;
     let goes_on = view.finished.is_none();
     if !goes_on {
-        let gone = pods::delete(ctx, &view.job, &view.active).await;
+        let gone = cluster::delete(ctx, &view.job, &view.active).await;
         if gone.count != active {
             // Not yet: the remaining pods are deleted first.
             view.finished = None;
@@ -129,9 +129,9 @@ async fn manage(view: &mut View, ctx: &Context) -> Result<Managed> {
         match plan(view) {
             Step::Nothing => {}
             Step::Wait(wait) => managed.wait = Some(wait),
-            Step::Remove(surplus) => removed = Some(pods::release_and_delete(ctx, &view.job, &surplus).await),
+            Step::Remove(surplus) => removed = Some(cluster::release_and_delete(ctx, &view.job, &surplus).await),
             Step::Make(indexes) => {
-                let (made, error) = pods::make(ctx, view, &indexes).await?;
+                let (made, error) = cluster::make(ctx, view, &indexes).await?;
                 active += made;
                 managed.error = error;
             }
@@ -190,7 +190,7 @@ impl Jobs {
             let uid = view.job.metadata.uid.clone().unwrap_or_default();
             self.failures.lock().insert(ObjectKey::of(&view.job), (uid, view.failures));
         }
-        let (released, error) = pods::release(ctx, &tracking.release).await;
+        let (released, error) = cluster::release(ctx, &tracking.release).await;
         released.iter().for_each(|uid| {
             tracking.held.remove(uid);
         });
@@ -231,4 +231,47 @@ fn announce(ctx: &Context, view: &View) {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         ctx.event(&view.job).warning(&text(&finished.reason), &text(&finished.message));
     }
+}
+
+/// Removes the finalizer from pods whose job is deleted or has finished, or which no longer belong to it.
+fn orphans() -> Controller<Pod> {
+    super::controller::<Pod>("job-controller-orphan-pods", reconcile_orphan)
+        .filter(filter::object(has_finalizer))
+        .watches::<Job>(left_behind)
+        .concurrency(5)
+}
+
+/// The pods of a deleted or finished job.
+fn left_behind(job: &Job, ctx: &Context) -> Vec<ObjectKey> {
+    let present = ctx.get::<Job>(&ObjectKey::of(job)).ok().flatten();
+    let counts = |present: Arc<Job>| present.metadata.uid == job.metadata.uid && conditions::end(&present).is_none();
+    if present.is_some_and(counts) {
+        return Vec::new();
+    }
+    let pods: Vec<Arc<Pod>> = ctx.owned::<Pod, Job>(job).unwrap_or_default();
+    pods.iter().filter(|pod| has_finalizer(pod)).map(|pod| ObjectKey::of(&**pod)).collect()
+}
+
+/// Removes the finalizer from a pod that no job counts anymore: it would keep the pod forever.
+async fn reconcile_orphan(pod: Arc<Pod>, ctx: Context) -> Result<Action> {
+    if has_finalizer(&pod) && is_orphan(&pod, &ctx).await? {
+        cluster::release_one(&ctx, &pod).await?;
+    }
+    Ok(Action::done())
+}
+
+async fn is_orphan(pod: &Pod, ctx: &Context) -> Result<bool> {
+    let Some(owner) = controller_of(&pod.metadata) else { return Ok(true) };
+    if owner.kind != "Job" || owner.api_version != "batch/v1" {
+        // Another controller uses the finalizer: leave it alone.
+        return Ok(false);
+    }
+    let key = ObjectKey::namespaced(pod.metadata.namespace.as_deref().unwrap_or_default(), &owner.name);
+    let same = |job: &Job| job.metadata.uid.as_deref() == Some(&owner.uid);
+    let job = match ctx.get::<Job>(&key)?.filter(|job| same(job)) {
+        Some(job) => Some(job),
+        // The cache may not have it yet.
+        None => ctx.live().get::<Job>(&key).await?.filter(same).map(Arc::new),
+    };
+    Ok(job.is_none_or(|job| !is_managed_elsewhere(&job) && conditions::end(&job).is_some()))
 }

@@ -1,8 +1,8 @@
 //! Deletes tokens in Secrets that were generated for service accounts and have not been used for a year.
 //!
-//! The API server labels such a Secret with the day on which its token was last used, and a ConfigMap names the day since
-//! which it does. An unused token is first marked as invalid, so that it is rejected. It is deleted when it has been
-//! invalid for a year as well.
+//! The API server labels such a Secret with the day on which its token was last used, and a ConfigMap has the date
+//! since which it does so. An unused token is first marked as invalid, so that it is rejected. It is deleted when it
+//! has been invalid for a year as well.
 //!
 //! Only Secrets that their service account lists were generated; others are kept.
 

@@ -4,9 +4,9 @@
 //! are reported in conditions and waited for. Then the entry `kubernetes` is removed from `spec.finalizers`, and the
 //! server removes the namespace unless there are other finalizers.
 
+mod cluster;
 mod conditions;
 mod contents;
-mod remaining;
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use windlass::{
     queue::RateLimit,
 };
 
-use self::{contents::Contents, remaining::Waiting};
+use self::cluster::{Waiting, delete_contents};
 use crate::{
     discovery::Served,
     loops::{ClusterCertificates, FIELD_MANAGER},
@@ -71,7 +71,7 @@ impl Reconciler<Namespace> for Deletion {
         let name = key.name();
         let served = Served::fetch(&ctx.client()).await;
         let age = windlass_clock::now().duration_since(deleted_at.0).as_secs();
-        let contents = Contents::delete(&ctx.client(), name, served, age).await;
+        let contents = delete_contents(&ctx.client(), name, served, age).await;
 
         let mut told = Namespace::clone(&namespace);
         let status = told.status.get_or_insert_default();

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `claims` | the state of a claim |
 //! | `bound_volumes` | the state of a volume |
+//! | `cluster` | reads and writes of both |
 //!
 //! A volume and its claim refer to each other: the volume to the claim by UID, and the claim to the volume by name. The
 //! volume is written first, so that no two claims are bound to the same one. A claim whose class waits for the first
@@ -11,6 +12,7 @@
 
 mod bound_volumes;
 mod claims;
+mod cluster;
 
 use std::sync::Arc;
 
@@ -59,11 +61,11 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
 
 async fn reconcile_claim(claim: Arc<PersistentVolumeClaim>, ctx: Context) -> Result<Action> {
     if is_bound(&claim) {
-        claims::keep(claim, &ctx).await?;
+        cluster::keep(claim, &ctx).await?;
     } else if let Some(name) = claims::volume_name(&claim) {
-        claims::bind_named(&claim, name, &ctx).await?;
+        cluster::bind_named(&claim, name, &ctx).await?;
     } else {
-        claims::find(claim, &ctx).await?;
+        cluster::find(claim, &ctx).await?;
     }
     Ok(Action::done())
 }
@@ -71,25 +73,25 @@ async fn reconcile_claim(claim: Arc<PersistentVolumeClaim>, ctx: Context) -> Res
 async fn reconcile_volume(volume: Arc<PersistentVolume>, ctx: Context) -> Result<Action> {
     let Some(uid) = claim_ref(&volume).and_then(|holder| holder.uid.clone()).filter(|uid| !uid.is_empty()) else {
         // It is free, or reserved for a claim that may not exist yet.
-        bound_volumes::set_phase(&volume, "Available", &ctx).await?;
+        cluster::set_phase(&volume, "Available", &ctx).await?;
         return Ok(Action::done());
     };
-    let Some(claim) = bound_volumes::holder(&volume, &uid, &ctx).await? else {
-        bound_volumes::release(volume, &ctx).await?;
+    let Some(claim) = cluster::holder(&volume, &uid, &ctx).await? else {
+        cluster::release(volume, &ctx).await?;
         return Ok(Action::done());
     };
     let named = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).unwrap_or_default();
     if named.is_empty() {
         // The claim's reconciliation completes the binding.
         if has_other_mode(&volume, &claim) {
-            bound_volumes::report_mode_mismatch(&volume, &claim, &ctx);
+            cluster::report_mode_mismatch(&volume, &claim, &ctx);
         }
     } else if named == volume.name_any() {
-        bound_volumes::set_phase(&volume, "Bound", &ctx).await?;
+        cluster::set_phase(&volume, "Bound", &ctx).await?;
     } else if bound_volumes::is_made_for_it(&volume) {
-        bound_volumes::release(volume, &ctx).await?;
+        cluster::release(volume, &ctx).await?;
     } else {
-        bound_volumes::unbind(&volume, &ctx).await?;
+        cluster::unbind(&volume, &ctx).await?;
     }
     Ok(Action::done())
 }

@@ -4,7 +4,7 @@
 //! when limited objects are deleted or use less, and periodically. Pods, services and claims are counted in caches;
 //! other resources are counted by requests, and watched only if a quota names them.
 
-mod monitors;
+mod cluster;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -29,7 +29,7 @@ use windlass::{
 use windlass_builtins::quota::{Evaluator, Usage};
 use windlass_schema::quantity::{Format, Quantity};
 
-use self::monitors::Monitors;
+use self::cluster::Monitors;
 use crate::{json_text, loops::ClusterCertificates, pods};
 
 const NAME: &str = "resourcequota-controller";

@@ -1,7 +1,7 @@
 //! Manages pods with stable names, volumes and an order.
 
-mod act;
 mod claims;
+mod cluster;
 mod identity;
 mod plan;
 mod status;
@@ -152,5 +152,5 @@ async fn act(
         })?
     };
     let is_parallel = set.spec.as_ref().is_some_and(|spec| spec.pod_management_policy.as_deref() == Some("Parallel"));
-    if is_parallel { act::at_once(ctx, set, steps).await } else { act::in_order(ctx, set, steps).await }
+    if is_parallel { cluster::at_once(ctx, set, steps).await } else { cluster::in_order(ctx, set, steps).await }
 }

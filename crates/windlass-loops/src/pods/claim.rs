@@ -76,7 +76,7 @@ impl<'a, K: Object<DynamicType: Default>> Children<'a, K> {
         selects(&self.selector, object) && self.belongs.is_none_or(|belongs| belongs(object))
     }
 
-    /// Adopts candidates without a controller that should be children of this parent, releases those that should no
+    /// Adopts candidates without a controller that should be children of this parent, releases children that should no
     /// longer be, and returns the parent's children. A parent that is being deleted adopts and releases nothing.
     ///
     /// All candidates are tried even if some fail.

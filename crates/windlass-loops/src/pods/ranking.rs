@@ -15,7 +15,7 @@ const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// these: pods on nodes with many of them are deleted first.
 ///
 /// Pods that do the least come first: without a node, not running, not ready; then the cheapest by their annotation;
-/// then those that share a node with the most others; then the youngest by order of magnitude, so that the choice among
+/// then pods that share a node with the most others; then the youngest by order of magnitude, so that the choice among
 /// pods of similar age is random.
 pub(crate) fn rank(pods: &mut [Arc<Pod>], related: &[Arc<Pod>], now: Timestamp) {
     let mut on_node: HashMap<&str, usize> = HashMap::new();

@@ -165,7 +165,7 @@ fn values_of<K: Object>(namespace: &str, object: &K) -> Vec<String> {
     [namespace.to_owned()].into_iter().chain(labels.map(|(name, value)| pair(namespace, name, value))).collect()
 }
 
-/// Index values of which every selected object has one: a required label, if the selector has any.
+/// Returns index values such that every selected object has one of them: a required label, if there is one.
 fn needed(namespace: &str, selector: &LabelSelector) -> Vec<String> {
     if let Some((name, value)) = selector.match_labels.iter().flatten().next() {
         return vec![pair(namespace, name, value)];

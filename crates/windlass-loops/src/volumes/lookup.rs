@@ -91,7 +91,7 @@ pub fn waiting(ctx: &Context, class: &str) -> Vec<ObjectKey> {
     waiting.get(class).iter().map(|claim| ObjectKey::of(claim.as_ref())).collect()
 }
 
-/// The claims to reconcile when a volume changes: the one it refers to, those that refer to it, and unbound ones.
+/// The claims to reconcile when a volume changes: the one it refers to, claims that refer to it, and unbound ones.
 pub fn claims_of_volume(volume: &PersistentVolume, ctx: &Context) -> Vec<ObjectKey> {
     let mut keys = match claim_ref(volume) {
         Some(reference) => {
@@ -122,7 +122,7 @@ pub(crate) fn claims_of_class(class: &StorageClass, ctx: &Context) -> Vec<Object
     keys
 }
 
-/// The volumes to reconcile when a claim changes: those that refer to it, and the one it refers to.
+/// The volumes to reconcile when a claim changes: volumes that refer to it, and the one it refers to.
 pub(crate) fn volumes_of_claim(claim: &PersistentVolumeClaim, ctx: &Context) -> Vec<ObjectKey> {
     let named = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_ref()).filter(|name| !name.is_empty());
     let mut keys: Vec<ObjectKey> = named.map(|name| ObjectKey::cluster(name)).into_iter().collect();

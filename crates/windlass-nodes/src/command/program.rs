@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Behaviour, shell, variables::Variables};
 use crate::containers::items;
 
-/// How deep shells may start shells.
+/// Maximum nesting depth of shells.
 const DEPTH: u32 = 4;
 /// Time that a request over the network takes.
 const REQUEST: Duration = Duration::from_secs(1);
@@ -170,7 +170,7 @@ impl<'a> Machine<'a> {
         (touched && volume.get("emptyDir").is_some()).then_some(self.restarts > 0)
     }
 
-    /// Returns whether the pod is meant to end, so that its requests are too.
+    /// Returns whether the pod is expected to terminate.
     fn is_one_shot(&self) -> bool {
         self.pod["spec"]["restartPolicy"] != "Always"
     }

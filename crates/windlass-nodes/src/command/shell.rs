@@ -5,7 +5,7 @@ use super::{
     words::{Part, Token, tokens},
 };
 
-/// Words that are no commands where a command is expected.
+/// Words that are not commands where a command is expected.
 const RESERVED: [&str; 13] =
     ["then", "elif", "else", "fi", "do", "done", "for", "case", "esac", "in", "function", "{", "}"];
 
@@ -193,8 +193,8 @@ impl Shell<'_, '_> {
         }
     }
 
-    /// Returns the value of `NUMBER [OPERATOR NUMBER]...`, from left to right and without precedence: an expression with
-    /// different operators is not known.
+    /// Returns the value of `NUMBER [OPERATOR NUMBER]...`, from left to right and without precedence: an expression
+    /// with different operators is not known.
     fn arithmetic(&self, expression: &str) -> Option<i64> {
         let mut words = expression.split_whitespace();
         let mut value = self.number(words.next()?)?;

@@ -21,7 +21,7 @@ pub(super) struct Pending {
     pods: HashMap<ObjectKey, Entry>,
     /// Pods to schedule now: highest priority first, then oldest first.
     ready: BTreeSet<(Reverse<i32>, u64, ObjectKey)>,
-    /// Pods to try again because something has changed, by the end of their backoff.
+    /// Pods to retry because something has changed, by the end of their backoff.
     later: BTreeSet<(Instant, ObjectKey)>,
     /// Unschedulable pods that wait for a change.
     parked: BTreeSet<ObjectKey>,
@@ -91,7 +91,7 @@ impl Pending {
         self.later.first().map(|(at, _)| *at)
     }
 
-    /// Puts back a pod that was not scheduled: if it fits `nowhere` it waits for a change, otherwise it is tried again
+    /// Puts back a pod that was not scheduled: if it fits `nowhere` it waits for a change, otherwise it is retried
     /// soon.
     pub(super) fn failed(&mut self, key: &ObjectKey, nowhere: bool, now: Instant) {
         let Some(entry) = self.pods.get_mut(key).filter(|entry| entry.place == Place::InProgress) else { return };

@@ -112,7 +112,7 @@ impl Resources {
         }
     }
 
-    /// Returns the reasons why a request does not fit, in the scheduler's words, and whether it would fit on an empty
+    /// Returns the reasons why a request does not fit, with the messages of kube-scheduler, and whether it would fit on an empty
     /// node.
     pub(super) fn lacking(&self, used: &Self, wanted: &Self) -> (Vec<String>, bool) {
         let mut reasons = Vec::new();

@@ -120,14 +120,14 @@ fn a_pod_is_scheduled_on_a_feasible_node() {
 fn requests_count_until_pods_are_deleted() {
     let big = pod("big", json!({"cpu": "3", "hostPort": 80}));
     let mut cluster = cluster(&[node("a", json!({}))], &[(big.clone(), "a")]);
-    let refused = answer(&cluster, &pod("p", json!({"cpu": "2"})));
+    let rejected = answer(&cluster, &pod("p", json!({"cpu": "2"})));
     assert_eq!(
-        refused,
+        rejected,
         "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No preemption victims \
          found for incoming pod."
     );
-    let refused = answer(&cluster, &pod("p", json!({"hostPort": 80})));
-    assert!(refused.contains("1 node(s) didn't have free ports for the requested pod ports"), "{refused}");
+    let rejected = answer(&cluster, &pod("p", json!({"hostPort": 80})));
+    assert!(rejected.contains("1 node(s) didn't have free ports for the requested pod ports"), "{rejected}");
     // Placed twice, by the decision and by the watch: it counts once.
     cluster.place("big", "a", &Arc::new(PodRequirements::of(&big)));
     assert!(cluster.displace("big"));
@@ -221,8 +221,8 @@ fn constraints_spread_pods_over_zones() {
     };
     assert_eq!(web(spread("DoNotSchedule", 1), None), "b");
     assert_eq!(web(spread("ScheduleAnyway", 1), None), "b");
-    let refused = web(spread("DoNotSchedule", 1), Some("c"));
-    assert!(refused.contains("constraints (missing required label)"), "{refused}");
+    let rejected = web(spread("DoNotSchedule", 1), Some("c"));
+    assert!(rejected.contains("constraints (missing required label)"), "{rejected}");
     // Only eligible nodes are compared.
     assert_eq!(web(spread("DoNotSchedule", 1), Some("a")), "a");
 }

@@ -25,7 +25,7 @@ pub(crate) fn with_facts(mut pod: Value, now: Timestamp) -> Value {
     pod
 }
 
-/// Returns the facts of a pod, without those that have no value.
+/// Returns the facts of a pod that have a value.
 fn facts(pod: &Value, now: Timestamp) -> Map<String, Value> {
     let annotation = |name: &str| ending::annotation(pod, name);
     let text = |name: &str| annotation(name).map_or(Value::Null, Value::from);

@@ -264,7 +264,7 @@ fn weights_decide_among_matching_stages() {
 }
 
 #[test]
-fn an_object_stays_in_a_matching_stage_and_timers_run_beside_it() {
+fn an_object_stays_in_a_matching_stage_while_timers_run() {
     let phase = json!({"matchExpressions": [{"key": ".status.phase", "operator": "In", "values": ["Pending"]}]});
     let stages = file(&[
         json!({"delay": {"durationMilliseconds": 500}, "selector": phase, "next": {}}),
@@ -295,7 +295,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_is_a_panic(text in ".{0,200}") {
+    fn no_stage_text_panics(text in ".{0,200}") {
         let _ = Stages::parse(&text);
         let _ = stages(json!({"next": {"status": {"a": text}}}));
         let path = json!({"matchExpressions": [{"key": format!(".{text}"), "operator": "Exists"}]});

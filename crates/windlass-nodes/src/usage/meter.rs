@@ -46,7 +46,7 @@ pub(super) struct Round<'a> {
 }
 
 impl NodeMeter {
-    /// Starts a measurement. Containers that it does not read are forgotten.
+    /// Starts a measurement. Containers that it does not read are dropped.
     pub(super) fn begin(&mut self) -> Round<'_> {
         let known = std::mem::take(&mut self.containers);
         Round { meter: self, known, memory: 0 }
@@ -125,7 +125,7 @@ mod tests {
         };
         assert_eq!(measure(10, &[("a", 0, rate(100)), ("b", 5, total(30))]), (1030, 20));
         assert_eq!(measure(20, &[("b", 5, total(50))]), (1050, 10));
-        // A process that has ended takes its time with it.
+        // The time of a process is lost when it ends.
         assert_eq!(measure(30, &[("b", 5, total(40))]), (1050, 10));
         assert_eq!(measure(40, &[("b", 35, total(40))]), (1090, 10), "it was restarted");
         assert_eq!(measure(50, &[]), (1090, 0));

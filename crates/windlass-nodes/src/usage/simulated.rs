@@ -52,7 +52,7 @@ fn percentage(of: u64, percent: u64) -> u64 {
 #[derive(Debug, PartialEq)]
 enum Said {
     Amount(Quantity),
-    /// Of the request.
+    /// A share of the request.
     Percent(u64),
 }
 

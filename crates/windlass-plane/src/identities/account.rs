@@ -16,8 +16,8 @@ const NAMESPACE: &str = "kube-system";
 
 /// The service account that a control loop acts as.
 ///
-/// It is created with the loop's first request, as kube-controller-manager does when it starts a controller: a loop that
-/// has nothing to do needs none. If it is deleted, the next request creates it again.
+/// It is created with the loop's first request, as kube-controller-manager does when it starts a controller: a loop
+/// that has nothing to do needs none. If it is deleted, the next request creates it again.
 pub(super) struct LoopAccount {
     name: &'static str,
     /// The user of the last request, which most requests share.
@@ -40,8 +40,8 @@ impl LoopAccount {
         Self { name, last: Mutex::new(Arc::new(User::service_account(NAMESPACE, name))) }
     }
 
-    /// Returns the user of the account. It has no UID for as long as the account can neither be read nor created, so
-    /// that a loop is not held up.
+    /// Returns the user of the account. It has no UID while the account can be neither read nor created, so that loops
+    /// are not blocked.
     pub(super) async fn user(&self, identities: &Identities) -> Arc<User> {
         let uid = match identities.server.service_account_uid(NAMESPACE, self.name) {
             Some(uid) => uid,
@@ -73,8 +73,8 @@ impl LoopAccount {
     }
 }
 
-/// Sends a request of the controller manager; returns the UID of the account, or `None` if the account does not exist or
-/// exists already.
+/// Sends a request of the controller manager; returns the UID of the account, or `None` if the account does not exist
+/// or exists already.
 async fn request(
     identities: &Identities,
     method: Method,

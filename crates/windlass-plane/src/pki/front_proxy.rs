@@ -22,7 +22,7 @@ pub struct FrontProxy {
 }
 
 impl FrontProxy {
-    /// Loads the certificates, and issues those that are missing or due for renewal.
+    /// Loads the certificates, and issues certificates that are missing or due for renewal.
     pub(super) fn load_or_create(directory: &Path, now: Duration) -> Result<Self, PkiError> {
         let client_files = PairFiles::new(directory, "front-proxy-client");
         let ca_files = PairFiles::new(directory, "front-proxy-ca");

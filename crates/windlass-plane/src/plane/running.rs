@@ -47,7 +47,7 @@ impl Running {
             never = background => match never {},
             () = shutdown => Ok(()),
         };
-        // Loops stop while the server still answers their requests.
+        // Loops stop while the server still handles their requests.
         let _ = tokio::time::timeout(self.drain, self.loops.stop()).await;
         if let Some(processes) = self.processes {
             processes.shutdown(self.drain).await;

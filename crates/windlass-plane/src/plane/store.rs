@@ -8,7 +8,7 @@ use windlass_store::{EmbeddedOptions, EmbeddedStore, Error, MemoryStore, Store};
 
 use super::{CLOSING, PlaneError, STORE, StoreKind};
 
-/// How long a plane waits for etcd, how often it tries, and how often it says so.
+/// Time limit for etcd to become available, the interval of attempts, and that of log messages.
 const WAIT_FOR_ETCD: Duration = Duration::from_secs(60);
 const TRY_EVERY: Duration = Duration::from_millis(500);
 const REPORT_EVERY: Duration = Duration::from_secs(5);

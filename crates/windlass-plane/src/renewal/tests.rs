@@ -197,7 +197,7 @@ fn a_replaced_authority_is_left_for_the_next_start() {
 }
 
 #[test]
-fn a_certificate_that_ends_with_its_authority_is_not_reissued_again_and_again() {
+fn a_certificate_that_ends_with_its_authority_is_not_reissued_repeatedly() {
     let mut setup = Setup::new();
     let near_the_end = setup.start + 3640 * A_DAY;
     setup.renewal.check(near_the_end);
@@ -212,7 +212,7 @@ fn a_certificate_that_ends_with_its_authority_is_not_reissued_again_and_again() 
 }
 
 #[test]
-fn the_certificate_as_a_front_proxy_is_renewed_and_the_server_is_told() {
+fn the_front_proxy_certificate_is_renewed_and_given_to_the_server() {
     let mut setup = Setup::new();
     let told = Arc::<parking_lot::Mutex<Vec<String>>>::default();
     let telling = told.clone();

@@ -228,7 +228,7 @@ async fn a_test_fails_if_a_loop_lacked_a_permission() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn loops_and_nodes_that_may_do_nothing_keep_trying() {
+async fn loops_and_nodes_without_permissions_keep_trying() {
     let authorization = AuthorizationOptions { authorizers: vec![AuthorizerOptions::AlwaysDeny], file: None };
     let server = Server::builder(Arc::new(MemoryStore::new())).authorization(authorization).build().await.unwrap();
     let nodes = NodeOptions { count: 2, ..NodeOptions::default() };

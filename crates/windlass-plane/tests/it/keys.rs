@@ -126,7 +126,7 @@ async fn connect(url: &str, authority: &str) -> (TlsStream<TcpStream>, Vec<u8>) 
     (stream, presented)
 }
 
-/// Sends a request on an open connection, which must be answered.
+/// Sends a request on an open connection, which must get a response.
 async fn ask(connection: &mut TlsStream<TcpStream>) {
     connection.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();

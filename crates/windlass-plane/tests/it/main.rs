@@ -128,7 +128,7 @@ async fn a_data_directory_belongs_to_one_plane() {
 }
 
 #[tokio::test]
-async fn other_api_servers_find_out_how_clients_are_authenticated() {
+async fn other_api_servers_learn_how_clients_are_authenticated() {
     let folder = tempfile::tempdir().unwrap();
     let plane = Plane::start(PlaneOptions::new(folder.path())).await.unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(plane.server().client(), "kube-system");

@@ -33,12 +33,12 @@ async fn a_claim_gets_the_newest_default_class_and_grows_only_if_the_class_allow
     assert_eq!(made.spec.unwrap().storage_class_name.as_deref(), Some(""));
 
     let more = Patch::Merge(json!({"spec": {"resources": {"requests": {"storage": "2Gi"}}}}));
-    let refused = async || claims.patch("c", &PatchParams::default(), &more).await.unwrap_err().to_string();
-    let unbound = refused().await;
+    let rejected = async || claims.patch("c", &PatchParams::default(), &more).await.unwrap_err().to_string();
+    let unbound = rejected().await;
     assert!(unbound.contains("spec is immutable after creation"), "{unbound}");
     let bound = Patch::Merge(json!({"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}}));
     claims.patch_status("c", &PatchParams::default(), &bound).await.unwrap();
-    let fixed = refused().await;
+    let fixed = rejected().await;
     assert!(fixed.contains("must support resize"), "{fixed}");
     let allow = Patch::Merge(json!({"allowVolumeExpansion": true}));
     classes.patch(&class, &PatchParams::default(), &allow).await.unwrap();

@@ -30,7 +30,7 @@ impl Origin {
 }
 
 impl Denials {
-    /// Returns a client that sends requests with `client`, and records those that are denied. Responses are unchanged.
+    /// Returns a client that sends requests with `client`, and records denied ones. Responses are unchanged.
     pub fn observe(&self, client: Client) -> Client {
         let (denials, namespace) = (self.clone(), client.default_namespace().to_owned());
         let service = tower::service_fn(move |request: Request<Body>| {

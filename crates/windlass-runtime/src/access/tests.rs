@@ -85,7 +85,7 @@ fn the_line_names_the_method_of_the_operation() {
 }
 
 #[test]
-fn other_rejections_are_no_denials() {
+fn other_rejections_are_not_denials() {
     for message in [
         "pods \"web\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1",
         "pods \"web\" is forbidden: unable to create new content in namespace a because it is being terminated",

@@ -4,12 +4,12 @@ use serde_json::{Map, Value};
 
 use crate::{any_object::AnyObject, watch::Decoder};
 
-/// Returns whether `serialized`, which is what the object of a received text serializes to, has every field of the text that
-/// the type reads.
+/// Returns whether `serialized`, which is what the object of a received text serializes to, has every field of the text
+/// that the type reads.
 ///
-/// Nothing else would tell: a field may be missing from the type, or be skipped by `skip_serializing` while the debug
-/// output hides it. The type is asked: fields that are missing get a value of another JSON type, and only a type that reads
-/// one of them fails to parse the result.
+/// There is no other way to find out: a field may be missing from the type, or be skipped by `skip_serializing` while
+/// the debug output hides it. The type is probed: missing fields get a value of another JSON type, and only a
+/// type that reads one of them fails to parse the result.
 pub(super) fn is_lossless<K: AnyObject + ?Sized>(text: &[u8], serialized: &[u8], decoder: &Decoder<K>) -> bool {
     let parsed = (serde_json::from_slice(text), serde_json::from_slice(serialized));
     let (Ok(Value::Object(mut received)), Ok(Value::Object(serialized))) = parsed else { return false };

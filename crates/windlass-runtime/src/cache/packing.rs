@@ -19,7 +19,7 @@ use crate::{any_object::AnyObject, watch::Decoder};
 const STEP: usize = 8;
 /// Pause between two steps.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Number of first received texts that are compared with what the type would serialize, and the interval of later ones.
+/// Number of initial texts that are compared with what the type would serialize, and the interval of later comparisons.
 const COMPARED_FIRST: usize = 32;
 const COMPARED_LATER: usize = 256;
 
@@ -32,8 +32,9 @@ const COMPARED_LATER: usize = 256;
 /// [`list`](super::Informer::list) or [`select`](super::Informer::select), parses every object.
 ///
 /// Objects of a list are kept as the text that they were parsed from. Others are serialized, and the text is verified:
-/// if the type does not restore an object from what it serializes, or if it does not serialize a field that it has read from
-/// any received object, this is logged, and no more objects are serialized. So an object is never changed by packing.
+/// if the type does not restore an object from what it serializes, or if it does not serialize a field that it has read
+/// from any received object, this is logged, and no more objects are serialized. So an object is never changed by
+/// packing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packing {
     /// Number of objects up to which nothing is packed; 1,000 by default.
@@ -170,8 +171,8 @@ impl<K: AnyObject + ?Sized> Packer<K> {
     }
 }
 
-/// Returns whether the packed object is complete: it serializes to the same text again, and looks the same. The second
-/// finds fields that are not serialized, the first those that change places.
+/// Returns whether the packed object is complete: it serializes to the same text again, which fails for swapped fields,
+/// and looks the same, which fails for fields that are not serialized.
 fn is_whole<K: AnyObject + ?Sized>(packed: &Packed<K>, object: &K) -> bool {
     let Some(back) = packed.try_parse() else { return false };
     let mut again = Vec::with_capacity(packed.len());

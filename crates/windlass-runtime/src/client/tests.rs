@@ -55,7 +55,7 @@ fn write() -> (Request<Vec<u8>>, Arc<AtomicBool>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_is_tried_again_send_condition_it_is_allowed() {
+async fn a_write_is_retried_only_while_it_is_allowed() {
     for (allowed_for, tries) in [(1, 1), (7, 2), (60, 3)] {
         let script = Script { busy: 2, ..Script::default() };
         let client = script.client(None);

@@ -123,7 +123,7 @@ fn uses_machine(kubeconfig: &Kubeconfig) -> bool {
     users.into_iter().any(user) || clusters.into_iter().any(|cluster| cluster.certificate_authority.is_some())
 }
 
-/// Forgets the state of a cluster that was left.
+/// Drops the state of a cluster that was left.
 struct Ending {
     set: ClusterSet,
     name: Arc<str>,

@@ -40,7 +40,7 @@ impl<K: Object> Kind<'_, K> {
     ///
     /// If the kind is cached, nothing is sent while the last apply of this process was the same and none of its fields
     /// has changed. For the first apply of an object after the start of the process, the managed fields of the API
-    /// server tell whether anything would change.
+    /// server show whether anything would change.
     pub async fn apply(&self, object: K) -> Result<Arc<K>, ContextError> {
         self.any().apply(Box::new(object)).await.map(typed)
     }

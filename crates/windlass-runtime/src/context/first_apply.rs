@@ -97,7 +97,7 @@ impl Managed {
 }
 
 impl AnyKind<'_> {
-    /// Returns whether the first apply of an object would change nothing. A failure is not one of the apply.
+    /// Returns whether the first apply of an object would change nothing. Errors do not fail the apply.
     pub(super) async fn is_in_place_at_first(
         &self,
         entry: &Entry,
@@ -122,7 +122,7 @@ impl AnyKind<'_> {
                 return false;
             }
         };
-        // Of another state than the cached one, they prove nothing.
+        // They prove nothing if they belong to another state than the cached one.
         let managed = managed.filter(|managed| managed.revision == revision(live.metadata()));
         managed.and_then(|managed| managed.fields(half)).is_some_and(|fields| is_in_place(intent, &fields, &shown))
     }

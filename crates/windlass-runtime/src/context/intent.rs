@@ -1,7 +1,7 @@
 //! Applied configurations, and whether applying them again would change anything.
 //!
 //! An intent is never compared with anything that the API server may rewrite, such as defaults or the spelling of
-//! quantities. For each apply, two fingerprints are remembered: (1) of the intent, and (2) of the same fields in the
+//! quantities. For each apply, two fingerprints are recorded: (1) of the intent, and (2) of the same fields in the
 //! object right after the apply. While both are the same, applying again would change nothing. An intent with other
 //! fields is another intent, so the next apply removes fields that are no longer set. Lists are compared as a whole:
 //! any change to a list of ours causes one apply, which does not change the revision if the change did not concern our
@@ -149,7 +149,7 @@ fn entry(field: &str, value: u64) -> u64 {
     hasher.finish()
 }
 
-/// The part of an object that an intent applies to. Both parts are written and remembered separately.
+/// The part of an object that an intent applies to. Both parts are written and recorded separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ApplyTarget {
     Object,
@@ -200,7 +200,7 @@ impl LastApplied {
         unchanged
     }
 
-    /// Returns whether an apply of the object is remembered.
+    /// Returns whether an apply of the object is recorded.
     pub(super) fn contains(&self, key: &ObjectKey, half: ApplyTarget) -> bool {
         self.applied.contains_key(&(key.clone(), half))
     }

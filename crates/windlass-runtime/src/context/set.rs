@@ -32,15 +32,11 @@ const AT_ONCE: usize = 8;
 /// use k8s_openapi::api::{apps::v1::{Deployment, StatefulSet}, batch::v1::Job, core::v1::Service};
 /// use windlass_runtime::context::Desired;
 ///
-/// # let (database, migration, web, service) = (StatefulSet::default(), Job::default(), Deployment::default(), Service::default());
-/// let mut desired = Desired::new().with(service);
-/// let database = desired.add(database);
-/// let migration = desired.add(migration);
-/// desired.after(migration, [database]);
-/// // A Job is ready when it has started; this one must have ended.
-/// desired.ready_when(migration, |job: &Job| job.status.as_ref().is_some_and(|status| status.succeeded == Some(1)));
-/// let web = desired.add(web);
-/// desired.after(web, [migration]);
+/// # let (database, migration, web, service) = (StatefulSet::default(), Job::default(), Deployment::default(),
+/// Service::default()); let mut desired = Desired::new().with(service); let database = desired.add(database); let
+/// migration = desired.add(migration); desired.after(migration, [database]); // A Job is ready when it has started;
+/// this one must have ended. desired.ready_when(migration, |job: &Job| job.status.as_ref().is_some_and(|status|
+/// status.succeeded == Some(1))); let web = desired.add(web); desired.after(web, [migration]);
 /// ```
 pub struct Desired {
     objects: Vec<DesiredObject>,
@@ -182,7 +178,8 @@ pub struct SetOutcome {
     pub children: Vec<Child>,
     /// Kinds and keys of objects that were deleted because they are no longer desired.
     pub pruned: Vec<(String, ObjectKey)>,
-    /// Kinds and keys of objects that are no longer desired and still exist: they are being deleted, or wait for others.
+    /// Kinds and keys of objects that are no longer desired and still exist: they are being deleted, or wait for
+    /// others.
     pub deleting: Vec<(String, ObjectKey)>,
     /// Kinds and objects of which it is unknown whether they belong to the set, with the reason: for example, kinds whose
     /// watched version is not served any more while another one is. It is not looked for if something could not be applied.
@@ -293,7 +290,7 @@ impl Child {
 
     /// Returns whether the kind has conditions, that is, whether one survives a round trip.
     fn reports_conditions(&self, object: &serde_json::Value) -> bool {
-        // Open kinds accept any field, so they would not tell.
+        // Open kinds accept any field, so they are inconclusive.
         if self.kind_info.is_open() || self.kind_info.is_metadata() {
             return false;
         }

@@ -90,7 +90,7 @@ impl AnyKind<'_> {
 
 /// Returns whether a kind's status has a field `observedGeneration`, that is, whether it survives a round trip.
 pub(super) fn has_observed_generation(kind: &dyn KindInfo, live: &Value, status: &Map<String, Value>) -> bool {
-    // Accepts any field, so it would not tell.
+    // It accepts any field, so it is inconclusive.
     if kind.is_open() {
         return false;
     }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_is_asked_whether_it_has_an_observed_generation() {
+    fn kinds_with_an_observed_generation_are_known() {
         use k8s_openapi::api::{apps::v1::Deployment, batch::v1::Job, core::v1::Pod};
         let has = |kind: Arc<dyn KindInfo>| has_observed_generation(&*kind, &json!({"metadata": {}}), &Map::new());
         assert!(has(kind_info::<Deployment>(&())));

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn only_writes_of_the_own_object_that_change_nothing_but_its_status_count() {
+    fn only_writes_that_change_nothing_but_the_status_of_the_object_count() {
         let record = AttemptRecord::default();
         let seen: Arc<dyn AnyObject> = Arc::new(pod("a", "1"));
         record.wrote(&pod("a", "2").metadata);

@@ -235,7 +235,7 @@ impl Causes {
         causes
     }
 
-    /// Calls `each` with the name of each sort of cause.
+    /// Calls `each` with the name of each type of cause.
     pub(crate) fn names(&self, mut each: impl FnMut(&'static str)) {
         for (flag, name) in [
             (OBJECT, "object"),
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn initial_objects_and_resyncs_are_no_changes() {
+    fn initial_objects_and_resyncs_are_not_changes() {
         let initial = Event::Added { object: state("a", "1"), initial: true };
         assert_eq!(Causes::object(&AnyChange::of(&initial)).list(), [Cause::Initial]);
         let same = state("a", "1");

@@ -282,14 +282,14 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_panics_keeps_nothing_out() {
+    fn a_filter_that_panics_passes_everything() {
         let filter = AnyFilter::of(Filter::<Deployment>::new(|_| panic!("of a test")).not());
         let event: Event<dyn AnyObject> = Event::Deleted { object: Arc::new(deployment(1, "1")) };
         assert!(filter.lets_pass(&AnyChange::of(&event)));
     }
 
     #[test]
-    fn only_news_are_urgent() {
+    fn only_new_changes_are_urgent() {
         let object = Arc::new(deployment(1, "1"));
         let priority = |event: Event<Deployment>| Change::of(&event).priority();
         assert_eq!(priority(Event::Added { object: object.clone(), initial: true }), Priority::LOW);

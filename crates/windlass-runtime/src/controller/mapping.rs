@@ -1,4 +1,4 @@
-//! Watches whose events affect many objects: all of the controller's kind, or those that an index finds.
+//! Watches whose events affect many objects: all objects of the controller's kind, or objects found by an index.
 
 use std::{hash::Hash, sync::Arc};
 

@@ -37,7 +37,7 @@ impl AnyController {
         self.client = self.client.take().map(wrap);
     }
 
-    /// Reconciles every object once, in order, except those that are being deleted.
+    /// Reconciles every object once, in order, except for objects that are being deleted.
     pub(crate) async fn pass(mut self, handles: &SharedHandles, sync_limit: Duration) -> PassReport {
         self.prepare(handles);
         let mut report = PassReport::default();
@@ -66,7 +66,7 @@ impl AnyController {
         let mut keys: Vec<_> = primary.iter().flat_map(|informer| informer.keys()).collect();
         keys.sort();
         keys.dedup();
-        // What is cached of these is a former state.
+        // Their cached states are outdated.
         keys.retain(|key| !primary.iter().any(|informer| informer.unreadable(key).is_some()));
         let handler = Handler {
             primary,

@@ -1,4 +1,4 @@
-//! Permissions of a controller: those that follow from its wiring, and those that are declared.
+//! Permissions of a controller: derived from its wiring, and declared.
 
 use k8s_openapi::api::core::v1::Pod;
 

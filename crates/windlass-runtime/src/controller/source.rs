@@ -383,7 +383,7 @@ impl PendingSubscription {
     }
 }
 
-/// Queues all objects of a controller's kind, with low priority. A request before workers run is remembered.
+/// Queues all objects of a controller's kind, with low priority. A request before workers run is kept.
 pub(crate) struct Resync {
     queue_all: Box<dyn Fn() + Send + Sync>,
     state: Mutex<ResyncState>,

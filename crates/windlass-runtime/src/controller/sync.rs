@@ -1,6 +1,6 @@
 //! Controllers as a pure function, from a parent and its children to the desired state of both.
 //!
-//! The function only returns the desired state. The framework applies the children, deletes those that are no longer
+//! The function only returns the desired state. The framework applies the children, deletes children that are no longer
 //! desired, and writes the status. Such a function can be tested without a cluster, and cannot forget a step.
 //!
 //! ```

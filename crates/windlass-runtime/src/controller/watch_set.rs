@@ -21,8 +21,8 @@ use crate::{
     manifests::Permission,
 };
 
-/// Watches, and other [sources](Source), that a controller adds and removes while it runs: for kinds that it learns about
-/// from its objects. Clones share them.
+/// Watches, and other [sources](Source), that a controller adds and removes while it runs: for kinds that it learns
+/// about from its objects. Clones share them.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -56,9 +56,9 @@ use crate::{
 /// - An added watch makes its kind readable through the [context](crate::context::Context) of the controller, and its
 ///   objects trigger reconciles. It lists in the background; [`synced`](Self::synced) waits for it. A kind that is not
 ///   served yet is watched as soon as it is.
-/// - A removed watch ends. Its cache is freed and its metrics disappear, unless something else uses the informer: another
-///   watch of this or another set with the same kind and scope, a controller's own watch, or a program that has asked
-///   [`Caches`] for it.
+/// - A removed watch ends. Its cache is freed and its metrics disappear, unless something else uses the informer:
+///   another watch of this or another set with the same kind and scope, a controller's own watch, or a program that has
+///   asked [`Caches`] for it.
 /// - A watch of a set does not count for the readiness of the process: that one kind cannot be read does not make the
 ///   operator unready.
 /// - In an operator that is [restricted](crate::operator::Operator::namespaces) to namespaces, watches of kinds that are
@@ -201,17 +201,17 @@ impl WatchSet {
         self.shared.lock().entries.keys().cloned().collect()
     }
 
-    /// Resolves when every watch that the set has now is synced, or its kind is known not to be served. Resolves at once for
-    /// sources that wait for the controller.
+    /// Resolves when every watch that the set has now is synced, or its kind is known not to be served. Resolves at
+    /// once for sources that wait for the controller.
     ///
-    /// If the API server rejects to list some kinds, for example because a role is missing, this is an error that names
+    /// If the API server rejects lists of some kinds, for example because a role is missing, this is an error that names
     /// them, as soon as the others are synced. They are listed as soon as the API server permits it. Failures that pass, such
     /// as an overloaded API server, are waited for.
     pub async fn synced(&self) -> Result<(), NotSynced> {
         let informers = loop {
             let started = self.started.notified();
             tokio::pin!(started);
-            // Before the look, so that no notification is missed.
+            // Before the check, so that no notification is missed.
             started.as_mut().enable();
             if let Some(informers) = self.informers() {
                 break informers;
@@ -315,7 +315,7 @@ impl Drop for Starting<'_> {
     }
 }
 
-/// Error of [`WatchSet::synced`]: the API server rejects to list some kinds.
+/// Error of [`WatchSet::synced`]: the API server rejects lists of some kinds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("failed to list {}", problems.join("; "))]
 #[non_exhaustive]

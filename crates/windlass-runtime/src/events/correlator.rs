@@ -34,7 +34,7 @@ const WRITE_BURST: u32 = 100;
 const WRITE_EVERY: Duration = Duration::from_millis(100);
 /// Time without an occurrence after which a series has ended. As in client-go.
 const SERIES_END: Duration = Duration::from_secs(6 * 60);
-/// Time without an occurrence after which a counted event is forgotten: by then, the API server has deleted it.
+/// Time without an occurrence after which a counted event is dropped: by then, the API server has deleted it.
 const COUNTED_END: Duration = Duration::from_secs(3600);
 /// Interval at which the count of a series is written.
 const SERIES_UPDATE: Duration = Duration::from_secs(30);
@@ -274,7 +274,7 @@ impl Correlator {
         self.hurry();
     }
 
-    /// Returns whether everything that was queued up to a number is written or given up.
+    /// Returns whether everything that was queued up to a number is written or dropped.
     pub(super) fn is_settled(&self, number: u64) -> bool {
         let writing = self.writing.as_ref().map(|writing| writing.number);
         !writing.into_iter().chain(self.queue.front().map(|(number, _)| *number)).any(|first| first <= number)
@@ -400,8 +400,8 @@ impl Series {
         self.admitted > self.written
     }
 
-    /// Returns whether its count should be written: that of a counted event always, and that of a series the second time
-    /// at once and later from time to time.
+    /// Returns whether its count should be written: that of a counted event always, and that of a series the second
+    /// time at once and later from time to time.
     fn is_due(&self, now: Instant) -> bool {
         let at_once = self.written == 1 || matches!(self.event, Recorded::Counted(_));
         let due = at_once || now.saturating_duration_since(self.written_at) >= SERIES_UPDATE;
@@ -430,7 +430,7 @@ impl Series {
 }
 
 impl Recorded {
-    /// Returns the time without an occurrence after which it is forgotten.
+    /// Returns the time without an occurrence after which it is dropped.
     fn ends_after(&self) -> Duration {
         match self {
             Self::Series(_) => SERIES_END,

@@ -20,7 +20,7 @@ use super::{
 
 /// Number of different notes above which otherwise equal events are combined. As in client-go.
 const SIMILAR: usize = 10;
-/// Time after which notes are forgotten. As in client-go.
+/// Time after which notes are dropped. As in client-go.
 const SIMILAR_FOR: Duration = Duration::from_secs(600);
 /// Limit of a note in bytes. The API server has none for these events.
 const NOTE_LIMIT: usize = 8192;

@@ -35,8 +35,8 @@ pub struct Recorder {
     writer: mpsc::Sender<Message>,
 }
 
-/// Provides the client that writes an event. Called for each write, so that a thousand remembered series do not keep a
-/// thousand clients.
+/// Provides the client that writes an event. Called for each write, so that a thousand series do not keep a thousand
+/// clients.
 #[derive(Clone)]
 pub(super) struct EventClient(Arc<dyn Fn() -> Client + Send + Sync>);
 
@@ -47,10 +47,10 @@ pub enum EventStyle {
     /// Event with a series.
     #[default]
     Series,
-    /// Events of the core group with `count`, `firstTimestamp`, `lastTimestamp` and `source`, as written by kubelets and
-    /// the controllers of kube-controller-manager: each note is an Event of its own, and every occurrence is written at
-    /// once. From the tenth note in ten minutes on, the notes of one reason are combined in one Event. They have no
-    /// action and no related object. The role needs `create` and `patch` on `events` of the core group.
+    /// Events of the core group with `count`, `firstTimestamp`, `lastTimestamp` and `source`, as written by kubelets
+    /// and the controllers of kube-controller-manager: each note is an Event of its own, and every occurrence is
+    /// written at once. From the tenth note in ten minutes on, the notes of one reason are combined in one Event. They
+    /// have no action and no related object. The role needs `create` and `patch` on `events` of the core group.
     Counted,
 }
 
@@ -118,8 +118,8 @@ impl Recorder {
         Self { reporter: reporter.into(), ..self.clone() }
     }
 
-    /// Returns a recorder for another instance, on whose behalf this process acts, with the same writer and limits. It is
-    /// the host of the source of [counted](EventStyle::Counted) events.
+    /// Returns a recorder for another instance, on whose behalf this process acts, with the same writer and limits. It
+    /// is the host of the source of [counted](EventStyle::Counted) events.
     pub fn from_instance(&self, instance: &str) -> Self {
         Self { instance: instance.into(), host: instance.into(), ..self.clone() }
     }
@@ -158,7 +158,7 @@ impl Recorder {
         self.send(about, Some(related.clone()), kind, reason, action, note);
     }
 
-    /// Resolves when everything recorded so far is written or given up. If the API server does not respond, that takes
+    /// Resolves when everything recorded so far is written or dropped. If the API server does not respond, that takes
     /// minutes: use a timeout.
     pub async fn flush(&self) {
         let (done, flushed) = oneshot::channel();

@@ -322,7 +322,7 @@ impl Membership {
 }
 
 impl OtherMember {
-    /// Returns whether it may believe that it owns something.
+    /// Returns whether the member may still own keys.
     fn may_work(&self) -> bool {
         !self.expired && !self.record.holder.is_empty()
     }

@@ -42,7 +42,7 @@ pub struct OperatorManifests {
     pub replicas: u32,
     /// Port of metrics, if any; 8080 by default.
     pub metrics_port: Option<u16>,
-    /// Whether metrics are served over HTTPS, and only to users whom the API server permits to get them; true by default.
+    /// Whether metrics are served over HTTPS, and only to users who are authorized by the API server; true by default.
     /// Adds `--metrics-secure`, the permission for token and access reviews, and the ClusterRole `NAME-metrics-reader` for users
     /// that scrape them.
     pub metrics_secure: bool,

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_asked_for_is_nothing_granted() {
+    fn a_permission_without_verbs_grants_nothing() {
         check([Permission::new("", "pods", [])], expect![[""]]);
     }
 }

@@ -83,7 +83,7 @@ fn yaml(operator: &OperatorManifests, parts: &[Part]) -> String {
 }
 
 #[test]
-fn a_small_operator_gets_an_account_rights_and_a_deployment() {
+fn a_small_operator_gets_an_account_permissions_and_a_deployment() {
     expect_file!["tests/small-operator.yaml"]
         .assert_eq(&yaml(&small(), &[Part::Namespace, Part::Rbac, Part::Services, Part::Deployment]));
 }
@@ -217,7 +217,7 @@ fn the_deployment_comes_before_the_webhook_configurations() {
 }
 
 #[test]
-fn an_operator_of_one_namespace_has_no_rights_elsewhere() {
+fn an_operator_of_one_namespace_has_no_permissions_elsewhere() {
     let mut operator = OperatorManifests::new("foo-operator", "foo-system", "image");
     operator.permissions.push(Permission::new("example.com", "foos", ["get", "list", "watch"]).in_namespace("team"));
     operator.coordination = Coordination::Shards;

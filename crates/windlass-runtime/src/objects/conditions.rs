@@ -101,7 +101,7 @@ impl ConditionUpdate {
         self
     }
 
-    /// Sets the message in a sentence for people.
+    /// Sets the message, a sentence for human readers.
     #[must_use]
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.message = message.into();

@@ -78,7 +78,7 @@ async fn execute(
             // Help and version are requested output, not errors.
             let _ = if error.use_stderr() { write!(err, "{text}") } else { write!(out, "{text}") };
             let code = u8::try_from(error.exit_code()).unwrap_or(2);
-            // The code 2 of a plan says that there are changes.
+            // The exit code 2 of a plan means that there are changes.
             return if plans { code.min(1) } else { code };
         }
     };
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn help_and_version_are_no_errors() {
+    async fn help_and_version_are_not_errors() {
         let (code, out, err) = execute_with(&["--help"]).await;
         assert_eq!((code, err.as_str()), (0, ""));
         for expected in ["Maps", "Usage: map-operator", "--leader-elect", "manifests", "WINDLASS_METRICS_BIND_ADDRESS"]

@@ -69,7 +69,7 @@ pub struct Flags {
     #[arg(long, env = "WINDLASS_INSTALL_CRDS", help_heading = "Cluster")]
     pub install_crds: bool,
 
-    /// Elect a leader, so that only one replica works; on by default inside a cluster, off outside
+    /// Elect a leader, so that only one replica is active; on by default inside a cluster, off outside
     #[arg(
         long,
         value_name = "BOOL",
@@ -89,7 +89,7 @@ pub struct Flags {
     #[arg(long, value_name = "NAME", env = "WINDLASS_LEADER_ELECTION_ID", help_heading = "Replicas")]
     pub leader_election_id: Option<String>,
 
-    /// Time that other replicas wait before they take over from a silent leader
+    /// Time that other replicas wait before they take over from a leader that does not renew its lease
     #[arg(
         long,
         value_name = "TIME",
@@ -146,7 +146,7 @@ pub struct Flags {
     )]
     pub metrics_bind_address: BindAddress,
 
-    /// Serve metrics and debug pages over HTTPS, and only to users whom the API server permits to get them
+    /// Serve metrics and debug pages over HTTPS, and only to users who are authorized by the API server
     #[arg(
         long,
         value_name = "BOOL",
@@ -198,7 +198,7 @@ pub struct Flags {
     #[arg(long, value_name = "NAME", env = "WINDLASS_WEBHOOK_SERVICE", help_heading = "Servers")]
     pub webhook_service: Option<String>,
 
-    /// Time that running reconciles get to finish after the first signal
+    /// Grace period for running reconciles after the first signal
     #[arg(
         long,
         value_name = "TIME",

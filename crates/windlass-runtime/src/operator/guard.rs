@@ -13,13 +13,13 @@ use tokio::{sync::Semaphore, time::Instant};
 
 use crate::client;
 
-/// How long a permitted request is remembered: a scrape usually needs no review.
+/// How long a permitted request is cached: a scrape usually needs no review.
 const PERMITTED: Duration = Duration::from_secs(60);
-/// How long a rejected request is remembered.
+/// How long a rejected request is cached.
 const REJECTED: Duration = Duration::from_secs(10);
-/// Maximum number of remembered requests.
+/// Maximum number of cached requests.
 const MAX_REMEMBERED: usize = 512;
-/// Longer tokens and paths are not remembered.
+/// Longer tokens and paths are not cached.
 const MAX_LENGTH: usize = 4096;
 /// Time limit of all reviews of a request, including the wait for other reviews.
 const LIMIT: Duration = Duration::from_secs(10);

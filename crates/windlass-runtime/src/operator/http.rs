@@ -43,7 +43,7 @@ const HEAD_BYTES: usize = 64 << 10;
 const MAX_CONNECTIONS: usize = 256;
 /// Time that responses get to be sent once the server stops.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
-/// Pause after failed to accept a connection, for example because no file descriptors are left.
+/// Pause after a failure to accept a connection, for example because no file descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The endpoints of a listener.

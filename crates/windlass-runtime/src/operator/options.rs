@@ -20,7 +20,7 @@ pub struct Options {
     pub replicas: Replicas,
     /// Listener of `/metrics`.
     pub metrics: Listener,
-    /// Whether metrics and debug pages are served over HTTPS, and only to users whom the API server permits to get them;
+    /// Whether metrics and debug pages are served over HTTPS, and only to users who are authorized by the API server;
     /// false by default.
     pub metrics_secure: bool,
     /// Certificate of the metrics, if they are secure; self-signed by default.

@@ -1,6 +1,6 @@
 //! Plans: one pass over all objects in which nothing is written.
 //!
-//! The client of a plan turns every write into a server-side dry run ([`client`]), and remembers the result ([`state`]),
+//! The client of a plan turns every write into a server-side dry run ([`client`]), and records the result ([`state`]),
 //! which later reads of the pass see. [`Plan`] is what remains: the changes per object, and what could not be planned.
 
 use std::{sync::Arc, time::Duration};
@@ -96,14 +96,14 @@ pub struct PlanProblem {
 const SYNC_LIMIT: Duration = Duration::from_secs(300);
 
 impl Operator {
-    /// Reconciles every object of every controller once, with each write as a server-side dry run, and returns what would
-    /// change: what a new version of the operator would do to a cluster. Nothing is stored.
+    /// Reconciles every object of every controller once, with each write as a server-side dry run, and returns what
+    /// would change: what a new version of the operator would do to a cluster. Nothing is stored.
     ///
     /// - Controllers run one after the other, in the order in which they were added, each with the objects that those
     ///   before it would have created. Reads of single objects, cached or live, see the writes of the pass; live lists do
     ///   not. The effects of control loops (a Deployment's pods, garbage collection) are not part of it.
-    /// - With [`Options::install_crds`], the CRDs are part of the plan. A kind whose CRD does not exist yet has no objects but
-    ///   those of the plan.
+    /// - With [`Options::install_crds`], the CRDs are part of the plan. A kind whose CRD does not exist yet has no
+    ///   objects but those of the plan.
     /// - Only the home cluster is planned, not [others](Operator::clusters).
     /// - Objects that are being deleted are not cleaned up, [daemons](crate::controller::Daemon), tasks, webhooks and
     ///   leader election do not run, and events are dropped.
@@ -170,7 +170,8 @@ impl Plan {
         self.changes.is_empty()
     }
 
-    /// Returns the exit code of `OPERATOR plan`: 0 if nothing would change, 2 if something would, 1 if something failed.
+    /// Returns the exit code of `OPERATOR plan`: 0 if nothing would change, 2 if something would, 1 if something
+    /// failed.
     pub fn exit_code(&self) -> u8 {
         match (self.problems.is_empty(), self.changes.is_empty()) {
             (false, _) => 1,

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use pprof::ProfilerGuardBuilder;
 use tokio::sync::Semaphore;
 
-/// Duration of a profile, unless the request says otherwise; that of Go's net/http/pprof.
+/// Default duration of a profile, as in Go's net/http/pprof.
 const DEFAULT_SECONDS: u64 = 30;
 /// The longest profile.
 const MAX_SECONDS: u64 = 60;
@@ -42,7 +42,7 @@ impl Profiler {
         Self { free: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Records a profile for as long as the query of the request says. Recording ends if the request does.
+    /// Records a profile for as long as the query of the request says. If the client disconnects, recording stops.
     pub(super) async fn record(&self, query: &str) -> Result<Vec<u8>, ProfileError> {
         let duration = duration(query)?;
         let permit = self.free.clone().try_acquire_owned().map_err(|_| ProfileError::Busy)?;

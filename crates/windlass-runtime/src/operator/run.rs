@@ -313,7 +313,7 @@ impl Process {
             in_time = tokio::time::timeout(grace, finished) => in_time,
         };
         let Ok(outcome) = in_time else {
-            // The first stage that still runs has held up the others.
+            // The first stage that still runs has delayed the others.
             let first = [leader.names(), clusters.names()].concat();
             let stages = [first, everywhere.names(), webhooks.names(), servers.names()];
             let mut names = stages.into_iter().find(|names| !names.is_empty()).unwrap_or_default();
@@ -410,7 +410,7 @@ fn informers_synced(caches: Caches, started: Arc<Flag>) -> impl Fn() -> Result<(
         let mut waiting: Vec<String> = caches
             .status()
             .iter()
-            // A watch that comes and goes must not decide about the whole process.
+            // Leased informers come and go, and must not decide whether the process is ready.
             .filter(|informer| !informer.synced && !informer.absent && !informer.leased)
             .map(|informer| debug_state::resource(&informer.resource))
             .collect();

@@ -1,7 +1,7 @@
 //! The queue as a plain state machine: no tasks, no locks, time from outside.
 //!
 //! A known key is in exactly one place: ready, delayed, or held by a worker (and then perhaps wanted again). A key that
-//! is in none of them is forgotten, including its failures.
+//! is in none of them is dropped, including its failures.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -78,7 +78,7 @@ struct Again {
     at: When,
 }
 
-/// When to work on a key. The lesser is the sooner.
+/// When to work on a key. The lower value is the sooner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum When {
     Now,
@@ -230,7 +230,7 @@ impl<T: Clone + Eq + Hash> State<T> {
         }
         let priority = known.priority;
         let wanted = |delay| Again { priority, since: now, at: When::after(now, delay) };
-        // A closed queue finishes what was requested before, and nothing that its workers request.
+        // A closed queue finishes the work that was requested before, and ignores requests of its workers.
         let verdict = if self.closed { Verdict::Done } else { verdict };
         // Unless something else comes first.
         if again.is_none_or(|again| again.at != When::Now) {

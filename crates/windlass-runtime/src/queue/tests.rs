@@ -80,7 +80,7 @@ async fn dropped_work_is_retried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn news_make_a_failing_key_ready_unless_backoffs_are_kept() {
+async fn a_change_makes_a_failing_key_ready_unless_backoffs_are_kept() {
     for (keep_backoff, expected) in [(false, 0), (true, 5)] {
         let queue = Queue::builder("").rate_limit(RateLimit { keep_backoff, ..exact() }).build();
         queue.add("a", Priority::LOW);
@@ -140,7 +140,7 @@ async fn the_clock_is_kept_when_its_keeper_is_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn workers_that_are_woken_for_nothing_wait_again() {
+async fn workers_that_are_woken_spuriously_wait_again() {
     let queue = queue();
     queue.add_after("late", Duration::from_secs(1), Priority::NORMAL);
     let (mut first, mut second) = (Box::pin(queue.next()), Box::pin(queue.next()));

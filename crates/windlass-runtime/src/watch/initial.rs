@@ -56,7 +56,7 @@ impl<O> Initial<O> {
         self.unreadable.insert(object.key.clone(), object);
     }
 
-    /// Returns all objects, and those that are unreadable.
+    /// Returns all readable objects, and the unreadable ones.
     pub(super) fn finish(self, key: impl Fn(&O) -> ObjectKey) -> (Vec<O>, Vec<UnreadableObject>) {
         let Self { mut added, changed, unreadable } = self;
         if !changed.is_empty() {

@@ -232,7 +232,7 @@ impl StateMachine {
                 self.streaming_rejected = true;
                 Duration::ZERO
             }
-            // The server treated it as an ordinary watch; or it stalled, which is no reason never to try again.
+            // The server treated it as an ordinary watch; or it stalled, in which case another attempt may succeed.
             Failure::Endless { sure } => {
                 self.stalls += 1;
                 self.streaming_rejected = *sure || self.stalls >= STALLS;

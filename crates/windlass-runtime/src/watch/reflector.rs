@@ -73,7 +73,7 @@ pub(super) struct Reflector<P: ObjectStorer> {
     decoder: Decoder<dyn AnyObject>,
     machine: StateMachine,
     counts: Counts,
-    /// The objects of the pages so far, and those that are unreadable.
+    /// The readable objects of the pages so far, and the unreadable ones.
     pages: Vec<P::Stored>,
     unreadable: Vec<UnreadableObject>,
     pages_began: Instant,

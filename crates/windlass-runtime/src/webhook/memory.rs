@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_large_request_is_not_passed_over() {
+    async fn a_large_request_is_not_overtaken() {
         let budget = Budget::new(2 * UNIT);
         let first = budget.take(1).await;
         let mut large = Box::pin(budget.take(2 * UNIT));

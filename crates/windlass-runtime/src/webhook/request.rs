@@ -14,7 +14,7 @@ use crate::{context::Context, object::Object};
 pub enum Operation {
     /// The object is created. There is a new object, but no old one.
     Create,
-    /// The object is updated. There are both.
+    /// The object is updated. Both the old and the new object are present.
     Update,
     /// The object is deleted. There is an old object, but no new one.
     Delete,

@@ -135,7 +135,7 @@ async fn is_told(told: &Told, what: &[&str]) {
 }
 
 #[tokio::test]
-async fn two_who_ask_for_the_same_share_one_watch() {
+async fn informers_of_the_same_scope_share_one_watch() {
     let cluster = Cluster::start().await;
     cluster.create("a").await;
     let first = cluster.synced().await;
@@ -218,7 +218,7 @@ async fn a_removed_informer_ends_and_can_be_started_again() {
 }
 
 #[tokio::test]
-async fn all_informers_are_synced_together_and_say_how_they_are() {
+async fn all_informers_are_synced_together_and_report_their_status() {
     let cluster = Cluster::start().await;
     cluster.create("a").await;
     let metrics = windlass_runtime::metrics::Metrics::new();

@@ -149,7 +149,7 @@ async fn fifty_watches_and_requests_share_one_connection() {
 }
 
 #[tokio::test]
-async fn a_full_connection_is_joined_by_another() {
+async fn a_second_connection_is_opened_when_one_is_full() {
     let tls = Tls::start().await;
     let (proxy, config) = Proxy::to(&tls.config).await;
     let client = client::connect(&config, ClientOptions::new("windlass-test")).unwrap();
@@ -210,7 +210,7 @@ async fn a_silent_peer_is_disconnected() {
 }
 
 #[tokio::test]
-async fn a_server_without_tls_is_spoken_to_in_http_1() {
+async fn http_1_is_used_without_tls() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let answer = |request: http::Request<hyper::body::Incoming>| async move {

@@ -197,7 +197,7 @@ async fn webhooks_are_served_at_home_only() {
 }
 
 #[tokio::test]
-async fn clusters_are_left_while_the_home_cluster_is_busy() {
+async fn clusters_are_stopped_while_the_home_cluster_is_busy() {
     let (home, east) = (TestCluster::start().await, TestCluster::start().await);
     let (began, finish) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (tell, wait) = (began.clone(), finish.clone());

@@ -226,7 +226,7 @@ async fn answer(
     };
     let (mut bytes_left, mut breaks) = (usize::MAX, false);
     match fault {
-        Some(Fault::Status { code, reason, retry_after }) => return Ok(refusal(code, &reason, retry_after)),
+        Some(Fault::Status { code, reason, retry_after }) => return Ok(rejection(code, &reason, retry_after)),
         Some(Fault::Answer(body)) => return Ok(Response::new(whole(body))),
         Some(Fault::Refuse) => return Err("connection refused".into()),
         Some(Fault::Hang) => std::future::pending().await,
@@ -249,7 +249,7 @@ fn whole(body: String) -> Fragile {
     Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed_unsync()
 }
 
-fn refusal(code: u16, reason: &str, retry_after: Option<u64>) -> Response<Fragile> {
+fn rejection(code: u16, reason: &str, retry_after: Option<u64>) -> Response<Fragile> {
     let status = serde_json::json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": format!("injected {reason}"), "reason": reason, "code": code,
@@ -304,8 +304,8 @@ async fn faults_apply_in_order_and_are_used_up() {
     faults.inject(|seen| seen.method == Method::GET, 1, Fault::status(503));
     faults.inject(|seen| seen.method == Method::GET, 1, Fault::Cut(5));
     faults.inject(Seen::is_watch, 1, Fault::Hang);
-    let refused = namespaces.get(cluster.namespace()).await.unwrap_err();
-    assert!(matches!(refused, kube::Error::Api(status) if status.code == 503));
+    let rejected = namespaces.get(cluster.namespace()).await.unwrap_err();
+    assert!(matches!(rejected, kube::Error::Api(status) if status.code == 503));
     assert!(namespaces.get(cluster.namespace()).await.is_err());
     assert!(namespaces.get(cluster.namespace()).await.is_ok());
     assert_eq!(faults.count(|seen| seen.path.ends_with(cluster.namespace())), 3);

@@ -104,7 +104,7 @@ where
     })
 }
 
-/// Like `intercepting`, for requests with a method, and with the whole Status of the answer.
+/// Like `intercepting`, for requests with a method, and with the whole Status of the response.
 fn intercepting_with<F, R>(client: Client, method: Method, intercept: F) -> Client
 where
     F: Fn(usize, &Request<Body>) -> R + Send + Sync + 'static,

@@ -319,7 +319,7 @@ async fn an_informer_that_panics_stops_the_process() {
 }
 
 #[tokio::test]
-async fn after_a_failure_it_is_not_ready_while_it_stops() {
+async fn after_a_failure_an_operator_is_not_ready_while_it_stops() {
     let cluster = TestCluster::start().await;
     let (fail, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (failing, waiting) = (fail.clone(), go_on.clone());
@@ -382,7 +382,7 @@ async fn a_task_may_end() {
 }
 
 #[tokio::test]
-async fn it_is_ready_when_caches_are_synced() {
+async fn an_operator_is_ready_when_its_caches_are_synced() {
     let cluster = TestCluster::start().await;
     let faults = Faults::around(cluster.client());
     faults.inject(|seen| seen.path.ends_with("/configmaps"), 2, Fault::status(503));

@@ -151,7 +151,7 @@ async fn a_state_is_followed_by_its_changes() {
 }
 
 #[tokio::test]
-async fn it_ends_when_the_receiver_is_dropped() {
+async fn a_watch_ends_when_its_receiver_is_dropped() {
     let cluster = TestCluster::start().await;
     let (sender, mut changes) = mpsc::channel(1);
     let task = tokio::spawn(watch::run::<ConfigMap>(cluster.client(), options(&cluster), sender));

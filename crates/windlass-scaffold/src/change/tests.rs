@@ -29,7 +29,7 @@ fn webhook(kind: &str, defaulting: bool, conversion: bool) -> WebhookOptions {
 }
 
 #[track_caller]
-fn refused(result: Result<(), ScaffoldError>, message: &str, hint: &str) {
+fn rejected(result: Result<(), ScaffoldError>, message: &str, hint: &str) {
     let error = result.unwrap_err();
     assert!(error.to_string().contains(message), "{error}");
     assert!(error.hint().contains(hint), "{}", error.hint());
@@ -39,13 +39,13 @@ fn refused(result: Result<(), ScaffoldError>, message: &str, hint: &str) {
 fn kinds_and_plurals_are_unique() {
     let mut project = with_book();
     let again = ApiOptions::new("shop", "v1", "Book");
-    refused(project.create_api(again), "Book of shop.example.com already exists", "windlass edit");
+    rejected(project.create_api(again), "Book of shop.example.com already exists", "windlass edit");
     let later = ApiOptions::new("shop", "v2", "Book");
-    refused(project.create_api(later), "already exists", "windlass create version");
+    rejected(project.create_api(later), "already exists", "windlass create version");
     let same = ApiOptions { plural: Some("books".to_owned()), ..ApiOptions::new("shop", "v1", "Tome") };
-    refused(project.create_api(same), "the plural books in shop.example.com", "--plural");
+    rejected(project.create_api(same), "the plural books in shop.example.com", "--plural");
     let twice = ApiOptions::new("shop", "v1", "Pen").field("a:int").unwrap().field("a:string").unwrap();
-    refused(project.create_api(twice), "the field a already exists", "another name");
+    rejected(project.create_api(twice), "the field a already exists", "another name");
 }
 
 #[test]
@@ -74,10 +74,10 @@ fn a_new_version_copies_the_storage_version_and_is_converted() {
     assert_eq!(book.versions.iter().map(|version| version.name.as_str()).collect::<Vec<_>>(), ["v1beta1", "v1"]);
     assert_eq!((book.storage_version.as_str(), book.webhooks.conversion), ("v1", true));
     assert_eq!(book.versions[0].fields.len(), 2);
-    refused(project.create_version(VersionOptions::new("v1", "Book")), "Book v1 already exists", "--version");
+    rejected(project.create_version(VersionOptions::new("v1", "Book")), "Book v1 already exists", "--version");
     let from = VersionOptions { from: Some("v3".to_owned()), ..VersionOptions::new("v2", "Book") };
-    refused(project.create_version(from), "Book v3 does not exist", "versions: v1beta1, v1");
-    refused(
+    rejected(project.create_version(from), "Book v3 does not exist", "versions: v1beta1, v1");
+    rejected(
         project.delete_api(None, "Book", Some("v1")),
         "v1 is the storage version of Book",
         "change the storage version first",
@@ -92,19 +92,23 @@ fn a_new_version_copies_the_storage_version_and_is_converted() {
 #[test]
 fn webhooks_are_added_to_own_and_built_in_kinds() {
     let mut project = with_book();
-    refused(project.create_webhook(webhook("Book", false, false)), "no webhook is selected", "--defaulting");
-    refused(project.create_webhook(webhook("Book", false, true)), "one version", "create version");
+    rejected(project.create_webhook(webhook("Book", false, false)), "no webhook is selected", "--defaulting");
+    rejected(project.create_webhook(webhook("Book", false, true)), "one version", "create version");
     project.create_webhook(webhook("Book", true, false)).unwrap();
-    refused(project.create_webhook(webhook("Book", true, false)), "already exists", "nothing to do");
+    rejected(project.create_webhook(webhook("Book", true, false)), "already exists", "nothing to do");
     project.create_webhook(webhook("Pod", true, false)).unwrap();
     assert_eq!((project.resources[1].origin, project.resources[1].controller), (Origin::Builtin, false));
-    refused(project.create_webhook(webhook("Moon", true, false)), "nor a built-in kind", "kinds of this project: Book");
+    rejected(
+        project.create_webhook(webhook("Moon", true, false)),
+        "nor a built-in kind",
+        "kinds of this project: Book",
+    );
 }
 
 #[test]
 fn controllers_are_for_own_built_in_and_foreign_kinds() {
     let mut project = with_book();
-    refused(project.create_controller(controller(None, None, "Book")), "already exists", "edit it");
+    rejected(project.create_controller(controller(None, None, "Book")), "already exists", "edit it");
     let api = ApiOptions { controller: false, ..ApiOptions::new("shop", "v1", "Pen") };
     project.create_api(api).unwrap();
     project.create_controller(controller(None, None, "Pen")).unwrap();
@@ -113,13 +117,13 @@ fn controllers_are_for_own_built_in_and_foreign_kinds() {
     project.create_controller(controller(Some("core"), None, "Pod")).unwrap();
     project.create_controller(controller(Some("cert-manager.io"), Some("v1"), "Certificate")).unwrap();
     assert_eq!(project.resources[4].origin, Origin::Foreign);
-    refused(project.create_controller(controller(None, None, "Moon")), "neither a kind of this project", "--group");
-    refused(
+    rejected(project.create_controller(controller(None, None, "Moon")), "neither a kind of this project", "--group");
+    rejected(
         project.create_controller(controller(Some("apps"), Some("v1"), "Moon")),
         "Moon of apps/v1 is neither",
         "full group",
     );
-    refused(project.create_controller(controller(Some("apps"), Some("v7"), "StatefulSet")), "apps/v7", "of apps/v1");
+    rejected(project.create_controller(controller(Some("apps"), Some("v7"), "StatefulSet")), "apps/v7", "of apps/v1");
 }
 
 #[test]
@@ -129,8 +133,8 @@ fn a_kind_has_several_controllers_with_names() {
         |kind: &str, name: &str| ControllerOptions { name: Some(name.to_owned()), ..controller(None, None, kind) };
     project.create_controller(named("Book", "backup")).unwrap();
     project.create_controller(named("Pod", "watch-dog")).unwrap();
-    refused(project.create_controller(named("Book", "backup")), "src/controller/book_backup.rs already", "--name");
-    refused(project.create_controller(named("Book", "Back up")), "must consist of lower-case", "backup");
+    rejected(project.create_controller(named("Book", "backup")), "src/controller/book_backup.rs already", "--name");
+    rejected(project.create_controller(named("Book", "Back up")), "must consist of lower-case", "backup");
     assert_eq!((project.resources[0].controller, project.resources[1].controller), (true, false));
     let modules: Vec<String> = project.resources.iter().flat_map(Resource::controller_modules).collect();
     assert_eq!(modules, ["book", "book_backup", "pod_watch_dog"]);
@@ -158,21 +162,25 @@ fn fields_are_added_changed_and_removed() {
     let mut project = with_book();
     edit(&mut project, &["pages:int64", "isbn:string"], &[]).unwrap();
     assert_eq!(texts(&project), ["pages:int64", "isbn:string"]);
-    refused(edit(&mut project, &["a:int", "a:string"], &[]), "the field a already exists", "once");
+    rejected(edit(&mut project, &["a:int", "a:string"], &[]), "the field a already exists", "once");
     edit(&mut project, &[], &["pages"]).unwrap();
-    refused(edit(&mut project, &[], &["pages"]), "field pages of Book does not exist", "isbn");
+    rejected(edit(&mut project, &[], &["pages"]), "field pages of Book does not exist", "isbn");
 }
 
 #[test]
 fn objects_are_changed_with_their_fields() {
     let mut project = with_book();
     let orphan = edit(&mut project.clone(), &["cover.colour:string"], &[]);
-    refused(orphan, "the object cover, which has the field colour, does not exist", "--field cover:object");
-    refused(edit(&mut project.clone(), &["pages.first:int"], &[]), "pages cannot have the field first", "pages:object");
+    rejected(orphan, "the object cover, which has the field colour, does not exist", "--field cover:object");
+    rejected(
+        edit(&mut project.clone(), &["pages.first:int"], &[]),
+        "pages cannot have the field first",
+        "pages:object",
+    );
     edit(&mut project, &["cover:object?", "cover.colour:enum(red|blue)", "prices:map[string]object"], &[]).unwrap();
     edit(&mut project, &["prices.amount:number"], &[]).unwrap();
     let twice = edit(&mut project.clone(), &["coverColour:enum(a|b)"], &[]);
-    refused(twice, "cover.colour and coverColour both need a Rust type BookCoverColour", "rename");
+    rejected(twice, "cover.colour and coverColour both need a Rust type BookCoverColour", "rename");
     assert_eq!(Project::read(&project.write()).unwrap(), project);
     edit(&mut project, &[], &["cover"]).unwrap();
     assert_eq!(texts(&project), ["pages:int32", "prices:map[string]object", "prices.amount:number"]);
@@ -189,7 +197,7 @@ fn fields_of_the_status_are_optional() {
         ..FieldEdits::default()
     };
     let known = project.clone().edit_fields(None, "Book", None, add_status("conditions:[]string"));
-    refused(known, "conditions of the status already exists", "every status");
+    rejected(known, "conditions of the status already exists", "every status");
     project.edit_fields(None, "Book", None, add_status("phase:enum(New|Old)")).unwrap();
     assert_eq!(project.resources[0].versions[0].status_fields.len(), 2);
     let error = "a:int,default=1".parse::<Field>().unwrap().into_status().unwrap_err();
@@ -203,10 +211,10 @@ fn fields_of_the_status_are_optional() {
 fn overlays_are_added_changed_and_removed() {
     let mut project = project();
     let overlay = |name: &str| Overlay { name: name.to_owned(), ..Overlay::default() };
-    refused(project.create_overlay(overlay("production")), "production changes nothing", "--replicas");
-    refused(project.create_overlay(overlay("../x")), "must consist of", "production");
+    rejected(project.create_overlay(overlay("production")), "production changes nothing", "--replicas");
+    rejected(project.create_overlay(overlay("../x")), "must consist of", "production");
     let none = Overlay { replicas: Some(0), ..overlay("a") };
-    refused(project.create_overlay(none), "0 replicas", "--replicas 1");
+    rejected(project.create_overlay(none), "0 replicas", "--replicas 1");
     project.create_overlay(Overlay { replicas: Some(2), ..overlay("production") }).unwrap();
     let whole = Overlay {
         cert_manager: true,
@@ -219,7 +227,7 @@ fn overlays_are_added_changed_and_removed() {
     let flags = ["--cert-manager", "--replicas=3", "--shards", "--watch-namespaces=a,b"];
     assert_eq!(project.overlay("production").unwrap().flags(), flags);
     assert_eq!(Project::read(&project.write()).unwrap(), project);
-    refused(project.delete_overlay("other"), "overlay other does not exist", "production");
+    rejected(project.delete_overlay("other"), "overlay other does not exist", "production");
     project.delete_overlay("production").unwrap();
     assert!(project.overlays.is_empty());
 }
@@ -233,18 +241,22 @@ fn an_api_server_serves_kinds_that_are_not_custom_resources() {
     assert!(project.has_extension());
     let resource = project.resource(None, "Alarm").unwrap();
     assert_eq!((resource.group.as_str(), resource.origin), ("clock.example.com", Origin::Served));
-    refused(project.create_extension(alarm), "Alarm of clock.example.com already exists", "");
+    rejected(project.create_extension(alarm), "Alarm of clock.example.com already exists", "");
     // A group version has one server.
     let shelf = ApiOptions::new("shop", "v1", "Shelf");
-    refused(project.create_extension(shelf.clone()), "shop.example.com/v1 has custom resources: Book", "--version");
+    rejected(project.create_extension(shelf.clone()), "shop.example.com/v1 has custom resources: Book", "--version");
     project.create_extension(ApiOptions { version: "v2".to_owned(), ..shelf }).unwrap();
-    refused(project.create_webhook(webhook("Alarm", true, false)), "do not receive requests", "src/extension.rs");
+    rejected(project.create_webhook(webhook("Alarm", true, false)), "do not receive requests", "src/extension.rs");
     let version = VersionOptions::new("v2", "Alarm");
-    refused(project.create_version(version), "Alarm is not a custom resource", "windlass create extension");
+    rejected(project.create_version(version), "Alarm is not a custom resource", "windlass create extension");
     // Controllers may reconcile it.
     project.create_controller(controller(None, None, "Alarm")).unwrap();
     assert_eq!(Project::read(&project.write()).unwrap(), project);
 
     let mut long = Project::new(ProjectOptions::new("a".repeat(54), "example.com")).unwrap();
-    refused(long.create_extension(ApiOptions::new("", "v1", "Alarm")), "too long for the name of a Service", "shorter");
+    rejected(
+        long.create_extension(ApiOptions::new("", "v1", "Alarm")),
+        "too long for the name of a Service",
+        "shorter",
+    );
 }

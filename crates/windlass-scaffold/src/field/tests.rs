@@ -6,7 +6,7 @@ fn field(text: &str) -> Field {
 }
 
 #[track_caller]
-fn refused(text: &str, why: &str) {
+fn rejected(text: &str, why: &str) {
     let error = text.parse::<Field>().unwrap_err();
     assert!(error.to_string().contains(why), "{text}: {error}");
     assert!(!error.hint().is_empty());
@@ -41,52 +41,52 @@ fn fields_round_trip() {
 
 #[test]
 fn invalid_fields_are_rejected_with_a_reason() {
-    refused("size", "it has no type");
-    refused("Size:int", "must consist of letters and digits in camelCase");
-    refused("size:integer", "unknown type \"integer\"");
-    refused("size:int=3", "\"3\" is not a range");
-    refused("size:int=a..b", "\"a\" is not a number");
-    refused("size:int=1.5..2", "1.5 is not an integer");
-    refused("size:int32=1..3000000000", "3000000000 is not an integer");
-    refused("size:int=5..1", "the range from 5 to 1 is empty");
-    refused("size:int=1..3,default=7", "\"7\" is out of range");
-    refused("on:bool,default=maybe", "\"maybe\" is not a valid bool");
-    refused("on:bool=0..1", "a bool cannot have a range");
-    refused("colour:enum(red|Red)", "\"Red\" is too similar to \"red\": both become Red in Rust");
-    refused("colour:enum(red|red)", "\"red\" occurs twice");
-    refused("colour:enum()", "an enum value is empty");
-    refused("colour:enum(a\\|b)", "contains a quote, a backslash or a line break");
-    refused("colour:enum(red", "enum( has no )");
-    refused("colour:enum(red),default=blue", "\"blue\" is not a valid enum(red)");
-    refused("all:[][]string", "lists of []string are not supported: use objects that have the field");
-    refused("all:map[string]map", "maps of map are not supported");
-    refused("pod:object=1..2", "an object cannot have a range");
-    refused("pod:object,default=a", "an object cannot have a default here");
-    refused("pods:[]object,example=a", "a []object cannot have an example here");
-    refused("pod..image:string", "must consist of letters");
-    refused("code:string,pattern=^a+$", "cannot derive a sample value");
-    refused("tags:[]string,default=a", "cannot have a default here");
-    refused("wait:duration,default=1hour", "is not a valid duration");
-    refused("size:int,default=1,default=2", "default is given twice");
-    refused("size:int,doc=one\ntwo", "control character");
-    refused("size:[]int=50..", "too large");
-    refused("size:int!", "unknown type \"int!\"");
+    rejected("size", "it has no type");
+    rejected("Size:int", "must consist of letters and digits in camelCase");
+    rejected("size:integer", "unknown type \"integer\"");
+    rejected("size:int=3", "\"3\" is not a range");
+    rejected("size:int=a..b", "\"a\" is not a number");
+    rejected("size:int=1.5..2", "1.5 is not an integer");
+    rejected("size:int32=1..3000000000", "3000000000 is not an integer");
+    rejected("size:int=5..1", "the range from 5 to 1 is empty");
+    rejected("size:int=1..3,default=7", "\"7\" is out of range");
+    rejected("on:bool,default=maybe", "\"maybe\" is not a valid bool");
+    rejected("on:bool=0..1", "a bool cannot have a range");
+    rejected("colour:enum(red|Red)", "\"Red\" is too similar to \"red\": both become Red in Rust");
+    rejected("colour:enum(red|red)", "\"red\" occurs twice");
+    rejected("colour:enum()", "an enum value is empty");
+    rejected("colour:enum(a\\|b)", "contains a quote, a backslash or a line break");
+    rejected("colour:enum(red", "enum( has no )");
+    rejected("colour:enum(red),default=blue", "\"blue\" is not a valid enum(red)");
+    rejected("all:[][]string", "lists of []string are not supported: use objects that have the field");
+    rejected("all:map[string]map", "maps of map are not supported");
+    rejected("pod:object=1..2", "an object cannot have a range");
+    rejected("pod:object,default=a", "an object cannot have a default here");
+    rejected("pods:[]object,example=a", "a []object cannot have an example here");
+    rejected("pod..image:string", "must consist of letters");
+    rejected("code:string,pattern=^a+$", "cannot derive a sample value");
+    rejected("tags:[]string,default=a", "cannot have a default here");
+    rejected("wait:duration,default=1hour", "is not a valid duration");
+    rejected("size:int,default=1,default=2", "default is given twice");
+    rejected("size:int,doc=one\ntwo", "control character");
+    rejected("size:[]int=50..", "too large");
+    rejected("size:int!", "unknown type \"int!\"");
 }
 
 #[test]
 fn patterns_are_those_of_the_server_and_values_match_them() {
-    refused("a:string?,pattern=[", "the API server rejects the pattern: error parsing regexp: missing closing ]: `[`");
-    refused("a:string?,pattern=*", "missing argument to repetition operator: `*`");
+    rejected("a:string?,pattern=[", "the API server rejects the pattern: error parsing regexp: missing closing ]: `[`");
+    rejected("a:string?,pattern=*", "missing argument to repetition operator: `*`");
     for pattern in ["^(?!x).*$", "^(?=x).*$", "(?<=a)b", "(?<!a)b", r"(a)\1"] {
         let error = format!("a:string?,pattern={pattern}").parse::<Field>().unwrap_err();
         assert!(error.to_string().contains("the API server rejects the pattern"), "{error}");
         assert!(error.hint().contains("CEL"), "{}", error.hint());
     }
-    refused("a:string,pattern=^[a-z]+$,default=A", "the default \"A\" does not match the pattern ^[a-z]+$");
-    refused("a:string,pattern=^[a-z]+$,example=1", "the example \"1\" does not match");
-    refused("a:string,pattern=^[a-z]+$,default=a,example=1", "the example \"1\" does not match");
+    rejected("a:string,pattern=^[a-z]+$,default=A", "the default \"A\" does not match the pattern ^[a-z]+$");
+    rejected("a:string,pattern=^[a-z]+$,example=1", "the example \"1\" does not match");
+    rejected("a:string,pattern=^[a-z]+$,default=a,example=1", "the example \"1\" does not match");
     // The semantics of Go: `\d` matches ASCII digits, and a match can be anywhere.
-    refused("a:string,pattern=^\\d$,example=\u{664}", "does not match");
+    rejected("a:string,pattern=^\\d$,example=\u{664}", "does not match");
     field("a:string,pattern=b+,example=abc");
     field(r"a:string,pattern=^\d{2}\pL$,default=12ü");
 }

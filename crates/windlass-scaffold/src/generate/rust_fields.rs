@@ -116,7 +116,7 @@ impl<'a> FieldSet<'a> {
             FieldType::Number => "f64".to_owned(),
             FieldType::Quantity => "Quantity".to_owned(),
             FieldType::Time => "Time".to_owned(),
-            // Items are no collections.
+            // Items are not collections.
             FieldType::Enum(_) | FieldType::Object | FieldType::Map(_) | FieldType::List(_) => {
                 field::type_name(self.prefix, field)
             }

@@ -91,7 +91,7 @@ fn controller_name(resource: &Resource, name: &str) -> String {
     resource.controller_module(name).replace('_', "-")
 }
 
-/// Reason of the events of a further controller, which tells them from those of others.
+/// Reason of the events of a further controller, which distinguishes them from those of others.
 pub(super) fn event_reason(name: &str) -> String {
     format!("{}Reconciled", names::upper_camel(&name.replace('-', "_")))
 }

@@ -19,18 +19,18 @@ pub(super) fn check(schema: &Object) -> Result<(), (String, String)> {
 }
 
 fn check_at(schema: &Object, path: &str, depth: usize) -> Result<(), (String, String)> {
-    let refused = |why: &str| Err((place(path).to_owned(), why.to_owned()));
+    let rejected = |why: &str| Err((place(path).to_owned(), why.to_owned()));
     if depth >= MAX_DEPTH {
         return Err((String::from("the object"), format!("it nests deeper than {MAX_DEPTH} levels")));
     }
     if schema.contains_key("$ref") {
-        return refused("$ref refers to another schema");
+        return rejected("$ref refers to another schema");
     }
     if schema.get("required").is_some_and(|names| !is_list_of_texts(names)) {
-        return refused("required is not a list of names");
+        return rejected("required is not a list of names");
     }
     if schema.get("items").is_some_and(Value::is_array) {
-        return refused("items is a list of schemas");
+        return rejected("items is a list of schemas");
     }
     if let Some(Value::Object(properties)) = schema.get("properties") {
         for (name, property) in properties {
@@ -48,7 +48,7 @@ fn is_list_of_texts(value: &Value) -> bool {
     value.is_null() || value.as_array().is_some_and(|all| all.iter().all(Value::is_string))
 }
 
-/// Removes parts of a schema that kube-derive would misread, and notes those that matter.
+/// Removes parts of a schema that kube-derive would misread, and notes the important ones.
 pub(super) fn prepare(schema: &mut Object, path: &str, notes: &mut Vec<String>) {
     if is_int_or_string(schema) {
         // The branches only repeat it.
@@ -61,7 +61,7 @@ pub(super) fn prepare(schema: &mut Object, path: &str, notes: &mut Vec<String>) 
                 schema.remove("allOf");
             }
         }
-        // kube-derive makes the field nullable unless told otherwise.
+        // kube-derive makes the field nullable by default.
         schema.entry("nullable").or_insert(Value::Bool(false));
     }
     for keyword in ["anyOf", "oneOf"] {

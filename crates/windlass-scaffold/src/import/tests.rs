@@ -66,15 +66,15 @@ fn differences_that_types_cannot_express_are_reported() {
 
 #[test]
 fn objects_other_than_crds_are_rejected() {
-    let refused = |value: Value| Definition::read(&value).unwrap_err().to_string();
+    let rejected = |value: Value| Definition::read(&value).unwrap_err().to_string();
     assert_eq!(
-        refused(json!({"kind": "Pod", "apiVersion": "v1"})),
+        rejected(json!({"kind": "Pod", "apiVersion": "v1"})),
         "this is Pod of \"v1\", not a CustomResourceDefinition"
     );
-    assert!(refused(json!(null)).starts_with("this is an object without a kind"));
+    assert!(rejected(json!(null)).starts_with("this is an object without a kind"));
     let mut crd = definition(json!({}));
     crd["spec"]["versions"][0].as_object_mut().unwrap().remove("schema");
-    assert_eq!(refused(crd), "schema of version v1 of the CustomResourceDefinition does not exist");
+    assert_eq!(rejected(crd), "schema of version v1 of the CustomResourceDefinition does not exist");
 }
 
 #[test]

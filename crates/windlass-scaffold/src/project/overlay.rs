@@ -41,7 +41,7 @@ impl Overlay {
         flags
     }
 
-    /// Rejects names that are not those of directories and namespaces, and an overlay that changes nothing.
+    /// Rejects invalid names of directories and namespaces, and an overlay that changes nothing.
     pub(crate) fn check(&self) -> Result<(), ScaffoldError> {
         let label = |what: &'static str, name: &String| match names::is_dns_label(name) {
             true => Ok(()),

@@ -27,7 +27,7 @@ const MISSING_ARGUMENT: &str = "missing argument to repetition operator";
 pub(super) struct Parser<'a> {
     pub(super) text: &'a str,
     pub(super) at: usize,
-    /// The translated pattern, as far as it is parsed.
+    /// The translation of the part that is parsed.
     pub(super) out: String,
     /// The last expression, if it can be repeated.
     last: Option<Operand>,

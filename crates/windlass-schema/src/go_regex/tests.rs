@@ -138,14 +138,14 @@ fn patterns_that_go_rejects_are_rejected_with_its_errors() {
 
 #[test]
 fn patterns_that_nest_too_deeply_are_rejected() {
-    let refused = |result: Result<(), PatternError>| {
+    let rejected = |result: Result<(), PatternError>| {
         result.is_err_and(|error| error.0.starts_with("expression nests too deeply: `"))
     };
-    assert!(refused(check(&"(".repeat(1001))));
-    assert!(refused(compile(&format!("{}{}", "(".repeat(900), ")".repeat(900))).map(drop)));
+    assert!(rejected(check(&"(".repeat(1001))));
+    assert!(rejected(compile(&format!("{}{}", "(".repeat(900), ")".repeat(900))).map(drop)));
     let again = "a*".to_owned() + &"(?i)*".repeat(100_000);
     assert_eq!(check(&again), Ok(()));
-    assert!(refused(compile(&again).map(drop)));
+    assert!(rejected(compile(&again).map(drop)));
 }
 
 #[test]

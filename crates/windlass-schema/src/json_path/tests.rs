@@ -117,7 +117,7 @@ fn errors_of_invalid_paths_match_client_go() {
 }
 
 #[test]
-fn templates_may_contain_text_beside_paths() {
+fn templates_may_contain_text_and_paths() {
     check(".spec.pages}-{.spec.title", r#"474 | Text("-") | "Emma""#);
     check(r#"'it\'s \u00e9\x41'"#, r#"Text("it's éA")"#);
     check(".spec.tags[*] 7", "Int(7) Int(7) Int(7)");

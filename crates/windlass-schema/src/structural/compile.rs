@@ -37,7 +37,7 @@ impl Structural {
     /// Compiles a schema of a CustomResourceDefinition. Anything except an object is an empty schema.
     ///
     /// # Errors
-    /// Returns an error if the schema is not structural in a way that makes it meaningless.
+    /// Returns an error if a structural violation makes the schema unusable.
     pub fn compile(schema: &Value) -> Result<Self, CompileError> {
         let mut out = read(schema, 0)?;
         out.build_tables()?;

@@ -92,7 +92,7 @@ fn map_list(path: &Path, keys: &[String], items: &[Value], errors: &mut ErrorLis
     }
 }
 
-/// Returns the keys of an element with their values, without those that are absent.
+/// Returns the keys of an element that are present, with their values.
 fn identity(keys: &[String], item: &Value) -> Value {
     keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone()))).collect::<Map<_, _>>().into()
 }

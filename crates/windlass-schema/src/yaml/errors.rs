@@ -24,7 +24,7 @@ fn message(error: &ScanError, text: &str) -> String {
     let at_end = text.matches('\n').count();
     match error.kind() {
         ErrorKind::UnclosedFlowCollection { open } => {
-            // The end of the stream counts as a line of its own, also without a newline before it.
+            // The end of the stream counts as a line of its own, even without a newline before it.
             let line = at_end + usize::from(!text.ends_with('\n'));
             return at_line(line, line, unclosed(*open, text));
         }

@@ -42,7 +42,7 @@ pub async fn writes_through_one_handle_are_seen_through_the_other(
     }
 }
 
-/// A write that is rejected because of the state of its key is no write.
+/// A write that is rejected because of the state of its key does not count as a write.
 pub async fn failed_writes_move_no_revision(store: &Arc<dyn Store>, root: &str) {
     let key = format!("{root}key");
     let written = store.create(&key, Bytes::new()).await.expect("create must succeed");
@@ -54,7 +54,7 @@ pub async fn failed_writes_move_no_revision(store: &Arc<dyn Store>, root: &str) 
     assert_eq!(store.revision().await.expect("revision must succeed"), written);
 }
 
-/// Whichever handle is asked, a later answer is never older.
+/// A later response of either handle is never older.
 pub async fn revisions_never_fall(one: &Arc<dyn Store>, other: &Arc<dyn Store>, root: &str) {
     let writer = {
         let (store, root) = (one.clone(), root.to_owned());
@@ -76,7 +76,7 @@ pub async fn revisions_never_fall(one: &Arc<dyn Store>, other: &Arc<dyn Store>, 
     writer.await.expect("the writer must finish");
 }
 
-/// A watch reaches the newest revision that the store has told, also if it is that of a write elsewhere.
+/// A watch reaches the newest revision that the store has returned, even if another process wrote it.
 pub async fn a_watch_reaches_the_newest_revision(one: &Arc<dyn Store>, other: &Arc<dyn Store>, root: &str) {
     let start = one.revision().await.expect("revision must succeed");
     let mut watch = one.watch(&format!("{root}/inside/"), start).await.expect("watch must start");
@@ -88,8 +88,8 @@ pub async fn a_watch_reaches_the_newest_revision(one: &Arc<dyn Store>, other: &A
     }
 }
 
-/// A watch whose events are not read for a long time delivers all of them, and no batch is ahead of events that are still
-/// to come.
+/// A watch whose events are not read for a long time delivers all of them, and no batch is ahead of events that are
+/// still to come.
 pub async fn a_watch_that_is_not_read_is_told_everything_later(store: &Arc<dyn Store>, root: &str) {
     let start = store.revision().await.expect("revision must succeed");
     let mut watch = store.watch(root, start).await.expect("watch must start");
@@ -138,7 +138,7 @@ pub async fn a_compaction_through_one_handle_hides_nothing_from_the_other(
     assert!(matches!(old, Some(Error::Compacted { oldest, .. }) if oldest >= last), "{old:?}");
 }
 
-/// Handles that compact at the same time, also the same revisions, neither fail nor lose what is newer.
+/// Handles that compact at the same time, even the same revisions, neither fail nor lose what is newer.
 pub async fn compactions_at_the_same_time_do_no_harm(one: &Arc<dyn Store>, other: &Arc<dyn Store>, root: &str) {
     let mut newest = Revision(0);
     for number in 0..20 {
@@ -160,7 +160,7 @@ pub async fn compactions_at_the_same_time_do_no_harm(one: &Arc<dyn Store>, other
     }
 }
 
-/// Values of a megabyte are stored; those that are too large for etcd are rejected, and not stored.
+/// Values of a megabyte are stored; values that are too large for etcd are rejected.
 pub async fn large_values_are_stored_or_rejected(store: &Arc<dyn Store>, root: &str) {
     let (fits, large) = (Bytes::from(vec![1; 1 << 20]), Bytes::from(vec![2; 2 << 20]));
     let key = format!("{root}key");

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use super::{Observed, below, listed};
 use crate::Store;
 
-/// A snapshot has every key of its revision once, in the order of the revisions, whatever is written and compacted while
-/// it is read.
+/// A snapshot has every key of its revision once, in the order of the revisions, regardless of what is written and
+/// compacted while it is read.
 pub async fn a_snapshot_is_the_state_at_one_revision(store: &Arc<dyn Store>, root: &str) {
     for number in 0..20 {
         let key = format!("{root}{}", 20 - number);

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{Error, log::EventLog};
 
-/// How long the thread sleeps before it looks for requests to reject, and whether the store has been dropped.
+/// Interval at which the thread looks for requests to reject, and checks whether the store has been dropped.
 const STEP: Duration = Duration::from_millis(20);
 
 /// Why an attempt to recover did not succeed.
@@ -31,7 +31,7 @@ enum Refusal {
 }
 
 impl Writer {
-    /// If writes have failed, attempts to recover until that succeeds, is given up, or the store is dropped.
+    /// If writes have failed, attempts to recover until that succeeds, is abandoned, or the store is dropped.
     pub(super) fn recover_if_failed(&mut self) {
         let failed = self.shared.failure.borrow().clone();
         if failed.is_none_or(|failure| failure.permanent) {

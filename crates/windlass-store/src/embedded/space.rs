@@ -44,8 +44,8 @@ impl Space {
     /// Checks a write, after which the store would have the given size, against the quota.
     pub(super) fn admit(&mut self, operation: Operation, in_use: u64, quota: Option<u64>) -> Result<(), Error> {
         let Some(quota) = quota else { return Ok(()) };
-        // Deletes free space, if only with the next compaction. Before some of them come updates: of deletion
-        // timestamps and finalizers.
+        // Deletions free space, at the latest with the next compaction. Some follow updates of deletion timestamps and
+        // finalizers.
         let limit = match operation {
             Operation::Create => quota,
             Operation::Update(_) => quota.saturating_add(quota / 10),
@@ -62,7 +62,7 @@ impl Space {
         if reached { Err(Error::NoSpace) } else { Ok(()) }
     }
 
-    /// Announces a disk that is nearly full, and one that no longer is. Looks only now and then.
+    /// Logs when the disk becomes nearly full, and when it no longer is. Checks only occasionally.
     pub(super) fn look(&mut self, shared: &Shared) {
         if self.looked.is_some_and(|looked| looked.elapsed() < LOOK_EVERY) {
             return;

@@ -153,7 +153,7 @@ impl<R: Read> Decoder<R> {
         Ok(())
     }
 
-    /// Appends bytes of the source. Allocates only for bytes that exist, whatever a damaged size may be.
+    /// Appends bytes of the source. Allocates only for bytes that exist, regardless of a damaged size.
     fn fetch(&mut self, buffer: &mut Vec<u8>, count: usize) -> Result<(), SnapshotError> {
         let before = buffer.len();
         self.source.by_ref().take(count as u64).read_to_end(buffer).map_err(SnapshotError::Read)?;

@@ -145,7 +145,7 @@ async fn acknowledged_writes_survive_failures_that_pass_and_power_cuts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_that_fails_for_other_reasons_than_space_is_given_up() {
+async fn a_disk_that_fails_for_other_reasons_than_space_is_abandoned() {
     let disk = Disk::default();
     let retry = Retry { give_up_after: Duration::ZERO, ..OPTIONS.retry };
     let store = EmbeddedStore::open_with(disk.clone(), EmbeddedOptions { retry, ..OPTIONS }).expect("must open");

@@ -132,7 +132,7 @@ async fn a_test_can_allow_denials() {
 /// Deletes a Secret for each ConfigMap, without the context.
 async fn clean(map: Arc<ConfigMap>, ctx: Context) -> Result<Action> {
     let secrets: Api<Secret> = ctx.api(&map.namespace().unwrap_or_default());
-    // Whatever comes of it.
+    // The result does not matter.
     let _ = secrets.delete(&map.name_any(), &DeleteParams::default()).await;
     Ok(Action::done())
 }

@@ -48,7 +48,7 @@ async fn is_denied(client: &Client, namespace: &str, config: ConfigMap) -> bool 
 }
 
 #[tokio::test]
-async fn selectors_and_conditions_are_in_force() {
+async fn selectors_and_conditions_apply() {
     let plane = TestPlane::builder().await;
     if plane.server().is_none() {
         // A cluster cannot reach the test.

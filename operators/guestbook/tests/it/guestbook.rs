@@ -69,7 +69,7 @@ async fn a_guestbook_serves_with_its_settings_and_reports_its_url() {
 }
 
 #[tokio::test]
-async fn it_scales_by_its_scale_subresource() {
+async fn a_guestbook_scales_through_its_scale_subresource() {
     let (plane, _operator) = serving().await;
     let books: Api<Guestbook> = plane.api();
     for size in [5, 1] {

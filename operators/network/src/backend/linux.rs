@@ -125,7 +125,7 @@ impl Ip<'_> {
         Ok(links.lines().any(|line| line.split(':').nth(1).is_some_and(|name| name.trim() == BRIDGE)))
     }
 
-    /// Returns the addresses of the bridge, except those that the kernel assigns.
+    /// Returns the addresses of the bridge, except for addresses that the kernel assigns.
     async fn addresses(&self, namespace: &str) -> Result<Vec<IpNet>, BackendError> {
         let text = self.run(&["-n", namespace, "-json", "address", "show", "dev", BRIDGE]).await?;
         let links: Vec<Link> = serde_json::from_str(&text).map_err(|error| self.error(&error.to_string()))?;

@@ -56,7 +56,7 @@ async fn release(vpc: Arc<Vpc>, ctx: Context) -> Result<Action> {
     Ok(Action::requeue_after(Duration::from_secs(60)))
 }
 
-/// Returns the sorted names of the pods with the Vpc's label, except those that have finished.
+/// Returns the sorted names of the unfinished pods with the Vpc's label.
 fn pods_of(vpc: &Vpc, ctx: &Context) -> Result<Vec<String>> {
     let labelled: Selector = Expression::Equal(LABEL.to_owned(), vpc.name_any()).into();
     let pods: Vec<Arc<Pod>> = ctx.select_in(&vpc.namespace().unwrap_or_default(), &labelled)?;

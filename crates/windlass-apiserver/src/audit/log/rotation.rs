@@ -71,7 +71,7 @@ impl RotatingFile {
 
     fn rotate(&mut self) -> io::Result<()> {
         let now = windlass_clock::now();
-        // Names must be in order, also of rotations in the same millisecond.
+        // Names must be in order, even for rotations in the same millisecond.
         let after_last = self.rotated.checked_add(SignedDuration::from_millis(1)).unwrap_or(now);
         let (backup, time) = backup_path(&self.limits.path, now.max(after_last));
         fs::rename(&self.limits.path, &backup)?;

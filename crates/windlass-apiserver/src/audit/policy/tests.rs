@@ -121,7 +121,7 @@ rules:
 }
 
 #[test]
-fn invalid_policies_are_rejected_in_the_words_of_kube_apiserver() {
+fn invalid_policies_are_rejected_with_the_messages_of_kube_apiserver() {
     let error = |text: &str| Policy::parse(text.as_bytes()).err().map_or("none".to_owned(), |error| error.to_string());
     let head = "apiVersion: audit.k8s.io/v1\nkind: Policy\n";
     let errors = [

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A token bucket: a rate, and a burst that an idle time allows.
+/// A token bucket: a rate, and a burst after idle time.
 pub(super) struct Throttle {
     per_second: f64,
     burst: f64,

@@ -1,4 +1,4 @@
-//! The modes of impersonation: whom they apply to, and what they authorize.
+//! The modes of impersonation: which users they apply to, and what they authorize.
 
 use serde_json::json;
 use windlass_schema::{
@@ -82,7 +82,7 @@ impl Mode {
         let associated;
         let mut check = Check { mode: self, authorizer, requester };
         if self.scope == Scope::AssociatedNode {
-            // Which node it is does not matter to the authorizer, so its name is kept from it.
+            // The authorizer does not depend on the name of the node, so it is not passed.
             let keys = requester.extra.keys().cloned().collect();
             let extra = [("authentication.kubernetes.io/associated-node-keys".to_owned(), keys)].into();
             associated = User { extra, ..requester.clone() };

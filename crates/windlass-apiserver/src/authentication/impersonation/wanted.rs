@@ -1,4 +1,4 @@
-//! The user that the headers of a request ask to act as.
+//! The user to impersonate, from the headers of a request.
 
 use http::{HeaderMap, HeaderValue};
 use windlass_schema::go_format::quote;
@@ -12,7 +12,7 @@ use crate::{
 const PREFIX: &str = "impersonate-";
 const EXTRA: &str = "impersonate-extra-";
 
-/// Returns the user that a request asks to act as, exactly as its headers say; `None` if it does not.
+/// Returns the user to impersonate, exactly as in the headers of a request; `None` without such headers.
 ///
 /// # Errors
 /// Returns an error if there are attributes of a user without its name.

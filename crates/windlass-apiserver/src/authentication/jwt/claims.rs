@@ -1,4 +1,4 @@
-//! From the claims of a verified token to a user. Pure.
+//! Maps the claims of a verified token to a user. Pure.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ const NOT_TEXTS: &str = "expression must return a string or a list of strings";
 pub(super) fn user(issuer: &Compiled, claims: &Claims) -> Result<User, String> {
     let mappings = &issuer.configuration.claim_mappings;
     distributed(&mappings.groups.claim, claims)?;
-    // Of use only to expressions.
+    // Useful only to expressions.
     let value = match issuer.uses_expressions() {
         true => as_doubles(Value::Object(claims.clone())),
         false => Value::Null,

@@ -55,7 +55,7 @@ pub struct AnonymousCondition {
     pub path: String,
 }
 
-/// An issuer of tokens, and how users are made of their claims.
+/// An issuer of tokens, and the mapping of their claims to users.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct JwtAuthenticator {
@@ -63,7 +63,7 @@ pub struct JwtAuthenticator {
     pub issuer: Issuer,
     /// Rules that the claims must meet.
     pub claim_validation_rules: Vec<ClaimValidationRule>,
-    /// From claims to a user.
+    /// The mapping of claims to a user.
     pub claim_mappings: ClaimMappings,
     /// Rules that the user must meet.
     pub user_validation_rules: Vec<UserValidationRule>,
@@ -78,7 +78,7 @@ pub struct Issuer {
     /// The URL of the discovery document, if it is not below `url`.
     #[serde(rename = "discoveryURL")]
     pub discovery_url: String,
-    /// Certificates in PEM that the provider's certificate must be signed by; those of the system if empty.
+    /// Certificate authorities in PEM for the provider's certificate; those of the system if empty.
     pub certificate_authority: String,
     /// Acceptable values of the claim `aud`.
     pub audiences: Vec<String>,
@@ -102,7 +102,7 @@ pub struct ClaimValidationRule {
     pub message: String,
 }
 
-/// From claims to a user.
+/// The mapping of claims to a user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClaimMappings {

@@ -30,9 +30,9 @@ const MAX_KEYS: usize = 256;
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 /// Minimum time between two fetches of the keys.
 const FRESH: Duration = Duration::from_secs(1);
-/// How long before the expiry that the issuer announces the keys are fetched again.
+/// Time before the announced expiry at which the keys are fetched again.
 const EARLIER: Duration = Duration::from_secs(30);
-/// Maximum time for which keys are used without fetching them again, whatever the issuer announces.
+/// Maximum time for which keys are used without fetching them again, regardless of what the issuer announces.
 const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// The keys of an issuer, kept up to date by a task that ends when this is dropped.
@@ -85,7 +85,7 @@ impl IssuerKeys {
         let remote = crate::blocking::run(|| Remote::new(&tls))?;
         let source = Source { issuer: issuer.url.clone(), discovery_url, remote };
         let (sender, state) = watch::channel(State::default());
-        // One request is enough for all who wait.
+        // One request is enough for all that wait.
         let (wanted, wishes) = mpsc::channel(1);
         let task = tokio::spawn(source.keep(sender, wishes)).abort_handle();
         Ok(Self { state, wanted, task })
@@ -215,7 +215,7 @@ impl Source {
         }
     }
 
-    /// Returns the keys that can be used, and how long they need not be fetched again.
+    /// Returns the keys that can be used, and how long they are fresh.
     async fn fetch_keys(&self, url: &str) -> Result<(Vec<(String, PublicKey)>, Duration), String> {
         let (answer, document) = self.get(url).await.map_err(|error| format!("oidc: get keys failed {error}"))?;
         let keys = document["keys"].as_array().ok_or("oidc: failed to decode keys")?;
@@ -232,7 +232,7 @@ impl Source {
     }
 }
 
-/// Returns how long keys need not be fetched again, by the header `Cache-Control`.
+/// Returns how long keys are fresh, according to the header `Cache-Control`.
 fn freshness(answer: &Fetch) -> Duration {
     let control = answer.headers.get(header::CACHE_CONTROL).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let directives = control.split(',').map(|directive| directive.trim().to_ascii_lowercase());

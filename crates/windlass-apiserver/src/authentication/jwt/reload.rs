@@ -16,7 +16,7 @@ use super::{
 
 /// How often the file is read.
 const EVERY: Duration = Duration::from_secs(5);
-/// How long the issuers of a new configuration may take to answer.
+/// Maximum time for the issuers of a new configuration to respond.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
 /// Why a file was not loaded.
@@ -27,7 +27,7 @@ enum Failure {
     Transient(String),
 }
 
-/// Reads the file again and again, and replaces the issuers if it has changed. An unusable file changes nothing.
+/// Reads the file periodically, and replaces the issuers if it has changed. An unusable file changes nothing.
 pub(super) async fn run(
     shared: Arc<Shared>,
     file: PathBuf,
@@ -90,13 +90,13 @@ async fn read(file: &Path) -> std::io::Result<Vec<u8>> {
     Ok(contents)
 }
 
-/// Replaces the issuers when all of the new ones have answered.
+/// Replaces the issuers when all of the new ones have responded.
 async fn load(shared: &Shared, configuration: &AuthenticationConfiguration, reserved: &[&str]) -> Result<(), Failure> {
     let before = shared.issuers.load_full();
     let issuers = activate(configuration, reserved, &before).map_err(Failure::Permanent)?;
     let all_ready = async {
         for issuer in &issuers {
-            // Unchanged issuers are in use, whether they answer or not.
+            // Unchanged issuers are in use, whether they respond or not.
             if !before.iter().any(|known| Arc::ptr_eq(known, issuer)) {
                 issuer.keys.ready().await;
             }

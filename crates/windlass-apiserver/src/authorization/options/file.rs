@@ -25,7 +25,7 @@ const WEBHOOK: &[&str] = &[
     "matchConditions",
 ];
 
-/// An authorizer as it is written in a file, with defaults.
+/// An authorizer of a configuration file, with defaults.
 pub(super) struct Authorizer {
     pub(super) kind: String,
     pub(super) name: String,
@@ -157,7 +157,7 @@ fn decode_webhook(webhook: &Value, place: &str, unknown: &mut Vec<String>) -> Re
     })
 }
 
-/// Notes the fields of an object that are not known.
+/// Records the fields of an object that are not known.
 fn check_fields(object: &Value, known: &[&str], place: &str, unknown: &mut Vec<String>) {
     let fields = object.as_object().into_iter().flatten().map(|(field, _)| field);
     unknown.extend(fields.filter(|field| !known.contains(&field.as_str())).map(|field| match place {

@@ -2,8 +2,8 @@
 //! them from it.
 //!
 //! An empty cluster gets them in their stored form: exactly what requests to create them would store, with the rules
-//! that the control loop aggregates, for a fraction of the time. At later starts, objects that lack something are
-//! updated like kube-apiserver does it: nothing is ever taken away.
+//! that the control loop aggregates, for a fraction of the time. At later starts, missing parts of objects are added as
+//! in kube-apiserver; nothing is ever removed.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{bootstrap::request, meta, server::Inner, status::ApiError};
 const DEFAULTS: &str = include_str!("../../../data/bootstrap-policy.txt");
 const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 const BOOTSTRAPPING: &str = "kubernetes.io/bootstrapping";
-/// How often an object is compared again that another client has changed at the same time.
+/// Number of retries for an object that another client changes at the same time.
 const ATTEMPTS: usize = 3;
 
 /// An object that every cluster has.
@@ -219,7 +219,7 @@ fn compare(current: Value, wanted: &Value) -> Repair {
     if updated == current { Repair::None } else { Repair::Update(updated) }
 }
 
-/// Returns the entries of `wanted` that `known` has not.
+/// Returns the entries of `wanted` that are not in `known`.
 fn lacking(known: &Value, wanted: &Value) -> Vec<Value> {
     let entries = |list: &Value| list.as_array().cloned().unwrap_or_default();
     let known = entries(known);

@@ -1,5 +1,4 @@
-//! A policy with the decisions that it has led to. The next request that is the same, but for the name of its object,
-//! costs a comparison.
+//! A policy with cached decisions. Another request that differs only in the name of its object costs a comparison.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,7 +14,7 @@ use crate::{
 /// The number of decisions that are kept.
 const KEPT: usize = 256;
 
-/// A policy, and decisions that it has led to. A changed policy starts without any.
+/// A policy, and its cached decisions. A changed policy starts without any.
 #[derive(Default)]
 pub(super) struct DecidedPolicy {
     pub(super) policy: Policy,

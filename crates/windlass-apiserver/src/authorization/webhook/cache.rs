@@ -1,4 +1,4 @@
-//! Decisions that are remembered for a while.
+//! Cached decisions.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::authorization::Decision;
 
-/// The number of decisions that are remembered; the oldest is forgotten first.
+/// Maximum number of cached decisions; the oldest is dropped first.
 const CAPACITY: usize = 8192;
 
 /// Decisions by request.

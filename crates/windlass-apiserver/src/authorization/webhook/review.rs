@@ -106,7 +106,7 @@ pub(super) fn size(request: &Attributes<'_>) -> usize {
     }
 }
 
-/// Returns the decision in the status of an answered review.
+/// Returns the decision in the status of a review.
 pub(super) fn decision(status: &Value) -> Decision {
     let reason = status["reason"].as_str().unwrap_or_default();
     let (allowed, denied) = (status["allowed"] == true, status["denied"] == true);

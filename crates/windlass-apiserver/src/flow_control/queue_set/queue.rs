@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::{Id, Work};
 
-/// Requests that wait in order, and sums over them and over those that execute.
+/// Waiting requests in order, and sums over waiting and executing requests.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     pub(super) waiting: VecDeque<Id>,
@@ -32,7 +32,7 @@ impl Queue {
         self.waiting_seats -= work.max_seats();
     }
 
-    /// Notes that a request executes.
+    /// Records that a request executes.
     pub(super) fn execute(&mut self, work: &Work) {
         self.executing += 1;
         self.seats_in_use += work.max_seats();

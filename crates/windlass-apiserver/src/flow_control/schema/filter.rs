@@ -1,5 +1,5 @@
-//! A filter for classification: most FlowSchemas match other subjects, which comparisons of a few numbers show
-//! without a look at the schemas.
+//! A filter for classification: most FlowSchemas match other subjects, which a comparison of a few numbers shows
+//! without reading the schemas.
 
 use super::{Digest, SchemaSpec, Subject, Target};
 use crate::{fingerprint::fingerprint, user::User};
@@ -62,7 +62,7 @@ impl Print {
     fn of(subject: &Subject) -> Self {
         match subject {
             Subject::Everyone => Self::Any,
-            // Users can be members without being told so.
+            // A user may belong to this group without listing it.
             Subject::Group(group) if group == "system:authenticated" => Self::Any,
             Subject::User(name) => Self::User(fingerprint(name)),
             Subject::Group(group) => Self::Group(fingerprint(group)),

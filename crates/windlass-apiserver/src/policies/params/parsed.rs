@@ -26,7 +26,7 @@ impl<E> Parsed<E> {
         if self.is_of(endpoint) { self.objects.get(&revision).cloned() } else { None }
     }
 
-    /// Keeps an object. Forgets all others if there are too many, or if the endpoint was replaced.
+    /// Caches an object. Drops all others if there are too many, or if the endpoint was replaced.
     pub(super) fn insert(&mut self, endpoint: &Arc<E>, revision: Revision, object: Arc<Value>) {
         if !self.is_of(endpoint) || self.objects.len() >= KEPT {
             self.endpoint = Some(endpoint.clone());

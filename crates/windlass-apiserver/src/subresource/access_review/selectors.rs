@@ -1,4 +1,4 @@
-//! Selectors of access reviews, of which a part that cannot be understood is ignored: the rest selects more, so that
+//! Selectors of access reviews. Parts that cannot be parsed are ignored: the rest selects more objects, so that
 //! nothing is allowed that should not be.
 
 use serde_json::Value;

@@ -28,7 +28,7 @@ pub(crate) const OUTGOING: usize = 16;
 const CLOSE: u8 = 255;
 /// The close frame of a connection that has served its purpose. Clients treat any other as a failure.
 const NORMAL: CloseFrame = CloseFrame { code: CloseCode::Normal, reason: Utf8Bytes::from_static("") };
-/// How long a client may take to acknowledge the close.
+/// Maximum time for a client to acknowledge the close.
 const GOODBYE: Duration = Duration::from_secs(2);
 
 /// A message for the client.
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_data_of_a_channel_or_closes_one() {
+    fn a_message_carries_data_of_a_channel_or_closes_one() {
         for (message, closes, expected) in [
             (&b"\x00hi"[..], true, Incoming::Data(0, Bytes::from_static(b"hi"))),
             (b"\x00", true, Incoming::Nothing),

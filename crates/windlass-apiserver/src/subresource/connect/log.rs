@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_rejected_in_the_kubelets_words_until_the_container_has_started() {
+    fn a_log_is_rejected_with_the_message_of_the_kubelet_until_the_container_has_started() {
         let pod = |status: Value| json!({"status": {"containerStatuses": [status]}});
         let ended = json!({"terminated": {"exitCode": 1, "containerID": "process://1"}});
         let never = json!({"terminated": {"exitCode": 1}});

@@ -46,9 +46,9 @@ const STREAM_PROTOCOL: &str = "x-stream-protocol-version";
 const WEBSOCKET_GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// The largest message a client may send, which is held in memory until it is complete.
 const MESSAGE_MAX: usize = 4 << 20;
-/// How long a client may take to open the streams of its command.
+/// Maximum time for a client to open the streams of its command.
 const STREAMS_DEADLINE: Duration = Duration::from_secs(30);
-/// How long a client may take to disconnect after its command has ended.
+/// Maximum time for a client to disconnect after its command has ended.
 const GOODBYE: Duration = Duration::from_secs(10);
 
 /// The protocol of the upgraded connection.
@@ -58,7 +58,7 @@ enum Protocol {
     Spdy(&'static str),
 }
 
-/// Answers with the upgrade and serves a command on the connection. The command is started when the connection is
+/// Responds with the upgrade and serves a command on the connection. The command is started when the connection is
 /// upgraded; failures to start it are reported there.
 pub(super) fn remote_command(
     call: &Call<'_>,
@@ -104,7 +104,7 @@ pub(super) fn remote_command(
     })
 }
 
-/// Answers with the upgrade and connects the client with ports of a pod.
+/// Responds with the upgrade and connects the client with ports of a pod.
 pub(super) fn port_forward(call: &Call<'_>, target: Target) -> Result<Answer> {
     let protocol = negotiate(call.headers, &[PORTS_TUNNELED, PORTS_CHANNELS], &[PORTS])?;
     let ports = match protocol {
@@ -212,7 +212,7 @@ fn tokens<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a st
     values.flat_map(|value| value.split(',')).map(str::trim).filter(|token| !token.is_empty())
 }
 
-/// Returns the answer that upgrades the connection; `serve` then owns it, until the server stops.
+/// Returns the response that upgrades the connection; `serve` then owns it, until the server stops.
 fn upgrade<F>(call: &Call<'_>, protocol: Protocol, serve: impl FnOnce(Upgraded) -> F + Send + 'static) -> Result<Answer>
 where
     F: Future<Output = ()> + Send + 'static,
@@ -262,7 +262,7 @@ pub(super) fn is_websocket(headers: &HeaderMap) -> bool {
     tokens(headers, header::UPGRADE.as_str()).any(|token| token.eq_ignore_ascii_case("websocket"))
 }
 
-/// Answers with the upgrade and sends a log as messages.
+/// Responds with the upgrade and sends a log as messages.
 pub(super) fn log(call: &Call<'_>, chunks: Chunks) -> Result<Answer> {
     let protocol = negotiate(call.headers, LOG_PROTOCOLS, &[])?;
     upgrade(call, protocol, async move |upgraded| channels::send(websocket(upgraded).await, chunks).await)

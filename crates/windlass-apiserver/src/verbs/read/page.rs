@@ -18,7 +18,7 @@ use crate::{
     write::convert,
 };
 
-/// The minimum number of objects that are read from the store's history at a time to find those that are selected.
+/// The minimum number of objects that are read from the store's history at a time to find selected ones.
 const CHUNK: usize = 500;
 
 /// A page, or a whole list.
@@ -151,7 +151,7 @@ impl Page {
         Ok(self.answer(objects, last, remaining))
     }
 
-    /// Returns the answer, with a token to continue after a key (relative to the prefix of the selection).
+    /// Returns the response, with a token to continue after a key (relative to the prefix of the selection).
     fn answer(&self, objects: Vec<Arc<StoredObject>>, last: Option<&str>, remaining: Option<usize>) -> Answer {
         let revision = self.revision.0;
         let continue_token = last.map(|after| {

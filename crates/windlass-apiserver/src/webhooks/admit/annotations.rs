@@ -46,7 +46,7 @@ pub(super) fn failed_open(call: &Call<'_>, hook: &Hook, place: Place, kind: &str
     }
 }
 
-/// Records the annotations in the answer of a webhook, under its name.
+/// Records the annotations in the response of a webhook, under its name.
 pub(super) fn own(call: &Call<'_>, hook: &Hook, answer: &Value) {
     let Some(audit) = call.audit else { return };
     for (key, value) in answer["response"]["auditAnnotations"].as_object().into_iter().flatten() {

@@ -17,7 +17,7 @@ use crate::{call::Call, meta, status::ApiError};
 
 /// Why a webhook did not admit a request.
 pub(super) enum Failure {
-    /// The call failed, or its answer is malformed.
+    /// The call failed, or its response is malformed.
     Call(String),
     /// The webhook denied the request, or its patch failed.
     Denied(Box<ApiError>),

@@ -1,4 +1,4 @@
-//! The request in an AdmissionReview, apart from the objects.
+//! The request in an AdmissionReview, except for the objects.
 
 use serde_json::{Map, Value, json};
 use windlass_schema::sorting::Gather as _;

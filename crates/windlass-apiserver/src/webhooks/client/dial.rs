@@ -85,7 +85,7 @@ async fn lookup(uri: &Uri) -> Result<Vec<SocketAddr>, DialError> {
     }
 }
 
-/// Connects to the first address that answers.
+/// Connects to the first reachable address.
 async fn connect(addresses: &[SocketAddr]) -> Result<TokioIo<TcpStream>, DialError> {
     let mut failure = DialError("dial tcp: no address".to_owned());
     for address in addresses {

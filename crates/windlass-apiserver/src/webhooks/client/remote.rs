@@ -62,7 +62,7 @@ pub(crate) struct Remote {
     connections: Connections,
 }
 
-/// An answer of any status.
+/// A response of any status.
 pub(crate) struct Fetch {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -86,10 +86,10 @@ impl Remote {
         Ok(Self { connections: connections(tls)? })
     }
 
-    /// Sends a request and returns the answer, which may be of any status.
+    /// Sends a request and returns the response, which may be of any status.
     ///
     /// # Errors
-    /// Returns an error if there is no answer within the time and size limits.
+    /// Returns an error if there is no response within the time and size limits.
     pub(crate) async fn send(
         &self,
         request: Request<Full<Bytes>>,
@@ -115,7 +115,7 @@ impl Remote {
     /// Gets a document over TLS, and follows redirections.
     ///
     /// # Errors
-    /// Returns an error if there is no answer within the time limit, which is for each request, and the size limit.
+    /// Returns an error if there is no response within the time limit, which is for each request, and the size limit.
     pub(crate) async fn get(&self, url: &str, timeout: Duration, max_size: usize) -> Result<Fetch, String> {
         let mut url = url.to_owned();
         for _ in 0..=MAX_REDIRECTIONS {

@@ -1,4 +1,4 @@
-//! Trust in webhooks and other servers: only certificates that a CA bundle, or the system, vouches for.
+//! Trust in webhooks and other servers: only certificates that a CA bundle, or the system, trusts.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(super) fn config(ca_bundle: &str) -> Result<ClientConfig, String> {
     Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
 }
 
-/// Returns the verifier of servers that certificates in PEM vouch for.
+/// Returns the verifier of servers that trusts certificates in PEM.
 pub(crate) fn verifier(pem: &[u8], provider: Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, String> {
     let rejected = |why: &str| format!("unable to load root certificates: {why}");
     let bundle: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(pem).flatten().collect();

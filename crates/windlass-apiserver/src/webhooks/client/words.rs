@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_read_as_those_of_client_go() {
+    fn statuses_have_the_text_of_client_go() {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
         let failed = "an error on the server (\"unknown\") has prevented the request from succeeding";

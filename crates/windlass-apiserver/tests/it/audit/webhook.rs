@@ -32,7 +32,7 @@ struct Received {
     list: Value,
 }
 
-/// A receiver of events without TLS, which answers with the given codes and then with 200.
+/// A receiver of events without TLS, which responds with the given codes and then with 200.
 struct Receiver {
     received: mpsc::UnboundedReceiver<Received>,
     serving: JoinHandle<()>,
@@ -136,7 +136,7 @@ async fn events_are_sent_when_a_receiver_that_was_down_comes_back() {
 }
 
 #[tokio::test]
-async fn a_batch_is_given_up_after_five_attempts() {
+async fn a_batch_is_abandoned_after_five_attempts() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("config");
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

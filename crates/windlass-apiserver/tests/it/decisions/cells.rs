@@ -1,6 +1,6 @@
 //! The cells of the decision matrix: a user, a verb, a resource and its scope, and the HTTP requests for them.
 //!
-//! `cargo xtask decisions` includes this file, so that kube-apiserver is asked exactly what the tests ask.
+//! `cargo xtask decisions` includes this file, so that kube-apiserver gets exactly the requests of the tests.
 
 use std::{collections::BTreeMap, fmt, fmt::Write as _};
 
@@ -350,7 +350,7 @@ pub(crate) fn objects() -> Vec<(String, Value)> {
     objects
 }
 
-/// Returns the text of the recorded file. An answer is the reason of a permission, or `None` for a denial.
+/// Returns the text of the recorded file. A decision is the reason of a permission, or `None` for a denial.
 pub(crate) fn render(targets: &[Target], answers: &[(Cell<'_>, Option<String>)]) -> String {
     let mut text = "# Written by `cargo xtask decisions`: what kube-apiserver allows. A line has the verbs and the resources or \
                     paths that\n# they are allowed on; all else is denied. Then the reasons for resources, and how often each was given.\n\n\

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions with an arbitrary part, and objects of those that are accepted.
+//! CustomResourceDefinitions with an arbitrary part, and objects of accepted ones.
 
 use http::Method;
 use proptest::{

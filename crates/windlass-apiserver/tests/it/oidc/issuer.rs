@@ -136,7 +136,7 @@ impl TestIssuer {
 
     /// Replaces the published keys.
     pub(super) fn publish(&self, signers: &[&Signer]) {
-        // Keys that cannot be used do no harm to others.
+        // Unusable keys do not affect others.
         let strange =
             [json!({"kty": "oct", "k": "AAAA"}), json!({"kty": "EC", "crv": "P-521", "x": "", "y": ""}), json!(1)];
         let keys = signers.iter().map(|signer| signer.jwk.clone());

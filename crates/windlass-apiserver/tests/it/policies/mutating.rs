@@ -95,7 +95,7 @@ async fn policies_run_again_if_needed() {
     mutating(&client, "a", append("a"), &again).await;
     mutating(&client, "b", append("b"), &json!({})).await;
     mutating(&client, "c", append("c"), &again).await;
-    // Every change counts, also the own one.
+    // Every change counts, including the policy's own.
     let made = client.post(CONFIG_MAPS, &config_map("one")).await.expect(201);
     assert_eq!(made["data"]["a"], "1abcac");
 }
@@ -202,7 +202,7 @@ async fn mutations_are_counted() {
 }
 
 #[tokio::test]
-async fn a_mutating_policy_is_in_force_when_its_write_is_acknowledged() {
+async fn a_mutating_policy_has_taken_effect_when_its_write_is_acknowledged() {
     let client = Client::new().await;
     for round in 0..10 {
         let name = format!("p{round}");

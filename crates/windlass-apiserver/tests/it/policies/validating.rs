@@ -15,7 +15,7 @@ fn one(expression: &str, more: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_policy_is_in_force_when_its_write_and_that_of_its_binding_are_acknowledged() {
+async fn a_policy_has_taken_effect_when_it_and_its_binding_are_acknowledged() {
     let client = Client::new().await;
     for round in 0..20 {
         let name = format!("p{round}");
@@ -43,7 +43,7 @@ async fn a_policy_is_in_force_when_its_write_and_that_of_its_binding_are_acknowl
 }
 
 #[tokio::test]
-async fn a_changed_policy_is_in_force_when_its_write_is_acknowledged() {
+async fn a_changed_policy_has_taken_effect_when_its_write_is_acknowledged() {
     let client = Client::new().await;
     validating(&client, "p", &one("false", &json!({"message": "never"}))).await;
     bind(&client, "p", &json!({})).await;
@@ -63,7 +63,7 @@ async fn a_changed_policy_is_in_force_when_its_write_is_acknowledged() {
 }
 
 #[tokio::test]
-async fn policies_are_in_force_after_a_restart() {
+async fn policies_apply_after_a_restart() {
     let client = Client::new().await;
     validating(&client, "p", &one("false", &json!({}))).await;
     bind(&client, "p", &json!({})).await;

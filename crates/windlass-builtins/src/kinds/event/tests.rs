@@ -136,7 +136,7 @@ fn the_newer_api_allows_only_series_changes() {
 }
 
 #[test]
-fn rows_read_as_kubectl_shows_them() {
+fn rows_are_printed_as_by_kubectl() {
     let now: Timestamp = "2026-01-01T00:01:00Z".parse().expect("the time must parse");
     assert_eq!(
         json!(cells(&new_event(), now)),
@@ -158,7 +158,7 @@ fn both_groups_select_by_the_same_values() {
 
 proptest! {
     #[test]
-    fn there_and_back_is_the_same(
+    fn conversion_and_back_is_lossless(
         note in "[a-z]{0,3}", count in 0i32..3, series in prop::option::of(0i32..3), controller in "[a-z]{0,2}",
         related in prop::option::of("[a-z]{0,2}"),
     ) {

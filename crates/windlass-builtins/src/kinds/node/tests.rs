@@ -87,7 +87,7 @@ fn pod_cidrs_and_provider_id_can_only_be_set_once() {
 }
 
 #[test]
-fn rows_read_as_kubectl_shows_them() {
+fn rows_are_printed_as_by_kubectl() {
     let node = json!({
         "metadata": {"name": "n", "labels": {"node-role.kubernetes.io/worker": "", "kubernetes.io/role": "edge", "a": "b"}},
         "spec": {"unschedulable": true},

@@ -10,7 +10,7 @@ mod tolerations;
 use serde_json::{Value, json};
 
 pub use self::images::{always_pull, has_new_image, other_pull_policies};
-pub use self::node::{ResizeRefusal, check_resize, copy_topology_labels, missing_features, needed_features};
+pub use self::node::{ResizeRejection, check_resize, copy_topology_labels, missing_features, needed_features};
 pub use self::node_selector::{NodeSelector, merge_node_selector, parse as parse_node_selector, selects_only};
 pub use self::runtime_class::{check_overhead, runtime_class_name, use_runtime_class};
 pub use self::secrets::{check_mirror, check_secrets};
@@ -24,7 +24,7 @@ const LOWER: &str = "PreemptLowerPriority";
 const TOKEN_VOLUME: &str = "kube-api-access-";
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// How long pods stay on failing nodes unless they say otherwise, in seconds.
+/// How long pods stay on failing nodes by default, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TolerationSeconds {
     /// On nodes that are not ready.

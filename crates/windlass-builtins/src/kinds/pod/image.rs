@@ -1,4 +1,4 @@
-//! Container image names, parsed as far as the API needs: the tag determines the default pull policy.
+//! Container image names, parsed as far as needed: the tag determines the default pull policy.
 
 /// Returns the default pull policy: `Always` for `:latest` and for images without a tag, otherwise `IfNotPresent`.
 pub(super) fn pull_policy(image: &str) -> &'static str {

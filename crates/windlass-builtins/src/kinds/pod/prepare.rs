@@ -87,7 +87,7 @@ pub(super) fn update_resources(pod: &mut Value, old: &Value) {
     count_change(pod, old);
 }
 
-/// Increments the generation if the spec has changed, also through a subresource.
+/// Increments the generation if the spec has changed, including changes through a subresource.
 fn count_change(pod: &mut Value, old: &Value) {
     if pod.get("spec") != old.get("spec") {
         set(pod, "/metadata/generation", integer(old, "/metadata/generation").unwrap_or_default() + 1);

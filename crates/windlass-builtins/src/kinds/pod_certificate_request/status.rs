@@ -44,7 +44,7 @@ fn has(object: &Value, kind: &str) -> bool {
     conditions.any(|condition| text(condition, "/type") == kind && text(condition, "/status") == "True")
 }
 
-/// Requires at most one condition, an outcome, which is true.
+/// Allows at most one condition. It must be an outcome, with status `True`.
 fn validate_conditions(object: &Value, path: &Path, errors: &mut ErrorList) {
     let mut known = 0;
     for (at, condition) in items(object, "/status/conditions").iter().enumerate() {

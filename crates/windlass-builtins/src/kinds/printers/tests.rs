@@ -27,7 +27,7 @@ fn every_row_has_a_cell_for_each_column_whatever_the_object() {
 }
 
 #[test]
-fn workloads_read_as_kubectl_shows_them() {
+fn workloads_are_printed_as_by_kubectl() {
     let template = json!({"spec": {"containers": [{"name": "a", "image": "i:1"}, {"name": "b", "image": "j"}]}});
     assert_eq!(
         row(
@@ -113,7 +113,7 @@ fn autoscalers_show_their_metrics() {
 }
 
 #[test]
-fn network_objects_read_as_kubectl_shows_them() {
+fn network_objects_are_printed_as_by_kubectl() {
     assert_eq!(
         row(
             "",
@@ -151,7 +151,7 @@ fn network_objects_read_as_kubectl_shows_them() {
 }
 
 #[test]
-fn storage_and_access_read_as_kubectl_shows_them() {
+fn storage_and_access_are_printed_as_by_kubectl() {
     assert_eq!(
         row(
             "",

@@ -5,7 +5,7 @@ use windlass_schema::field::quote;
 /// Maximum nesting depth of Go's decoder.
 const MAX_DEPTH: usize = 10_000;
 
-/// Returns why a docker configuration is invalid, in Go's words; `None` if it is a JSON object or null.
+/// Returns why a docker configuration is invalid, with Go's message; `None` if it is a JSON object or null.
 pub(super) fn problem(bytes: &[u8]) -> Option<String> {
     let mut scanner = Scanner { bytes, at: 0 };
     if let Err(problem) = scanner.document() {
@@ -225,7 +225,7 @@ mod tests {
     use serde_json::Value;
 
     #[test]
-    fn problems_are_reported_in_the_words_of_go() {
+    fn problems_are_reported_with_the_messages_of_go() {
         for (text, expected) in [
             ("{\"auths\": {}}", None),
             (" null ", None),

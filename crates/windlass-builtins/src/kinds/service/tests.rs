@@ -274,7 +274,7 @@ fn questionable_services_cause_warnings() {
 }
 
 #[test]
-fn rows_read_as_kubectl_shows_them() {
+fn rows_are_printed_as_by_kubectl() {
     for (spec, status, expected) in [
         (
             json!({"type": "ClusterIP", "clusterIPs": ["None"], "ports": [{"port": 80, "protocol": "TCP"}]}),

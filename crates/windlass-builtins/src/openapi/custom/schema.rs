@@ -162,7 +162,7 @@ fn structural(of: &Value, dialect: Dialect, descriptions: &dyn Descriptions) -> 
     schema
 }
 
-/// Restricts the keywords of a schema to those that version 2 can express. `items` and `properties` remain as markers
+/// Removes the keywords of a schema that version 2 cannot express. `items` and `properties` remain as markers
 /// if they will be published.
 fn narrow(of: &Value, schema: &mut Schema) {
     let has = |keyword: &str| of.get(keyword).is_some_and(Value::is_object);

@@ -207,7 +207,7 @@ fn a_group_version_has_a_document_with_all_it_refers_to() {
 }
 
 #[test]
-fn the_whole_document_has_custom_resources_beside_the_built_in() {
+fn the_whole_document_has_custom_and_built_in_resources() {
     let definition = definition(json!({"type": "object"}));
     let mut parts = v2_parts(&[subject(&definition)], Sources::plain(table()));
     // Built-in schemas cannot be overridden.

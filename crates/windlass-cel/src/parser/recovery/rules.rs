@@ -1,6 +1,6 @@
 //! The grammar rules in order, one function per rule.
 //!
-//! Every position where an error can occur has a number; recovery remembers these positions.
+//! Every position where an error can occur has a number; recovery records these positions.
 
 use super::set::Set;
 use super::{Halt, Problem, Recovery, State, Step, Stopped};

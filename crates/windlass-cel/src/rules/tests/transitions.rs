@@ -40,7 +40,7 @@ fn an_optional_old_value_may_be_absent() {
 }
 
 #[test]
-fn an_optional_old_value_is_no_optional_in_messages() {
+fn an_optional_old_value_is_not_optional_in_messages() {
     let message = |expression: &str| {
         let schema = spec(&json!({"type": "string", "x-kubernetes-validations": [
             {"rule": "oldSelf.orValue('') == self", "optionalOldSelf": true, "messageExpression": expression}]}));

@@ -71,7 +71,7 @@ fn a_machine_without_problems_has_only_ok_findings() {
 }
 
 #[test]
-fn rust_is_needed_in_projects_and_good_to_have_elsewhere() {
+fn rust_is_required_in_projects_and_recommended_elsewhere() {
     check(|facts| facts.tools.rustc = None, "rust", Level::Problem, "https://rustup.rs");
     check(|facts| facts.tools.cargo = None, "cargo", Level::Problem, "https://rustup.rs");
     let outside = |facts: &mut Facts| (facts.project, facts.tools.rustc) = (None, None);

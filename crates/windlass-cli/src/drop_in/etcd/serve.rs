@@ -39,7 +39,7 @@ impl Endpoints {
         self.clients.iter().filter_map(|listener| listener.local_addr().ok()).collect()
     }
 
-    /// Answers clients until a signal.
+    /// Serves clients until a signal.
     pub(super) async fn serve(self, storage: Storage) -> anyhow::Result<()> {
         let mut signals = Signals::catch().context("failed to install signal handlers")?;
         let mut tasks = JoinSet::new();
@@ -101,7 +101,7 @@ async fn connection(stream: TcpStream, storage: Storage) {
     }
 }
 
-/// Answers a request as etcd does.
+/// Handles a request as etcd does.
 fn answer(path: &str, storage: &Storage) -> Response<Full<Bytes>> {
     let json = "application/json";
     let text = "text/plain; charset=utf-8";

@@ -73,7 +73,7 @@ impl Flags {
         self.values(name).flat_map(|value| value.split(',')).map(str::trim).filter(|part| !part.is_empty())
     }
 
-    /// The keys and values of a flag that has pairs. A key without a value has none.
+    /// Keys and values of a flag with pairs. A key without a value has none.
     pub(super) fn pairs<'a>(&'a self, name: &str) -> impl Iterator<Item = (&'a str, Option<&'a str>)> {
         self.list(name).map(|pair| match pair.split_once('=') {
             Some((key, value)) => (key.trim(), Some(value.trim())),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_command_lines_are_rejected_in_the_words_of_kube_apiserver() {
+    fn wrong_command_lines_are_rejected_with_the_messages_of_kube_apiserver() {
         for (line, expected) in [
             ("--foo", "unknown flag: --foo"),
             ("--insecure-port=0", "unknown flag: --insecure-port"),

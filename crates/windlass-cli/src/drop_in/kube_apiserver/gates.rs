@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::flags::{Flags, boolean};
 
-/// The feature gates of Kubernetes 1.36, sorted, with the value of those that are locked.
+/// The feature gates of Kubernetes 1.36, sorted, with the value of locked gates.
 const GATES: &str = include_str!("feature_gates.txt");
 
 /// Checks the names and values of feature gates, with the errors of kube-apiserver.

@@ -290,7 +290,7 @@ fn advertise_address(flags: &Flags, network: ServiceNetwork, problems: &mut Vec<
     Some(address)
 }
 
-/// Parses the versions to serve. Those that windlass does not have are ignored.
+/// Parses the versions to serve. Versions that windlass does not have are ignored.
 fn runtime_config(flags: &Flags, ignored: &mut Vec<String>, problems: &mut Vec<String>) -> RuntimeConfig {
     match RuntimeConfig::parse_available(flags.list("runtime-config")) {
         Ok((config, unavailable)) => {

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn accepted_values_are_no_problem() {
+    fn accepted_values_are_not_problems() {
         assert!(CIPHER_SUITES.is_sorted());
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_values_are_reported_in_the_words_of_kube_apiserver() {
+    fn wrong_values_are_reported_with_the_messages_of_kube_apiserver() {
         let logging = check_logging(&flags("--logging-format=xml"));
         assert_eq!(logging, Err("format: Invalid value: \"xml\": Unsupported log format".to_owned()));
         for (line, expected) in [

@@ -14,7 +14,7 @@ use tokio::process::{Child, Command};
 
 use crate::{failure::ErrorWithHint, signals::Signals};
 
-/// How long a command may take to stop.
+/// Maximum time for a command to stop.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How a command ended.

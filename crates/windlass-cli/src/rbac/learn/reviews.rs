@@ -11,7 +11,7 @@ use crate::{
     service_account::AccountName,
 };
 
-/// Asks a server whether an account has all needed permissions. Returns those that it lacks.
+/// Asks a server for the permissions of an account. Returns the needed ones that it lacks.
 pub(super) async fn denied(client: &Client, account: &AccountName, needs: &Needs) -> anyhow::Result<Vec<String>> {
     let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
     let mut denied = Vec::new();

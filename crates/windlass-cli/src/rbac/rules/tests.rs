@@ -119,7 +119,7 @@ fn generated_names_are_not_fixed() {
 }
 
 #[test]
-fn permissions_in_the_own_namespace_are_limited_to_it() {
+fn permissions_in_the_namespace_of_the_operator_are_limited_to_it() {
     let own = [
         "POST /api/v1/namespaces/system/secrets",
         "GET /api/v1/namespaces/system/secrets/certificates",

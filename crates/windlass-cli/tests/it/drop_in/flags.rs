@@ -26,7 +26,7 @@ use windlass_plane::Pki;
 
 use super::pair::{Etcd, KubeApiserver, Pair, assets, files};
 
-/// Asks again until there is an answer.
+/// Asks again until there is a response.
 async fn eventually<T>(ask: impl AsyncFn() -> Option<T>) -> T {
     loop {
         if let Some(answer) = ask().await {

@@ -125,8 +125,8 @@ fn an_invalid_request_is_rejected() {
     }
     let signer = Signer::new(&authority()).unwrap();
     let request = Request::parse(good.as_bytes()).unwrap();
-    let refused = signer.sign(&request, &usages(&["flying"]), SHORT, NOW.parse().unwrap()).unwrap_err();
-    assert_eq!(refused.to_string(), "unrecognized usage values: [\"flying\"]");
+    let rejected = signer.sign(&request, &usages(&["flying"]), SHORT, NOW.parse().unwrap()).unwrap_err();
+    assert_eq!(rejected.to_string(), "unrecognized usage values: [\"flying\"]");
 }
 
 #[test]

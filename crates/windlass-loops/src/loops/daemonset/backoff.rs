@@ -1,8 +1,7 @@
-//! Backoff for replacing pods that fail repeatedly.
+//! Backoff for replacing pods that fail repeatedly. Pure.
 
 use std::{collections::HashMap, time::Duration};
 
-use parking_lot::Mutex;
 use tokio::time::Instant;
 
 const FIRST: Duration = Duration::from_secs(1);
@@ -11,22 +10,20 @@ const LONGEST: Duration = Duration::from_secs(15 * 60);
 /// Past attempts, and when the next ones are due.
 #[derive(Default)]
 pub(super) struct Backoff {
-    tried: Mutex<HashMap<String, (Instant, Duration)>>,
+    tried: HashMap<String, (Instant, Duration)>,
 }
 
 impl Backoff {
     /// Records an attempt, or returns how long to wait before it.
-    pub(super) fn attempt(&self, key: &str) -> Result<(), Duration> {
-        let now = Instant::now();
-        let mut tried = self.tried.lock();
+    pub(super) fn attempt(&mut self, key: &str, now: Instant) -> Result<(), Duration> {
         // Entries without recent attempts have recovered or were deleted.
-        tried.retain(|_, (last, _)| now.duration_since(*last) < 2 * LONGEST);
-        let delay = match tried.get(key) {
+        self.tried.retain(|_, (last, _)| now.duration_since(*last) < 2 * LONGEST);
+        let delay = match self.tried.get(key) {
             Some((last, delay)) if now.duration_since(*last) < *delay => return Err(*delay - now.duration_since(*last)),
             Some((_, delay)) => (2 * *delay).min(LONGEST),
             None => FIRST,
         };
-        tried.insert(key.to_owned(), (now, delay));
+        self.tried.insert(key.to_owned(), (now, delay));
         Ok(())
     }
 }
@@ -35,17 +32,19 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn the_backoff_grows_until_there_are_no_failures() {
-        let backoff = Backoff::default();
-        assert_eq!(backoff.attempt("a"), Ok(()));
-        assert_eq!(backoff.attempt("a"), Err(FIRST));
-        assert_eq!(backoff.attempt("b"), Ok(()));
-        tokio::time::advance(FIRST).await;
-        assert_eq!(backoff.attempt("a"), Ok(()));
-        assert_eq!(backoff.attempt("a"), Err(2 * FIRST));
-        tokio::time::advance(2 * LONGEST).await;
-        assert_eq!(backoff.attempt("a"), Ok(()));
-        assert_eq!(backoff.attempt("a"), Err(FIRST));
+    #[test]
+    fn the_backoff_grows_until_there_are_no_failures() {
+        let (mut backoff, start) = (Backoff::default(), Instant::now());
+        for (after, key, expected) in [
+            (Duration::ZERO, "a", Ok(())),
+            (Duration::ZERO, "a", Err(FIRST)),
+            (Duration::ZERO, "b", Ok(())),
+            (FIRST, "a", Ok(())),
+            (FIRST, "a", Err(2 * FIRST)),
+            (FIRST + 2 * LONGEST, "a", Ok(())),
+            (FIRST + 2 * LONGEST, "a", Err(FIRST)),
+        ] {
+            assert_eq!(backoff.attempt(key, start + after), expected, "{key} after {after:?}");
+        }
     }
 }

@@ -1,18 +1,12 @@
-//! Controller revisions of a daemon set.
+//! Controller revisions of a daemon set. Pure.
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use k8s_openapi::api::{
-    apps::v1::{ControllerRevision, DaemonSet},
-    core::v1::Pod,
-};
-use kube::{ResourceExt as _, api::Patch};
-use serde_json::json;
-use windlass::{Error, Result, context::Context};
+use k8s_openapi::api::{apps::v1::ControllerRevision, core::v1::Pod};
 use windlass_schema::sorting::Gather as _;
 
 use super::fit::HASH_LABEL;
-use crate::revisions::{self, Draft};
+use crate::revisions;
 
 /// The revision of the current template, and the others.
 pub(super) struct History {
@@ -25,65 +19,16 @@ pub(super) fn hash(revision: &ControllerRevision) -> &str {
     revision.metadata.labels.as_ref().and_then(|labels| labels.get(HASH_LABEL)).map_or("", String::as_str)
 }
 
-/// Finds or creates the revision of the current template, and makes it the latest.
-pub(super) async fn construct(
-    ctx: &Context,
-    set: &DaemonSet,
-    known: Vec<Arc<ControllerRevision>>,
-    pods: &[Arc<Pod>],
-    collisions: &mut i32,
-) -> Result<History> {
-    let template =
-        set.spec.as_ref().map(|spec| &spec.template).ok_or_else(|| Error::terminal("the set has no template"))?;
-    let data = revisions::data_of(template);
-    let mut labelled = Vec::with_capacity(known.len());
-    for revision in known {
-        labelled.push(if hash(&revision).is_empty() { label(ctx, &revision).await? } else { revision });
-    }
-    let (mut current, old): (Vec<_>, Vec<_>) =
-        labelled.into_iter().partition(|revision| revisions::holds(revision, &data));
-    let number = old.iter().map(|revision| revision.revision).max().unwrap_or(0) + 1;
-    revisions::sort(&mut current);
-    let current = match current.pop() {
-        Some(newest) => {
-            merge(ctx, &newest, current, pods).await?;
-            if newest.revision < number { revisions::renumber(ctx, &newest, number).await? } else { newest }
-        }
-        None => {
-            let draft = Draft::of(set, template, HASH_LABEL, data, number)?;
-            revisions::create(ctx, draft, collisions).await?
-        }
-    };
-    Ok(History { current, old })
-}
-
-/// Labels a revision without a hash with its name.
-async fn label(ctx: &Context, revision: &ControllerRevision) -> Result<Arc<ControllerRevision>> {
-    let mut revision = revision.clone();
-    let name = revision.name_any();
-    revision.metadata.labels.get_or_insert_default().insert(HASH_LABEL.to_owned(), name);
-    Ok(ctx.update(revision).await?)
-}
-
-/// Merges several revisions of the same template.
-async fn merge(
-    ctx: &Context,
-    kept: &ControllerRevision,
-    duplicates: Vec<Arc<ControllerRevision>>,
-    pods: &[Arc<Pod>],
-) -> Result<()> {
-    let hashes: BTreeSet<&str> = duplicates.iter().map(|revision| hash(revision)).gather();
-    let of_duplicate = |pod: &&Arc<Pod>| {
+/// Returns the pods of other revisions of the same template.
+pub(super) fn pods_of<'a>(
+    duplicates: &[Arc<ControllerRevision>],
+    pods: &'a [Arc<Pod>],
+) -> impl Iterator<Item = &'a Arc<Pod>> {
+    let hashes: BTreeSet<String> = duplicates.iter().map(|revision| hash(revision).to_owned()).gather();
+    pods.iter().filter(move |pod| {
         let label = pod.metadata.labels.as_ref().and_then(|labels| labels.get(HASH_LABEL));
-        label.is_some_and(|label| hashes.contains(label.as_str()))
-    };
-    for pod in pods.iter().filter(of_duplicate) {
-        ctx.patch(pod, &Patch::Merge(json!({ "metadata": { "labels": { HASH_LABEL: hash(kept) } } }))).await?;
-    }
-    for revision in &duplicates {
-        ctx.delete(revision).await?;
-    }
-    Ok(())
+        label.is_some_and(|label| hashes.contains(label))
+    })
 }
 
 /// The oldest unused revisions beyond the history limit.
@@ -102,6 +47,8 @@ pub(super) fn surplus(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -55,7 +55,7 @@ impl Plan {
     }
 }
 
-/// Pods by the nodes that they are on, or are targeted at.
+/// Pods by the node that they run on or are created for.
 pub(super) type ByNode<'a> = BTreeMap<&'a str, Vec<Arc<Pod>>>;
 
 impl<'a> View<'a> {
@@ -183,7 +183,7 @@ impl<'a> View<'a> {
         let surge = self.surge(desired);
         let unavailable = self.rolling().and_then(|rolling| rolling.max_unavailable.as_ref());
         let unavailable = unavailable.map_or(0, |unavailable| scaled(unavailable, desired));
-        // Both being zero is possible only with old servers.
+        // Only old servers allow both to be zero.
         let unavailable = if surge == 0 { unavailable.max(1) } else { unavailable };
         if surge == 0 {
             self.replace(&by_node, unavailable, &mut plan)

@@ -1,10 +1,7 @@
 //! Rollback to a revision requested by annotation, as old clients do. (`kubectl rollout undo` writes the old template
 //! itself, which is an ordinary rollout.)
 
-use std::sync::Arc;
-
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use windlass::{Result, context::Context, controller::Action};
 
 use super::{
     annotations::{self, ROLLBACK_TO},
@@ -13,10 +10,10 @@ use super::{
 
 /// The outcome of a request.
 #[derive(Debug, PartialEq)]
-struct Outcome {
-    deployment: Deployment,
+pub(super) struct Outcome {
+    pub(super) deployment: Deployment,
     /// Whether it succeeded, and reason and message of the event.
-    event: (bool, &'static str, String),
+    pub(super) event: (bool, &'static str, String),
 }
 
 /// The requested revision; 0 for the previous one.
@@ -25,22 +22,7 @@ pub(super) fn asked_for(deployment: &Deployment) -> Option<i64> {
 }
 
 /// Sets the template of a revision in the deployment, and removes the annotation.
-pub(super) async fn perform(
-    deployment: &Arc<Deployment>,
-    ctx: &Context,
-    sets: &[ReplicaSet],
-    revision: i64,
-) -> Result<Action> {
-    let Outcome { deployment: wanted, event: (well, reason, note) } = outcome(deployment, sets, revision);
-    ctx.update(wanted).await?;
-    match well {
-        true => ctx.event(deployment).normal(reason, &note),
-        false => ctx.event(deployment).warning(reason, &note),
-    }
-    Ok(Action::done())
-}
-
-fn outcome(deployment: &Deployment, sets: &[ReplicaSet], revision: i64) -> Outcome {
+pub(super) fn outcome(deployment: &Deployment, sets: &[ReplicaSet], revision: i64) -> Outcome {
     const NOT_FOUND: &str = "DeploymentRollbackRevisionNotFound";
     let mut wanted = deployment.clone();
     if let Some(annotations) = &mut wanted.metadata.annotations {

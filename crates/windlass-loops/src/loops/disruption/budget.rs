@@ -18,7 +18,7 @@ use crate::pods;
 
 /// The condition of a budget.
 const CONDITION: &str = "DisruptionAllowed";
-/// How long the deletion of an evicted pod may take.
+/// Time limit for the deletion of an evicted pod.
 const DELETION: SignedDuration = SignedDuration::from_mins(2);
 
 /// Numbers of pods.

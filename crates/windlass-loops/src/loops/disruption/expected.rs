@@ -1,145 +1,132 @@
-//! The expected number of pods, from the scale of their controllers.
+//! The expected number of pods, from the scale of their controllers. Pure.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::HashSet, sync::Arc};
 
 use k8s_openapi::{
-    api::{
-        apps::v1::{Deployment, ReplicaSet, StatefulSet},
-        core::v1::{Pod, ReplicationController},
-        policy::v1::PodDisruptionBudget,
-    },
+    api::{core::v1::Pod, policy::v1::PodDisruptionBudgetSpec},
     apimachinery::pkg::{apis::meta::v1::OwnerReference, util::intstr::IntOrString},
 };
 use serde_json::Value;
-use windlass::{context::Context, key::ObjectKey, object::Object, objects::owner::controller_of};
+use windlass::objects::owner::controller_of;
 
 use super::budget::{Counts, scaled};
 
-/// The UID of a controller, and its scale.
-type Scale = (String, i32);
+/// The bound of a budget, which determines the expected number of pods.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Bound<'a> {
+    /// There is no bound.
+    None,
+    /// The selected pods are expected.
+    MinAvailable(i32),
+    /// The expected number of pods is the scale of their controllers.
+    MinAvailableOfScale(&'a IntOrString),
+    /// The same.
+    MaxUnavailableOfScale(&'a IntOrString),
+}
 
-/// Returns the expected and desired numbers of pods of a budget, and the names of pods without a controller. An error
-/// is the message for the budget's condition.
-pub(super) async fn pods(
-    ctx: &Context,
-    budget: &PodDisruptionBudget,
-    pods: &[Arc<Pod>],
-) -> Result<(Counts, Vec<String>), String> {
-    let spec = budget.spec.as_ref();
-    let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();
-    if let Some(bound) = spec.and_then(|spec| spec.max_unavailable.as_ref()) {
-        let (expected, unmanaged) = wanted(ctx, namespace, pods).await?;
-        let desired = expected.saturating_sub(scaled(bound, expected)?).max(0);
-        return Ok((Counts { expected, desired, healthy: 0 }, unmanaged));
+impl<'a> Bound<'a> {
+    pub(super) fn of(spec: Option<&'a PodDisruptionBudgetSpec>) -> Self {
+        let max = spec.and_then(|spec| spec.max_unavailable.as_ref());
+        let min = spec.and_then(|spec| spec.min_available.as_ref());
+        match (max, min) {
+            (Some(bound), _) => Self::MaxUnavailableOfScale(bound),
+            (None, Some(IntOrString::Int(desired))) => Self::MinAvailable(*desired),
+            (None, Some(bound)) => Self::MinAvailableOfScale(bound),
+            (None, None) => Self::None,
+        }
     }
-    match spec.and_then(|spec| spec.min_available.as_ref()) {
-        Some(IntOrString::Int(desired)) => {
-            let expected = i32::try_from(pods.len()).unwrap_or(i32::MAX);
-            Ok((Counts { expected, desired: *desired, healthy: 0 }, Vec::new()))
-        }
-        Some(bound) => {
-            let (expected, unmanaged) = wanted(ctx, namespace, pods).await?;
-            Ok((Counts { expected, desired: scaled(bound, expected)?, healthy: 0 }, unmanaged))
-        }
-        None => Ok((Counts::default(), Vec::new())),
+
+    /// Returns whether the scales of the pods' controllers are needed.
+    pub(super) fn needs_scales(self) -> bool {
+        matches!(self, Self::MinAvailableOfScale(_) | Self::MaxUnavailableOfScale(_))
+    }
+
+    /// Returns the expected and desired numbers of pods. An error is the message for the budget's condition.
+    pub(super) fn counts(self, selected: usize, scales: i32) -> Result<Counts, String> {
+        let selected = i32::try_from(selected).unwrap_or(i32::MAX);
+        let (expected, desired) = match self {
+            Self::None => return Ok(Counts::default()),
+            Self::MinAvailable(desired) => (selected, desired),
+            Self::MinAvailableOfScale(bound) => (scales, scaled(bound, scales)?),
+            Self::MaxUnavailableOfScale(bound) => (scales, scales.saturating_sub(scaled(bound, scales)?).max(0)),
+        };
+        Ok(Counts { expected, desired, healthy: 0 })
     }
 }
 
-/// Returns the sum of the scales of the pods' controllers, and the names of pods without one.
-async fn wanted(ctx: &Context, namespace: &str, pods: &[Arc<Pod>]) -> Result<(i32, Vec<String>), String> {
-    let (mut scales, mut seen) = (HashMap::<String, i32>::new(), HashSet::<&str>::new());
-    let mut unmanaged = Vec::new();
-    for pod in pods {
-        let name = pod.metadata.name.as_deref().unwrap_or_default();
-        let Some(owner) = controller_of(&pod.metadata) else {
-            unmanaged.push(name.to_owned());
-            continue;
-        };
-        if !seen.insert(owner.uid.as_str()) {
-            continue;
-        }
-        match scale_of(ctx, namespace, owner).await? {
-            Some((uid, replicas)) => scales.insert(uid, replicas),
-            None => return Err(format!("found no controllers for pod {name:?}")),
-        };
-    }
-    Ok((scales.values().fold(0, |sum: i32, replicas| sum.saturating_add(*replicas)), unmanaged))
+/// The controllers of pods.
+#[derive(Debug, Default)]
+pub(super) struct Controllers<'a> {
+    /// Each controller once, with the name of one of its pods.
+    pub(super) owners: Vec<(&'a OwnerReference, &'a str)>,
+    /// The names of pods without a controller.
+    pub(super) unmanaged: Vec<String>,
 }
 
-async fn scale_of(ctx: &Context, namespace: &str, owner: &OwnerReference) -> Result<Option<Scale>, String> {
-    let (group, _) = owner.api_version.split_once('/').unwrap_or_default();
-    let scale = match (group, owner.kind.as_str()) {
-        ("", "ReplicationController") => find::<ReplicationController>(ctx, namespace, owner)?
-            .map(|found| found.spec.as_ref().and_then(|spec| spec.replicas)),
-        ("apps", "StatefulSet") => {
-            find::<StatefulSet>(ctx, namespace, owner)?.map(|found| found.spec.as_ref().and_then(|spec| spec.replicas))
-        }
-        ("apps" | "extensions", "ReplicaSet") => {
-            let Some(set) = find::<ReplicaSet>(ctx, namespace, owner)? else {
-                return from_server(ctx, namespace, owner).await;
-            };
-            match controller_of(&set.metadata).filter(|parent| parent.kind == "Deployment") {
-                Some(parent) => {
-                    if let Some(found) = find::<Deployment>(ctx, namespace, parent)? {
-                        let replicas = found.spec.as_ref().and_then(|spec| spec.replicas);
-                        return Ok(Some((parent.uid.clone(), replicas.unwrap_or(1))));
-                    }
-                    None
-                }
-                None => Some(set.spec.as_ref().and_then(|spec| spec.replicas)),
+impl<'a> Controllers<'a> {
+    pub(super) fn of(pods: &'a [Arc<Pod>]) -> Self {
+        let (mut controllers, mut seen) = (Self::default(), HashSet::new());
+        for pod in pods {
+            let name = pod.metadata.name.as_deref().unwrap_or_default();
+            match controller_of(&pod.metadata) {
+                None => controllers.unmanaged.push(name.to_owned()),
+                Some(owner) if seen.insert(owner.uid.as_str()) => controllers.owners.push((owner, name)),
+                Some(_) => {}
             }
         }
-        _ => None,
-    };
-    match scale {
-        Some(replicas) => Ok(Some((owner.uid.clone(), replicas.unwrap_or(1)))),
-        None => from_server(ctx, namespace, owner).await,
+        controllers
     }
 }
 
-/// Returns the object of an owner reference.
-fn find<K: Object<DynamicType: Default>>(
-    ctx: &Context,
-    namespace: &str,
-    owner: &OwnerReference,
-) -> Result<Option<Arc<K>>, String> {
-    let found = ctx.get::<K>(&ObjectKey::namespaced(namespace, &owner.name)).map_err(|error| error.to_string())?;
-    Ok(found.filter(|found| found.meta().uid.as_deref() == Some(owner.uid.as_str())))
-}
-
-/// Reads the scale subresource of any resource that has one.
-async fn from_server(ctx: &Context, namespace: &str, owner: &OwnerReference) -> Result<Option<Scale>, String> {
-    let OwnerReference { api_version, kind, name, uid, .. } = owner;
-    let (group, _) = api_version.split_once('/').unwrap_or_default();
-    let root = if group.is_empty() { format!("/api/{api_version}") } else { format!("/apis/{api_version}") };
-    let unknown = || format!("no matches for kind {kind:?} in version {api_version:?}");
-    let served = fetch(ctx, &root).await?.ok_or_else(unknown)?;
+/// Returns the plural name of a kind that has the scale subresource. `served` is the discovery document of its version.
+pub(super) fn scalable(served: &Value, group: &str, kind: &str) -> Option<Result<String, String>> {
     let resources = || served["resources"].as_array().into_iter().flatten();
     let plural = resources().find_map(|one| {
-        one["name"].as_str().filter(|plural| one["kind"].as_str() == Some(kind.as_str()) && !plural.contains('/'))
-    });
-    let plural = plural.ok_or_else(unknown)?;
+        one["name"].as_str().filter(|plural| one["kind"].as_str() == Some(kind) && !plural.contains('/'))
+    })?;
     let subresource = format!("{plural}/scale");
-    if !resources().any(|one| one["name"].as_str() == Some(subresource.as_str())) {
-        let dot = if group.is_empty() { "" } else { "." };
-        return Err(format!("{plural}{dot}{group} does not implement the scale subresource"));
-    }
-    let scale = fetch(ctx, &format!("{root}/namespaces/{namespace}/{plural}/{name}/scale")).await?;
-    let scale = scale.filter(|scale| scale["metadata"]["uid"].as_str() == Some(uid.as_str()));
-    let replicas = |scale: Value| scale["spec"]["replicas"].as_i64().and_then(|number| number.try_into().ok());
-    Ok(scale.map(|scale| (uid.clone(), replicas(scale).unwrap_or_default())))
+    Some(match resources().any(|one| one["name"].as_str() == Some(subresource.as_str())) {
+        true => Ok(plural.to_owned()),
+        false => {
+            let dot = if group.is_empty() { "" } else { "." };
+            Err(format!("{plural}{dot}{group} does not implement the scale subresource"))
+        }
+    })
 }
 
-/// Fetches a path. Returns `None` if it does not exist.
-async fn fetch(ctx: &Context, path: &str) -> Result<Option<Value>, String> {
-    let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
-    match ctx.client().request::<Value>(request).await {
-        Ok(found) => Ok(Some(found)),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(kube::Error::Api(status)) => Err(status.message.clone()),
-        Err(error) => Err(error.to_string()),
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn counts_follow_from_the_bound_of_a_budget() {
+        for (spec, expected, desired) in [
+            (json!({}), 0, 0),
+            (json!({"minAvailable": 2}), 3, 2),
+            (json!({"minAvailable": "25%"}), 10, 3),
+            (json!({"maxUnavailable": 4}), 10, 6),
+            (json!({"maxUnavailable": 11}), 10, 0),
+            (json!({"maxUnavailable": "100%"}), 10, 0),
+        ] {
+            let budget: PodDisruptionBudgetSpec = serde_json::from_value(spec.clone()).unwrap();
+            let counts = Bound::of(Some(&budget)).counts(3, 10);
+            assert_eq!(counts, Ok(Counts { expected, desired, healthy: 0 }), "{spec}");
+        }
+    }
+
+    #[test]
+    fn only_resources_with_a_scale_are_scalable() {
+        let served = json!({"resources": [
+            {"name": "foos/status", "kind": "Foo"}, {"name": "foos", "kind": "Foo"}, {"name": "foos/scale", "kind": "Scale"},
+            {"name": "bars", "kind": "Bar"},
+        ]});
+        let scalable = |group, kind| scalable(&served, group, kind);
+        assert_eq!(scalable("example.com", "Foo"), Some(Ok("foos".to_owned())));
+        let missing = "bars.example.com does not implement the scale subresource";
+        assert_eq!(scalable("example.com", "Bar"), Some(Err(missing.to_owned())));
+        assert_eq!(scalable("", "Bar"), Some(Err("bars does not implement the scale subresource".to_owned())));
+        assert_eq!(scalable("example.com", "Baz"), None);
     }
 }

@@ -1,5 +1,8 @@
 //! The requests of the collector to a server.
 
+mod attempt;
+mod monitors;
+
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -10,6 +13,10 @@ use kube::{
 use parking_lot::RwLock;
 use serde_json::{Value, json};
 
+pub(super) use self::{
+    attempt::{Outcome, attempt, orphan},
+    monitors::Monitors,
+};
 use super::{
     decide::Policy,
     node::{Identity, Kind, Uid},
@@ -196,7 +203,7 @@ impl Cluster for Remote {
 }
 
 /// Returns whether this is the same object, not another one with its name.
-pub(super) fn is(meta: &ObjectMeta, object: &Identity) -> bool {
+fn is(meta: &ObjectMeta, object: &Identity) -> bool {
     meta.uid.as_deref().is_some_and(|uid| Uid::new(uid) == object.uid)
 }
 

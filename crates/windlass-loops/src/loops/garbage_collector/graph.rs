@@ -21,7 +21,7 @@ use super::{
 };
 use alternatives::{alternative, matches};
 
-/// Number of absent owners that are remembered, so that not every dependent checks them again.
+/// Number of absent owners that are cached, so that not every dependent checks them again.
 const REMEMBERED: usize = 500;
 
 /// A consequence of a change.

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_small() {
+    fn a_node_needs_little_memory() {
         assert!(size_of::<Node>() <= 144, "{}", size_of::<Node>());
     }
 

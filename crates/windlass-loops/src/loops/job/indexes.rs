@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_are_absent_are_found() {
+    fn the_first_absent_indexes_are_found() {
         for (present, count, completions, expected) in [
             ("", 2, 10, vec![0, 1]),
             ("", 5, 3, vec![0, 1, 2]),

@@ -45,7 +45,7 @@ pub(super) struct Zones(BTreeMap<String, Zone>);
 struct Zone {
     state: State,
     waiting: VecDeque<String>,
-    /// Nodes that wait, and those that have been tainted.
+    /// Waiting and tainted nodes.
     listed: BTreeSet<String>,
     rate: f64,
     /// When the next node may be tainted.
@@ -162,7 +162,7 @@ mod tests {
 
     use super::*;
 
-    /// A number of nodes, of which some are ready.
+    /// A zone with `all` nodes, `ready` of them ready.
     fn nodes(all: usize, ready: usize) -> Vec<bool> {
         (0..all).map(|index| index < ready).collect()
     }

@@ -1,31 +1,9 @@
-//! The state of a volume: binding, release and reclaim.
+//! The state of a volume: binding, release and reclaim. Pure.
 
-use std::sync::Arc;
-
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::ResourceExt as _;
-use windlass::{Result, context::Context, key::ObjectKey};
 
-use crate::volumes::{BY_CONTROLLER, PROVISIONED_BY, claim_ref, phase};
-
-/// Returns the claim that a volume is bound to, if it exists. The server is queried before the volume is released.
-pub(super) async fn holder(
-    volume: &PersistentVolume,
-    uid: &str,
-    ctx: &Context,
-) -> Result<Option<Arc<PersistentVolumeClaim>>> {
-    let Some(reference) = claim_ref(volume) else { return Ok(None) };
-    let namespace = reference.namespace.as_deref().unwrap_or_default();
-    let key = ObjectKey::namespaced(namespace, reference.name.as_deref().unwrap_or_default());
-    let is_it = |claim: &PersistentVolumeClaim| claim.metadata.uid.as_deref() == Some(uid);
-    if let Some(claim) = ctx.get::<PersistentVolumeClaim>(&key)?.filter(|claim| is_it(claim)) {
-        return Ok(Some(claim));
-    }
-    if matches!(phase(volume), "Released" | "Failed") {
-        return Ok(None);
-    }
-    Ok(ctx.live().get::<PersistentVolumeClaim>(&key).await?.filter(is_it).map(Arc::new))
-}
+use crate::volumes::{BY_CONTROLLER, PROVISIONED_BY};
 
 pub(super) fn is_made_for_it(volume: &PersistentVolume) -> bool {
     volume.annotations().contains_key(PROVISIONED_BY) && policy(volume) == "Delete"
@@ -35,38 +13,15 @@ fn policy(volume: &PersistentVolume) -> &str {
     volume.spec.as_ref().and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref()).unwrap_or("Retain")
 }
 
-/// Releases a volume, and applies its reclaim policy.
-pub(super) async fn release(volume: Arc<PersistentVolume>, ctx: &Context) -> Result<()> {
-    let volume = match phase(&volume) {
-        "Released" | "Failed" => volume,
-        _ => set_phase(&volume, "Released", ctx).await?,
-    };
-    match reclaim(&volume) {
-        Reclaim::Leave => {}
-        Reclaim::Delete => {
-            if volume.metadata.deletion_timestamp.is_none() {
-                ctx.delete(&volume).await?;
-            }
-        }
-        Reclaim::Fail { reason, message } => {
-            if phase(&volume) != "Failed" {
-                set_phase_with(&volume, "Failed", Some(&message), ctx).await?;
-                ctx.event(&volume).warning(reason, &message);
-            }
-        }
-    }
-    Ok(())
-}
-
 /// How a released volume is reclaimed.
 #[derive(Debug, PartialEq, Eq)]
-enum Reclaim {
+pub(super) enum Reclaim {
     Leave,
     Delete,
     Fail { reason: &'static str, message: String },
 }
 
-fn reclaim(volume: &PersistentVolume) -> Reclaim {
+pub(super) fn reclaim(volume: &PersistentVolume) -> Reclaim {
     let spec = volume.spec.clone().unwrap_or_default();
     match policy(volume) {
         "Retain" => Reclaim::Leave,
@@ -104,9 +59,9 @@ fn fail_to_delete(message: String) -> Reclaim {
     Reclaim::Fail { reason: "VolumeFailedDelete", message }
 }
 
-/// Removes the binding of a volume to a claim that is bound to another one. A reference written by a user stays as a
+/// The volume without its binding to a claim that is bound to another one. A reference written by a user stays as a
 /// reservation.
-pub(super) async fn unbind(volume: &PersistentVolume, ctx: &Context) -> Result<()> {
+pub(super) fn unbound(volume: &PersistentVolume) -> PersistentVolume {
     let mut unbound = volume.clone();
     if let Some(spec) = &mut unbound.spec {
         match volume.annotations().contains_key(BY_CONTROLLER) {
@@ -115,47 +70,7 @@ pub(super) async fn unbind(volume: &PersistentVolume, ctx: &Context) -> Result<(
         }
     }
     unbound.metadata.annotations.iter_mut().for_each(|annotations| drop(annotations.remove(BY_CONTROLLER)));
-    let unbound = ctx.update(unbound).await?;
-    set_phase(&unbound, "Available", ctx).await?;
-    Ok(())
-}
-
-pub(super) fn report_mode_mismatch(volume: &Arc<PersistentVolume>, claim: &Arc<PersistentVolumeClaim>, ctx: &Context) {
-    let note = format!(
-        "Cannot bind PersistentVolume to requested PersistentVolumeClaim {:?} due to incompatible volumeMode.",
-        claim.name_any()
-    );
-    ctx.event(volume).warning("VolumeMismatch", &note);
-    let note = format!(
-        "Cannot bind PersistentVolume {:?} to requested PersistentVolumeClaim due to incompatible volumeMode.",
-        volume.name_any()
-    );
-    ctx.event(claim).warning("VolumeMismatch", &note);
-}
-
-/// Writes a volume's phase, if it changes.
-pub(super) async fn set_phase(
-    volume: &Arc<PersistentVolume>,
-    to: &str,
-    ctx: &Context,
-) -> Result<Arc<PersistentVolume>> {
-    set_phase_with(volume, to, None, ctx).await
-}
-
-async fn set_phase_with(
-    volume: &Arc<PersistentVolume>,
-    to: &str,
-    message: Option<&str>,
-    ctx: &Context,
-) -> Result<Arc<PersistentVolume>> {
-    if phase(volume) == to {
-        return Ok(volume.clone());
-    }
-    let mut told = PersistentVolume::clone(volume);
-    let status = told.status.get_or_insert_default();
-    status.phase = Some(to.to_owned());
-    status.message = message.map(str::to_owned);
-    Ok(ctx.update_status(told).await?)
+    unbound
 }
 
 #[cfg(test)]

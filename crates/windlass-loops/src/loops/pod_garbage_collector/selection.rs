@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::pods::{is_terminating, node_of, phase};
 
-/// How long a missing node may take to be registered.
+/// Maximum time for a missing node to be registered.
 const QUARANTINE: Duration = Duration::from_secs(40);
 
 /// Taint that users put on a node that is out of service.

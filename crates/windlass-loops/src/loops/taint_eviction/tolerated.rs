@@ -30,9 +30,9 @@ pub(super) fn no_execute(node: &Node) -> Vec<Taint> {
 pub(super) enum Stay {
     /// Indefinitely.
     Forever,
-    /// For this time.
+    /// The pod tolerates the taints for this time.
     For(Duration),
-    /// Not at all: it does not tolerate a taint.
+    /// The pod does not tolerate a taint.
     NoLonger,
 }
 

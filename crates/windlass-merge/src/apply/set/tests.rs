@@ -9,7 +9,7 @@ fn set(text: &str) -> Set {
 }
 
 #[test]
-fn a_member_may_have_members_below_it() {
+fn members_may_be_nested() {
     let set = set(r#"{"f:a":{".":{},"f:b":{}},"f:c":{"f:d":{}}}"#);
     assert_eq!(set.len(), 3);
     assert_eq!(set.to_string(), ".a\n.a.b\n.c.d");

@@ -12,7 +12,7 @@ fn check(story: &Story, expected: Expect) {
     expected.assert_eq(&story.managed_fields());
 }
 
-fn refused(story: &mut Story, manager: &str, content: Value) -> ApplyError {
+fn rejected(story: &mut Story, manager: &str, content: Value) -> ApplyError {
     let before = story.live.clone();
     let error = story.apply(manager, content).expect_err("the apply must be rejected");
     assert_eq!(story.live, before);
@@ -63,10 +63,10 @@ fn conflicts_name_the_managers_and_the_fields() {
     story.apply("one", json!({"spec": {"a": "1", "n": 1, "ports": [{"port": 1, "name": "n"}]}})).unwrap();
     story.write("user", "", |object, _| object["spec"]["b"] = "1".into());
     story.write("controller", "status", |object, _| object["extra"] = "1".into());
-    let error = refused(&mut story, "two", json!({"spec": {"a": "2"}}));
+    let error = rejected(&mut story, "two", json!({"spec": {"a": "2"}}));
     assert_eq!(error.to_string(), "Apply failed with 1 conflict: conflict with \"one\": .spec.a");
     let all = json!({"spec": {"a": "2", "b": "2", "n": 2, "ports": [{"port": 1, "name": "m"}]}, "extra": "2"});
-    let error = refused(&mut story, "two", all.clone());
+    let error = rejected(&mut story, "two", all.clone());
     expect![[r#"
         Apply failed with 5 conflicts: conflicts with "controller" with subresource "status" using test.example.com/v1:
         - .extra
@@ -113,7 +113,7 @@ fn an_apply_that_changes_nothing_keeps_its_timestamp_or_has_none() {
 fn atomic_values_are_owned_and_replaced_as_a_whole() {
     let mut story = Story::new();
     story.apply("one", json!({"spec": {"atom": {"p": "1"}, "strings": ["a"], "others": ["a"]}})).unwrap();
-    let error = refused(&mut story, "two", json!({"spec": {"atom": {"q": "1"}, "strings": ["b"], "others": ["b"]}}));
+    let error = rejected(&mut story, "two", json!({"spec": {"atom": {"q": "1"}, "strings": ["b"], "others": ["b"]}}));
     expect![[r#"
         Apply failed with 2 conflicts: conflicts with "one":
         - .spec.atom
@@ -127,7 +127,7 @@ fn atomic_values_are_owned_and_replaced_as_a_whole() {
 fn invalid_requests_are_rejected() {
     let mut story = Story::new();
     story.apply("one", json!({"spec": {"a": "1"}})).unwrap();
-    let error = refused(&mut story, "one", json!({"metadata": {"managedFields": []}}));
+    let error = rejected(&mut story, "one", json!({"metadata": {"managedFields": []}}));
     assert_eq!(error, ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
     let failures = [
         (json!({"spec": {"n": "x"}}), ".spec.n: expected numeric (int or float), got string"),
@@ -135,7 +135,7 @@ fn invalid_requests_are_rejected() {
         (json!({"spec": {"nope": 1}}), ".spec.nope: field not declared in schema"),
     ];
     for (content, text) in failures {
-        let error = refused(&mut story, "one", content);
+        let error = rejected(&mut story, "one", content);
         let context = "failed to create typed patch object (/x; test.example.com/v1, Kind=Thing): ";
         assert_eq!(error, ApplyError::Failed(format!("{context}{text}")));
     }
@@ -157,13 +157,13 @@ fn fields_set_by_client_side_apply_do_not_conflict_for_kubectl() {
     object["metadata"]["annotations"] = json!({LAST_APPLIED: configuration.to_string(), "other": "kept"});
     let mut story = Story::new();
     story.put("kubectl-client-side-apply", object);
-    refused(&mut story, "someone", json!({"spec": {"a": "<2>"}}));
+    rejected(&mut story, "someone", json!({"spec": {"a": "<2>"}}));
     story.apply("kubectl", json!({"spec": {"a": "<2>"}})).unwrap();
     // The annotation contains the new configuration, as serialized by Go.
     let annotation = story.live()["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap();
     assert!(annotation.ends_with("\"spec\":{\"a\":\"\\u003c2\\u003e\"}}\n"), "{annotation}");
     story.write("user", "", |object, _| object["spec"]["b"] = "3".into());
-    let error = refused(&mut story, "kubectl", json!({"spec": {"a": "<2>", "b": "4"}}));
+    let error = rejected(&mut story, "kubectl", json!({"spec": {"a": "<2>", "b": "4"}}));
     assert_eq!(
         error.to_string(),
         "Apply failed with 1 conflict: conflict with \"user\" using test.example.com/v1: .spec.b"

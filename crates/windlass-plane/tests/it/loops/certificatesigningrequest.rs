@@ -95,7 +95,7 @@ async fn a_request_of_a_kubelet_is_approved_automatically() {
 async fn a_request_cannot_grant_administrator_rights() {
     let plane = TestPlane::builder().await;
     let made = request("root", "root", "system:masters", "kube-apiserver-client", &["client auth"]);
-    let refused = requests(&plane).create(&PostParams::default(), &made).await.unwrap_err().to_string();
+    let rejected = requests(&plane).create(&PostParams::default(), &made).await.unwrap_err().to_string();
     let expected = "use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed";
-    assert!(refused.contains(expected), "{refused}");
+    assert!(rejected.contains(expected), "{rejected}");
 }

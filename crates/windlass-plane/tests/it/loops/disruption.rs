@@ -72,8 +72,8 @@ async fn evictions_use_up_the_allowed_disruptions_of_a_budget() {
     assert_eq!(reason(&until(&plane, [2, 1, 2, 1]).await), ("True", "SufficientPods", ""));
     let pods: Api<Pod> = plane.api();
     pods.evict("a", &EvictParams::default()).await.unwrap();
-    let refused = pods.evict("b", &EvictParams::default()).await.unwrap_err();
-    assert!(matches!(&refused, kube::Error::Api(status) if status.code == 429), "{refused}");
+    let rejected = pods.evict("b", &EvictParams::default()).await.unwrap_err();
+    assert!(matches!(&rejected, kube::Error::Api(status) if status.code == 429), "{rejected}");
     let status = until(&plane, [1, 1, 1, 0]).await;
     assert_eq!(status.disrupted_pods, None, "it has seen the deletion");
 }

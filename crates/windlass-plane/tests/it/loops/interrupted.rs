@@ -32,11 +32,11 @@ use windlass_testing::eventually;
 /// What happens to a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
-    /// The server answers with an error.
+    /// The server responds with an error.
     Rejected,
     /// The loop is killed before the server gets the request.
     KilledBefore,
-    /// The loop is killed before it gets the answer.
+    /// The loop is killed before it gets the response.
     KilledAfter,
 }
 

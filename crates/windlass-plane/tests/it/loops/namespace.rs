@@ -146,8 +146,8 @@ async fn objects_with_finalizers_block_the_namespace_and_are_reported() {
     ];
     assert_eq!(hindrances(&plane).await, told);
     assert!(maps.get_opt("free").await.unwrap().is_none());
-    let refused = maps.create(&PostParams::default(), &ConfigMap::default()).await;
-    assert!(refused.is_err(), "nothing is created while terminating");
+    let rejected = maps.create(&PostParams::default(), &ConfigMap::default()).await;
+    assert!(rejected.is_err(), "nothing is created while terminating");
     release(&foos, "one").await;
     release(&foos, "two").await;
     set_finalizers(&maps, "held", &[]).await;

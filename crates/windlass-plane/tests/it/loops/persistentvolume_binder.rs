@@ -138,7 +138,7 @@ async fn volumes_and_claims_can_name_each_other() {
 }
 
 #[tokio::test]
-async fn a_claim_that_loses_its_volume_says_so() {
+async fn a_claim_that_loses_its_volume_reports_it() {
     let plane = TestPlane::builder().await;
     make_volume(&plane, "v", json!({})).await;
     make_claim(&plane, "data", json!({})).await;

@@ -157,10 +157,10 @@ async fn the_cheapest_pods_are_deleted_first() {
 #[tokio::test]
 async fn the_replica_failure_condition_is_set_and_cleared() {
     let plane = TestPlane::builder().await;
-    let mut refused = set("web", 3);
-    let spec = refused.spec.as_mut().unwrap().template.as_mut().unwrap().spec.as_mut().unwrap();
+    let mut rejected = set("web", 3);
+    let spec = rejected.spec.as_mut().unwrap().template.as_mut().unwrap().spec.as_mut().unwrap();
     spec.priority_class_name = Some("urgent".to_owned());
-    create(&plane, &refused).await;
+    create(&plane, &rejected).await;
     let failure = plane.expect::<ReplicaSet>("web").condition_for("ReplicaFailure", "True", "FailedCreate").await;
     assert!(failure.message.ends_with("is forbidden: no PriorityClass with name urgent was found"), "{failure:?}");
     let event = plane.expect::<ReplicaSet>("web").event("FailedCreate").await;

@@ -57,8 +57,8 @@ async fn usage_counts_pods_until_they_end_or_are_deleted() {
         pods.create(&PostParams::default(), &pod(name, "400m")).await.unwrap();
     }
     assert_eq!(used(&plane).await, json!({"pods": "2", "requests.cpu": "800m", "count/pods": "2"}));
-    let refused = pods.create(&PostParams::default(), &pod("c", "100m")).await.unwrap_err();
-    assert!(refused.to_string().contains("exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"));
+    let rejected = pods.create(&PostParams::default(), &pod("c", "100m")).await.unwrap_err();
+    assert!(rejected.to_string().contains("exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"));
     let ended = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
     pods.patch_status("a", &PatchParams::default(), &ended).await.unwrap();
     until_used(&plane, json!({"pods": "1", "requests.cpu": "400m", "count/pods": "2"})).await;
@@ -137,10 +137,10 @@ async fn custom_resources_are_limited_once_their_crd_exists() {
     let resource = ApiResource::from_gvk_with_plural(&kind, "foos");
     let foos: Api<DynamicObject> = Api::namespaced_with(plane.client(), plane.namespace(), &resource);
     foos.create(&PostParams::default(), &DynamicObject::new("a", &resource)).await.unwrap();
-    let refused = foos.create(&PostParams::default(), &DynamicObject::new("b", &resource)).await.unwrap_err();
+    let rejected = foos.create(&PostParams::default(), &DynamicObject::new("b", &resource)).await.unwrap_err();
     assert!(
-        refused.to_string().contains("exceeded quota: q, requested: count/foos.example.com=1, used: count/foos"),
-        "{refused}"
+        rejected.to_string().contains("exceeded quota: q, requested: count/foos.example.com=1, used: count/foos"),
+        "{rejected}"
     );
     foos.delete("a", &DeleteParams::default()).await.unwrap();
     until_used(&plane, json!({"count/foos.example.com": "0"})).await;

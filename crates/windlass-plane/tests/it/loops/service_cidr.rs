@@ -31,8 +31,8 @@ async fn ready(cidrs: &Api<ServiceCIDR>, name: &str) -> Option<(String, String)>
 async fn a_network_is_kept_while_services_have_its_addresses() {
     let plane = TestPlane::builder().virtual_time().await;
     let (cidrs, services) = (Api::<ServiceCIDR>::all(plane.client()), plane.api::<Service>());
-    let refused = services.create(&PostParams::default(), &service("a", "10.9.0.7")).await.unwrap_err();
-    assert!(refused.to_string().contains("does not match the current range"), "{refused}");
+    let rejected = services.create(&PostParams::default(), &service("a", "10.9.0.7")).await.unwrap_err();
+    assert!(rejected.to_string().contains("does not match the current range"), "{rejected}");
 
     cidrs.create(&PostParams::default(), &cidr("more", "10.9.0.0/29")).await.unwrap();
     let is_ready = async || (ready(&cidrs, "more").await?.0 == "True").then_some(());
@@ -46,8 +46,8 @@ async fn a_network_is_kept_while_services_have_its_addresses() {
     eventually("the network is terminating", is_terminating).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(cidrs.get_opt("more").await.unwrap().is_some(), "it is in use");
-    let refused = services.create(&PostParams::default(), &service("b", "10.9.0.5")).await.unwrap_err();
-    assert!(refused.to_string().contains("does not match the current range"), "{refused}");
+    let rejected = services.create(&PostParams::default(), &service("b", "10.9.0.5")).await.unwrap_err();
+    assert!(rejected.to_string().contains("does not match the current range"), "{rejected}");
 
     services.delete("a", &DeleteParams::default()).await.unwrap();
     let is_gone = async || cidrs.get_opt("more").await.unwrap().is_none().then_some(());

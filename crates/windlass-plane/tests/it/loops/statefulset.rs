@@ -306,9 +306,9 @@ async fn a_restarted_loop_continues_a_rollout_and_then_writes_nothing() {
 #[tokio::test]
 async fn a_pod_that_the_server_rejects_is_reported_with_its_reason() {
     let plane = plane().await;
-    let mut refused = template("one");
-    refused["spec"]["priorityClassName"] = "urgent".into();
-    create(&plane, json!({ "replicas": 1, "template": refused })).await;
+    let mut rejected = template("one");
+    rejected["spec"]["priorityClassName"] = "urgent".into();
+    create(&plane, json!({ "replicas": 1, "template": rejected })).await;
     let event = plane.expect::<StatefulSet>("db").event("FailedCreate").await;
     let expected = "create Pod db-0 in StatefulSet db failed error: pods \"db-0\" is forbidden: no PriorityClass with name \
                     urgent was found";

@@ -178,7 +178,7 @@ async fn a_log_can_be_followed_until_the_container_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_runs_beside_a_container_with_its_environment() {
+async fn a_command_runs_next_to_a_container_with_its_environment() {
     let folder = tempfile::tempdir().unwrap();
     let machine = Machine::start(folder.path()).await;
     let env = json!([
@@ -430,8 +430,8 @@ async fn an_unknown_image_is_reported_and_starts_once_the_file_has_an_entry() {
         .await;
     let message = status["containerStatuses"][0]["state"]["waiting"]["message"].as_str().unwrap().to_owned();
     assert!(message.contains("images.yaml") && message.contains("example.com/server:1"), "{message}");
-    let refused = machine.pods().logs("p", &LogParams::default()).await.unwrap_err().to_string();
-    assert!(refused.contains("is waiting to start: "), "{refused}");
+    let rejected = machine.pods().logs("p", &LogParams::default()).await.unwrap_err().to_string();
+    assert!(rejected.contains("is waiting to start: "), "{rejected}");
     std::fs::write(folder.path().join("images.yaml"), "images:\n- image: example.com/server\n  command: [echo]\n")
         .unwrap();
     machine.phase("p", "Succeeded").await;
@@ -440,7 +440,7 @@ async fn an_unknown_image_is_reported_and_starts_once_the_file_has_an_entry() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn init_containers_run_in_order_and_sidecars_beside_the_main_one() {
+async fn init_containers_run_in_order_and_sidecars_with_the_main_one() {
     let folder = tempfile::tempdir().unwrap();
     let machine = Machine::start(folder.path()).await;
     let mount = json!([{"name": "v", "mountPath": "/v"}]);
@@ -584,7 +584,7 @@ async fn the_token_of_a_pod_is_valid_as_long_as_the_pod_exists() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn processes_use_what_they_use() {
+async fn usage_of_processes_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     let machine = Machine::start(folder.path()).await;
     machine.create(shell("busy", "while :; do :; done")).await;

@@ -15,7 +15,7 @@ use windlass_testing::{TestPlane, eventually};
 use crate::nodes::simulated::{create, is_ready, pod};
 
 /// Waits until a pod is unschedulable. Returns the message.
-async fn refused(plane: &TestPlane, name: &str) -> String {
+async fn rejected(plane: &TestPlane, name: &str) -> String {
     let pods = plane.api::<Pod>();
     eventually("it is rejected", async || {
         let conditions = pods.get(name).await.unwrap().status?.conditions?;
@@ -58,7 +58,7 @@ async fn an_unschedulable_pod_waits_for_a_node() {
     create(&plane, &pod("web", json!({}))).await;
     let expected = "0/2 nodes are available: 2 node(s) were unschedulable. preemption: 0/2 nodes are available: 2 \
                     Preemption is not helpful for scheduling.";
-    eventually("the reason is reported", async || (refused(&plane, "web").await == expected).then_some(())).await;
+    eventually("the reason is reported", async || (rejected(&plane, "web").await == expected).then_some(())).await;
     let events: Api<Event> = plane.api();
     eventually("there is an event", async || {
         let all = events.list(&ListParams::default()).await.unwrap().items;
@@ -89,7 +89,7 @@ async fn a_user_created_node_runs_pods() {
     create(&plane, &pod("web", spec.clone())).await;
     assert_eq!(ready_on(&plane, "web").await, "big");
     create(&plane, &pod("more", spec)).await;
-    let why = refused(&plane, "more").await;
+    let why = rejected(&plane, "more").await;
     assert!(why.contains("1 Insufficient cpu"), "{why}");
 }
 
@@ -115,7 +115,7 @@ async fn a_pod_waits_for_its_claim() {
     let volumes = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
     create(&plane, &pod("db", json!({"volumes": volumes}))).await;
     eventually("the reason is reported", async || {
-        refused(&plane, "db").await.contains("persistentvolumeclaim \"data\" not found").then_some(())
+        rejected(&plane, "db").await.contains("persistentvolumeclaim \"data\" not found").then_some(())
     })
     .await;
     let claim = json!({

@@ -1,4 +1,4 @@
-//! From received objects to stored ones.
+//! Conversion of received objects to stored ones.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 

@@ -133,7 +133,7 @@ fn a_recreated_object_is_deleted_and_added() {
 }
 
 #[test]
-fn late_states_are_passed_over() {
+fn late_states_are_skipped() {
     check([
         (List(5, vec![state("a", "1", 5)]), &["initial a:1@5"]),
         (Apply(state("a", "1", 4)), &[]),
@@ -171,7 +171,7 @@ fn an_own_write_is_visible_before_the_watch_delivers_it() {
 }
 
 #[test]
-fn an_own_write_that_the_watch_has_passed_is_old_news() {
+fn an_own_write_that_the_watch_has_passed_is_outdated() {
     check([
         (List(5, vec![]), &[]),
         (Apply(state("a", "1", 6)), &["added a:1@6"]),
@@ -204,7 +204,7 @@ fn an_own_write_that_the_server_has_lost_is_removed() {
 }
 
 #[test]
-fn a_server_that_was_restored_from_a_backup_is_believed() {
+fn a_server_that_was_restored_from_a_backup_is_trusted() {
     check([
         (List(50, vec![state("a", "1", 50)]), &["initial a:1@50"]),
         (within("b", "2", 51), &["added b:2@51"]),

@@ -20,7 +20,7 @@ fn key() -> ObjectKey {
     ObjectKey::namespaced("default", "web")
 }
 
-/// Returns a memory of an apply with the response `answer` at revision 10.
+/// Returns the record of an apply with the response `answer` at revision 10.
 fn applied(intent: &Intent, answer: &Value) -> LastApplied {
     let mut last_applied = LastApplied::default();
     let shown = Some(intent.shown_in(answer));
@@ -59,7 +59,7 @@ fn an_intent_has_only_fields_that_clients_set() {
 }
 
 #[test]
-fn fields_that_the_server_adds_or_rewrites_are_no_difference() {
+fn fields_that_the_server_adds_or_rewrites_are_not_differences() {
     let intent = intent(json!({
         "metadata": {"name": "web"},
         "spec": {"replicas": 1, "containers": [{"name": "a", "cpu": "1000m"}]}
@@ -124,7 +124,7 @@ fn another_intent_is_applied_even_if_it_sets_less() {
 }
 
 #[test]
-fn another_object_of_the_name_and_the_other_half_are_other_things() {
+fn another_object_with_the_same_name_and_the_status_are_compared_separately() {
     let intent = intent(json!({"spec": {"replicas": 1}}));
     let live = json!({"spec": {"replicas": 1}});
     let mut last_applied = applied(&intent, &live);

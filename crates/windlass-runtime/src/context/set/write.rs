@@ -50,7 +50,7 @@ impl Context {
         if failures.is_empty() { Ok(outcome) } else { Err(ContextError::Set { set: set.clone(), total, failures }) }
     }
 
-    /// Applies the objects, each after those that it depends on.
+    /// Applies the objects, each after its dependencies.
     async fn apply_in_order(
         &self,
         owner: &Owner,
@@ -121,8 +121,8 @@ pub(super) struct Pruning<'a> {
 }
 
 impl Pruning<'_> {
-    /// Deletes the objects that others depended on after those, as far as no object that is left as it is can depend on
-    /// them. Returns the number of deletions.
+    /// Deletes dependencies last, and keeps those on which a retained object may depend. Returns the number of
+    /// deletions.
     async fn run(&self, outcome: &mut SetOutcome, failures: &mut Vec<ContextError>) -> usize {
         let mut deleted: HashSet<Identity> = HashSet::new();
         loop {
@@ -139,7 +139,7 @@ impl Pruning<'_> {
                 outcome.unknown = unknown;
                 return deleted.len();
             }
-            // What depended on the others must be gone with all that belongs to it.
+            // Objects that depended on the others must be deleted together with their dependents.
             let in_order = left.iter().any(|object| object.level < last);
             let params = if in_order { DeleteParams::foreground() } else { DeleteParams::background() };
             let deletions = due.iter().map(|object| -> BoxFuture<'_, _> {

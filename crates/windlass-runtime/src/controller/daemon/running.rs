@@ -133,7 +133,7 @@ impl Daemons {
         Err(self.shared.daemon.grace)
     }
 
-    /// Stops the daemons with the process, drops them when it may no longer work, and forgets finished ones of keys that
+    /// Stops the daemons with the process, drops them when it may no longer work, and drops finished ones of keys that
     /// another replica has now. Never returns.
     pub(crate) async fn follow(self: Arc<Self>, leadership: Option<Leadership>, mut shard: Shard, shutdown: Shutdown) {
         let lost = async {
@@ -163,8 +163,8 @@ impl Daemons {
         std::future::pending().await
     }
 
-    /// Removes the finished daemons of other replicas' keys, which nothing else would. The replica that has a key now starts
-    /// a daemon of its own.
+    /// Removes the finished daemons of other replicas' keys, which nothing else would. The replica that has a key now
+    /// starts a daemon of its own.
     fn forget_others(&self, shard: &Shard) {
         self.shared.entries.lock().by_key.retain(|key, entry| !entry.finished || shard.owns(key));
     }
@@ -189,7 +189,7 @@ impl Daemons {
     }
 }
 
-/// A daemon that runs. However it ends, also when it is dropped, its entry is updated and the key is queued.
+/// A daemon that runs. However it ends, even when it is dropped, its entry is updated and the key is queued.
 struct Ending {
     shared: Arc<Shared>,
     key: ObjectKey,

@@ -134,7 +134,7 @@ async fn a_lease_that_expires_while_draining_drops_running_reconciles() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_of_others_are_passed_over_until_they_are_ours() {
+async fn keys_of_other_members_are_skipped_until_they_are_ours() {
     let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));
     let noted = seen.clone();
     let mut workers = workers(move |key| {
@@ -218,7 +218,7 @@ async fn a_process_that_does_not_lead_queues_only_requested_keys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_trigger_lets_go_of_a_controller_that_has_ended() {
+async fn a_trigger_releases_a_controller_that_has_stopped() {
     let held = Arc::new(());
     let token = held.clone();
     let (controller, sender, seen) = journaling(Settings::default().transform(move |_| {
@@ -246,7 +246,7 @@ async fn a_trigger_lets_go_of_a_controller_that_has_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_map_that_panics_lets_all_objects_be_looked_at() {
+async fn a_map_that_panics_triggers_all_objects() {
     let (controller, sender, seen) = journaling(Settings::default());
     let (others, changes) = mpsc::channel(1);
     let (informer, source) = Informer::<ConfigMap>::fed(&(), Settings::default(), changes);

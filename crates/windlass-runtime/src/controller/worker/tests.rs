@@ -54,7 +54,7 @@ async fn exhaust(workers: Workers<Call>, concurrency: usize) -> Arc<Workers<Call
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hundred_thousand_keys_that_fail_are_all_done_in_the_end() {
+async fn a_hundred_thousand_failing_keys_are_all_done_in_the_end() {
     const KEYS: usize = 100_000;
     let attempts = Arc::new(Mutex::new(HashMap::<ObjectKey, u32>::new()));
     let counted = attempts.clone();
@@ -231,7 +231,7 @@ async fn a_log_line_names_controller_object_and_reconcile() {
 }
 
 #[test]
-fn races_with_deletion_are_no_errors_unless_an_object_stays_missing() {
+fn races_with_deletion_are_not_errors_unless_an_object_stays_missing() {
     let gone = serde_json::json!({
         "status": "Failure", "code": 404, "reason": "NotFound", "message": "pods \"web\" not found",
         "details": {"name": "web", "kind": "pods"},

@@ -149,7 +149,7 @@ fn an_event_that_has_expired_is_created_again_with_its_count() {
 }
 
 #[test]
-fn an_earlier_try_that_had_arrived_is_taken_for_the_event() {
+fn an_earlier_attempt_that_had_arrived_is_treated_as_the_event() {
     let mut bench = Bench::new();
     bench.record("web", "Synced").unwrap();
     assert_eq!(bench.next(), "create 1");
@@ -163,7 +163,7 @@ fn an_earlier_try_that_had_arrived_is_taken_for_the_event() {
 }
 
 #[test]
-fn failures_are_tried_again_ever_later_and_given_up_in_the_end() {
+fn failures_are_retried_with_backoff_and_dropped_in_the_end() {
     let mut bench = Bench::new();
     bench.record("web", "Synced").unwrap();
     bench.record("other", "Synced").unwrap();

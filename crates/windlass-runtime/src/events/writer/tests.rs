@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::*;
 use crate::events::{EventType, Recorder};
 
-/// Responds with this status, and remembers the requests.
+/// Responds with this status, and records the requests.
 #[derive(Clone)]
 struct Server {
     status: Arc<Mutex<u16>>,

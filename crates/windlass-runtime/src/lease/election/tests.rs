@@ -22,7 +22,7 @@ struct Candidate {
     stopping: bool,
 }
 
-struct World {
+struct Simulation {
     chance: Chance,
     now: u64,
     agenda: Agenda<Event>,
@@ -34,12 +34,12 @@ struct World {
     terms: usize,
 }
 
-impl World {
+impl Simulation {
     fn new(seed: u64) -> Self {
         let mut chance = Chance::new(seed);
         let faults = [0, 5, 20, 50][chance.below(4) as usize];
         let count = chance.between(2, 5) as usize;
-        let mut world = Self {
+        let mut simulation = Self {
             chance,
             now: 0,
             agenda: Agenda::new(),
@@ -51,14 +51,14 @@ impl World {
             terms: 0,
         };
         for candidate in 0..count {
-            let fresh = world.candidate();
-            world.candidates.push(fresh);
-            let start = world.chance.below(20 * SECOND);
-            world.agenda.add(start, Event::Wake(candidate));
-            let stop = world.chance.between(10 * SECOND, DISTURBED);
-            world.agenda.add(stop, Event::Stop(candidate));
+            let fresh = simulation.candidate();
+            simulation.candidates.push(fresh);
+            let start = simulation.chance.below(20 * SECOND);
+            simulation.agenda.add(start, Event::Wake(candidate));
+            let stop = simulation.chance.between(10 * SECOND, DISTURBED);
+            simulation.agenda.add(stop, Event::Stop(candidate));
         }
-        world
+        simulation
     }
 
     fn candidate(&mut self) -> Candidate {
@@ -203,7 +203,7 @@ impl World {
 
 #[test]
 fn there_are_never_two_leaders_and_one_leads_in_the_end() {
-    let terms: usize = (0..2_000).map(|seed| World::new(seed).run()).sum();
+    let terms: usize = (0..2_000).map(|seed| Simulation::new(seed).run()).sum();
     assert!(terms > 6_000, "the histories were too quiet: {terms} terms");
 }
 
@@ -249,7 +249,7 @@ fn a_missing_lease_is_created_and_led_from_before_the_request() {
 }
 
 #[test]
-fn a_held_lease_is_taken_over_only_after_its_whole_time_by_our_clock() {
+fn a_held_lease_is_taken_over_only_after_its_full_duration_on_our_clock() {
     let now = Instant::now();
     let held = LeaseRecord { holder: "other".to_owned(), seconds: 15, transitions: 4, ..LeaseRecord::default() };
     let mut election = election("me");

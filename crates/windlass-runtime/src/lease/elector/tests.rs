@@ -99,7 +99,7 @@ async fn seconds(seconds: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_lives_through_short_trouble_and_counts_it() {
+async fn a_leader_survives_short_failures_and_counts_them() {
     let server = Server::default();
     let metrics = ElectionMetrics::default();
     let leader = candidate(&server, "one", &metrics);
@@ -136,7 +136,7 @@ async fn a_leader_without_a_server_ends_at_its_deadline_and_not_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_takes_over_after_the_whole_lease_and_a_released_one_soon() {
+async fn a_candidate_takes_over_after_the_full_lease_and_a_released_one_soon() {
     let server = Server::default();
     let metrics = ElectionMetrics::default();
     let first = candidate(&server, "one", &metrics);

@@ -25,7 +25,7 @@ struct Member {
     stopping: bool,
 }
 
-struct World {
+struct Simulation {
     chance: Chance,
     now: u64,
     agenda: Agenda<Event>,
@@ -40,13 +40,13 @@ struct World {
     moves: usize,
 }
 
-impl World {
+impl Simulation {
     fn new(seed: u64) -> Self {
         let mut chance = Chance::new(seed);
         let faults = [0, 5, 20, 40][chance.below(4) as usize];
         let count = chance.between(2, 5) as usize;
         let keys = (0..KEYS).map(|key| KeyHash::of(&ObjectKey::cluster(&format!("key-{key}")))).collect();
-        let mut world = Self {
+        let mut simulation = Self {
             chance,
             now: 0,
             agenda: Agenda::new(),
@@ -60,14 +60,14 @@ impl World {
             moves: 0,
         };
         for member in 0..count {
-            let fresh = world.member();
-            world.members.push(fresh);
-            let start = world.chance.below(60 * SECOND);
-            world.agenda.add(start, Event::Wake(member));
-            let stop = world.chance.between(10 * SECOND, DISTURBED);
-            world.agenda.add(stop, Event::Stop(member));
+            let fresh = simulation.member();
+            simulation.members.push(fresh);
+            let start = simulation.chance.below(60 * SECOND);
+            simulation.agenda.add(start, Event::Wake(member));
+            let stop = simulation.chance.between(10 * SECOND, DISTURBED);
+            simulation.agenda.add(stop, Event::Stop(member));
         }
-        world
+        simulation
     }
 
     fn member(&mut self) -> Member {
@@ -241,7 +241,7 @@ impl World {
 
 #[test]
 fn no_key_ever_has_two_owners_and_each_is_owned_in_the_end() {
-    let moves: usize = (0..600).map(|seed| World::new(seed).run()).sum();
+    let moves: usize = (0..600).map(|seed| Simulation::new(seed).run()).sum();
     assert!(moves > 30_000, "the histories were too quiet: {moves} moves");
 }
 
@@ -265,7 +265,7 @@ fn seen(name: &str, version: &str, members: &[&str]) -> ListedLease {
     ListedLease { name: name.into(), version: version.to_owned(), record, ring: Some(ring(members)) }
 }
 
-/// A member whose requests are answered by the test.
+/// A member whose requests the test responds to.
 struct Bench {
     member: Membership,
     now: Instant,
@@ -329,7 +329,7 @@ impl Bench {
 }
 
 #[test]
-fn one_alone_has_everything_once_it_has_asked() {
+fn a_single_member_owns_everything_after_a_list() {
     let member = Membership::new("me".into(), "host_me".to_owned(), Timing::default());
     let mut bench = Bench { member, now: Instant::now(), ring: String::new() };
     bench.list(&[]);
@@ -401,7 +401,7 @@ fn a_lease_is_not_over_if_its_time_passed_while_the_list_was_on_its_way() {
 }
 
 #[test]
-fn one_that_was_paused_past_its_deadline_owns_nothing_until_it_has_asked_again() {
+fn a_member_that_was_paused_past_its_deadline_owns_nothing_until_it_lists_again() {
     let mut bench = Bench::new(&[]);
     bench.pass(seconds(11));
     assert_eq!(bench.owned().len(), 0);

@@ -105,7 +105,7 @@ pub(crate) enum Fate {
     LostThere,
     /// The request is handled, but the response is lost.
     LostBack,
-    /// The server responds with a failure, which is true.
+    /// The server responds with a failure and does not handle the request.
     Fails,
 }
 

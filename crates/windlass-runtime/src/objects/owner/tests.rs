@@ -49,7 +49,7 @@ fn another_namespace_or_controller_is_rejected() {
 }
 
 #[test]
-fn objects_of_the_cluster_own_everything_and_are_owned_by_their_like() {
+fn cluster_scoped_objects_own_everything_and_are_owned_only_by_each_other() {
     let mut node = Node::default();
     node.metadata.name = Some("node".into());
     node.metadata.uid = Some("1".into());

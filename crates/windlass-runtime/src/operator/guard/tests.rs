@@ -18,7 +18,7 @@ use super::*;
 struct Reviewer {
     /// Numbers of requests by resource.
     reviews: Mutex<BTreeMap<String, usize>>,
-    /// Whether requests are never answered.
+    /// Whether requests never get a response.
     hangs: AtomicBool,
     /// Whether all requests fail.
     fails: AtomicBool,

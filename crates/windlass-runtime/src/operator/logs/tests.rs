@@ -26,7 +26,7 @@ impl Lines {
 }
 
 #[test]
-fn a_new_level_is_in_force_at_once() {
+fn a_new_level_takes_effect_immediately() {
     let lines = Lines::default();
     let (filter, level) = LogLevel::reloadable("info").unwrap();
     let written = lines.clone();

@@ -52,7 +52,7 @@ struct WriteHere<'a> {
 }
 
 impl Planner {
-    /// Answers a watch of a kind that exists only in the plan.
+    /// Handles a watch of a kind that exists only in the plan.
     fn watch(&self, request: &Request<Body>) -> Option<Response<NoEvents>> {
         let path = ResourcePath::parse(request.uri().path()).filter(|path| path.name.is_none())?;
         self.is_of_new_kind(&path).then(|| new_kind::watch(request.uri())).flatten()
@@ -88,7 +88,7 @@ impl Planner {
         self.write(path, parts, body).await
     }
 
-    /// Answers a read of a written object.
+    /// Handles a read of a written object.
     fn read(&self, path: &ResourcePath, request: &Request<Body>) -> Option<Response<Body>> {
         if path.subresource.as_deref().is_some_and(|subresource| subresource != "status") {
             return None;

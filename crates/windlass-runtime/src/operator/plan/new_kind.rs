@@ -29,7 +29,7 @@ pub(super) fn definition(plural: &str, group: &str) -> String {
     format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{plural}.{group}")
 }
 
-/// Answers a request for a collection if it is a watch: nothing happens.
+/// Handles a request for a collection if it is a watch: nothing happens.
 pub(super) fn watch(uri: &Uri) -> Option<Response<NoEvents>> {
     let has = |parameter: &str| uri.query().unwrap_or_default().split('&').any(|one| one == parameter);
     if !has("watch=true") {

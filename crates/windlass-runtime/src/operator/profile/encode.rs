@@ -92,7 +92,7 @@ impl Profile {
         next
     }
 
-    /// Returns the id of a location: a function with those that are inlined into it.
+    /// Returns the id of a location: a function, and the functions that are inlined into it.
     fn location(&mut self, frame: &[Symbol]) -> u64 {
         let place = |symbol: &Symbol| Place { function: self.function(symbol), line: symbol.lineno() };
         let places: Vec<Place> = frame.iter().map(place).collect();

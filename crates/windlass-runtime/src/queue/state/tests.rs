@@ -201,7 +201,7 @@ proptest! {
 }
 
 #[test]
-fn a_low_priority_is_not_starved_by_a_steady_flow_of_news() {
+fn a_low_priority_is_not_starved_by_a_steady_flow_of_changes() {
     let now = Instant::now();
     let mut state = State::new(exact(), 0, now);
     for key in 0..10 {
@@ -266,7 +266,7 @@ fn retries_of_all_keys_share_a_bucket_and_return_unused_tokens() {
 }
 
 #[test]
-fn delays_that_clocks_cannot_hold_do_no_harm() {
+fn delays_that_clocks_cannot_represent_are_harmless() {
     let now = Instant::now();
     let limit = RateLimit { base: Duration::MAX, max: Duration::MAX, ..RateLimit::default() };
     let mut state = State::new(limit, 0, now);

@@ -185,7 +185,7 @@ impl<'a, K: ?Sized> ListBody<'a, K> {
             Err(error) if error.is_eof() && !self.whole => return Ok(false),
             Err(error) => error,
         };
-        // It must be valid JSON, or there is no telling where the next object begins.
+        // It must be valid JSON; otherwise, the start of the next object is unknown.
         let item = self.held.clone();
         if self.value::<IgnoredAny>()?.is_none() {
             return Ok(false);

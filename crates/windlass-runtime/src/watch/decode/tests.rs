@@ -53,7 +53,7 @@ const CONFIG_MAP: &str = r#"{"metadata":{"name":"a","namespace":"n","resourceVer
     "data":{"metadata":"kept","managedFields":"kept"}}"#;
 
 #[test]
-fn managed_fields_are_passed_over_and_nothing_else_is() {
+fn only_managed_fields_are_skipped() {
     let parsed: ConfigMap = object(&decoder(false), CONFIG_MAP).unwrap();
     assert_eq!(parsed.metadata.managed_fields, None);
     assert_eq!(parsed.metadata.labels.unwrap()["managedFields"], "kept");
@@ -114,7 +114,7 @@ fn a_list_is_the_same_in_pieces_of_any_size() {
 }
 
 #[test]
-fn an_item_that_does_not_parse_is_passed_over_by_name() {
+fn an_item_that_does_not_parse_is_skipped_and_named() {
     let text = r#"{"metadata":{"resourceVersion":"1"},"items":[
         {"metadata":{"name":"odd","namespace":"n"},"data":{"password":["hunter2"]}},
         null, 7, "text",
@@ -188,7 +188,7 @@ fn json_value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn passing_over_managed_fields_equals_removing_them(mut value in json_value(), metadata in json_value()) {
+    fn skipping_managed_fields_equals_removing_them(mut value in json_value(), metadata in json_value()) {
         if let Some(object) = value.as_object_mut() {
             object.insert("metadata".into(), metadata);
         }

@@ -25,7 +25,7 @@ fn meta(revision: &str, token: &str) -> ListMeta {
     ListMeta { resource_version: revision.into(), r#continue: token.into() }
 }
 
-fn refused(code: u16) -> Failure {
+fn rejected(code: u16) -> Failure {
     Failure::of_status(Status { code, ..Status::default() })
 }
 
@@ -78,7 +78,7 @@ fn an_expired_page_restarts_the_whole_list() {
 }
 
 #[test]
-fn a_revision_that_cannot_be_listed_is_given_up_at_once_but_only_once() {
+fn a_revision_that_cannot_be_listed_is_abandoned_at_once_but_only_once() {
     for failure in [Failure::Expired, Failure::TooLarge] {
         let now = Instant::now();
         let mut machine = watching(false);
@@ -120,13 +120,13 @@ fn a_watch_continues_from_the_last_revision_after_any_failure() {
     machine.seen("15");
     assert_eq!(machine.ended(Duration::from_secs(300), false, Instant::now()), Ok(()));
     assert_eq!(machine.request(), watch("15"));
-    machine.failed(&refused(500), Instant::now());
+    machine.failed(&rejected(500), Instant::now());
     machine.failed(&broken(), Instant::now());
     assert_eq!(machine.request(), watch("15"));
 }
 
 #[test]
-fn a_watch_that_ends_at_once_is_a_failure_unless_it_brought_something() {
+fn a_watch_that_ends_at_once_is_a_failure_unless_it_delivered_events() {
     let mut machine = watching(false);
     let (short, now) = (Duration::from_millis(10), Instant::now());
     assert_eq!(machine.ended(short, true, now), Ok(()));
@@ -139,7 +139,7 @@ fn a_watch_that_is_rejected_repeatedly_fetches_the_state_again() {
     let mut machine = watching(false);
     for _ in 0..WATCH_TRIES {
         assert_eq!(machine.request(), watch("10"));
-        machine.failed(&refused(500), Instant::now());
+        machine.failed(&rejected(500), Instant::now());
     }
     assert_eq!(machine.request(), list("10", None));
     let mut machine = watching(false);
@@ -150,7 +150,7 @@ fn a_watch_that_is_rejected_repeatedly_fetches_the_state_again() {
 }
 
 #[test]
-fn the_wish_to_be_left_alone_is_respected() {
+fn retry_after_is_respected_after_a_failed_watch() {
     let mut machine = watching(false);
     let mut headers = http::HeaderMap::new();
     headers.insert(http::header::RETRY_AFTER, 17.into());
@@ -162,7 +162,7 @@ fn the_wish_to_be_left_alone_is_respected() {
 
 #[test]
 fn a_server_that_rejects_streaming_lists_is_not_asked_again() {
-    for failure in [refused(400), refused(422), Failure::Endless { sure: true }] {
+    for failure in [rejected(400), rejected(422), Failure::Endless { sure: true }] {
         let mut machine = machine(true);
         assert_eq!(machine.request(), streamed(""));
         assert_eq!(machine.failed(&failure, Instant::now()).wait, Duration::ZERO);
@@ -177,7 +177,7 @@ fn a_server_that_rejects_streaming_lists_is_not_asked_again() {
 fn a_stream_of_the_state_that_breaks_thrice_is_replaced_by_a_list_for_once() {
     let mut machine = machine(true);
     let now = Instant::now();
-    machine.failed(&refused(500), now);
+    machine.failed(&rejected(500), now);
     machine.failed(&broken(), now);
     assert_eq!(machine.request(), streamed(""));
     assert!(machine.ended(Duration::from_secs(9), true, now).is_err());
@@ -237,7 +237,7 @@ fn a_stream_of_the_state_that_falls_silent_is_tried_once_more_at_the_next_desync
 }
 
 #[test]
-fn statuses_are_told_apart() {
+fn statuses_are_distinguished() {
     let status = |text: &str| Failure::of_status(serde_json::from_str(text).unwrap());
     assert!(matches!(status(r#"{"code":410}"#), Failure::Expired));
     assert!(matches!(status(r#"{"code":500,"reason":"Expired"}"#), Failure::Expired));

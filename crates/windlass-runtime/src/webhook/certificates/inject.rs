@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_where_all_is_well() {
+    fn nothing_is_written_if_there_is_no_problem() {
         let object = json!({"webhooks": [service("web", Some("CA")), service("other", None)]});
         assert_eq!(bundle_patch(&object, TargetKind::Mutating, &ours(), "CA"), None);
         assert_eq!(bundle_patch(&json!({"webhooks": null}), TargetKind::Mutating, &ours(), "CA"), None);

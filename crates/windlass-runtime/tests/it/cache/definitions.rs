@@ -117,7 +117,7 @@ async fn one_response_that_a_kind_is_not_served_removes_no_objects() {
 }
 
 #[tokio::test]
-async fn an_informer_that_dies_says_so() {
+async fn an_informer_that_fails_reports_it() {
     let cluster = Cluster::start().await;
     let informer = cluster.synced().await;
     dies_of_odd(&informer);

@@ -55,7 +55,7 @@ async fn an_informer_of_some_fields_has_those_objects() {
 }
 
 #[tokio::test]
-async fn an_informer_of_metadata_has_no_more_than_that() {
+async fn an_informer_of_metadata_has_only_metadata() {
     let cluster = Cluster::start().await;
     cluster.maps().create(&PostParams::default(), &map("a", "value")).await.unwrap();
     let informer = cluster.caches.metadata_with::<ConfigMap>(&(), &cluster.scope().labels("test"));
@@ -73,7 +73,7 @@ async fn an_informer_of_metadata_has_no_more_than_that() {
 }
 
 #[tokio::test]
-async fn a_dynamic_informer_is_one_of_its_own() {
+async fn a_dynamic_informer_is_separate_from_the_typed_one() {
     let cluster = Cluster::start().await;
     cluster.create("a").await;
     let resource = ApiResource::erase::<ConfigMap>(&());

@@ -21,8 +21,7 @@ async fn stall(cluster: &Cluster) {
     let watches = cluster.faults.count(Seen::is_watch);
     cluster.faults.inject(Seen::is_watch, 1, Fault::Hang);
     cluster.faults.drop_watches();
-    eventually("the watch is tried again", async || (cluster.faults.count(Seen::is_watch) > watches).then_some(()))
-        .await;
+    eventually("the watch is retried", async || (cluster.faults.count(Seen::is_watch) > watches).then_some(())).await;
 }
 
 async fn started(cluster: &Cluster) -> Informer<ConfigMap> {
@@ -121,7 +120,7 @@ async fn a_write_is_delivered_only_to_informers_that_cover_it() {
 }
 
 #[tokio::test]
-async fn a_dry_run_is_not_taken_for_a_write() {
+async fn a_dry_run_is_not_treated_as_a_write() {
     let cluster = Cluster::start().await;
     let informer = started(&cluster).await;
     stall(&cluster).await;

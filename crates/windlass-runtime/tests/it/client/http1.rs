@@ -77,7 +77,7 @@ fn config(address: std::net::SocketAddr, authority: &Authority) -> Config {
 }
 
 #[tokio::test]
-async fn an_informer_and_writes_work_where_http_2_is_not_spoken() {
+async fn an_informer_and_writes_work_without_http_2() {
     let tls = Tls::start().await;
     let authority = Authority::new();
     for protocols in [&["http/1.1"][..], &[]] {

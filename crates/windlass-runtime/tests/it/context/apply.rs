@@ -114,7 +114,7 @@ async fn an_object_of_another_controller_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_stranger_that_a_narrow_cache_does_not_show_is_left_alone() {
+async fn an_unrelated_object_outside_a_narrow_cache_is_left_alone() {
     let bench = Bench::start().await;
     let parent = bench.parent("parent").await;
     bench
@@ -154,7 +154,7 @@ async fn nothing_is_owned_across_namespaces_or_unseen() {
     assert_eq!(bench.writes(), 0);
 }
 
-/// Returns a bench for the same objects after a restart of the operator: its caches are new, and nothing is remembered.
+/// Returns a bench for the same objects after a restart of the operator: its caches are new, and nothing is recorded.
 async fn restarted(bench: Bench) -> Bench {
     let Bench { cluster, context, .. } = bench;
     drop(context);

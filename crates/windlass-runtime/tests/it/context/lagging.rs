@@ -39,7 +39,7 @@ async fn an_object_of_others_that_is_not_cached_yet_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_stranger_that_has_taken_the_name_of_ours_is_left_alone() {
+async fn an_unrelated_object_with_the_name_of_ours_is_left_alone() {
     let (cluster, faults) = started().await;
     let bench = deaf(&faults, cluster, async |bench| {
         let parent = bench.parent("parent").await;

@@ -35,7 +35,7 @@ async fn a_dry_run_changes_neither_the_server_nor_the_cache() {
     assert_eq!(now.metadata.resource_version, kept.metadata.resource_version);
     assert_eq!(ctx.get::<ConfigMap>(&bench.key("kept")).unwrap().unwrap().data, kept.data);
     assert!(bench.api::<ConfigMap>().get_opt("child").await.unwrap().is_none());
-    // A dry run is not remembered as an apply.
+    // A dry run is not recorded as an apply.
     bench.writes();
     ctx.apply(bench.config("kept", &[("a", "4")])).await.unwrap();
     assert_eq!(bench.writes(), 1);

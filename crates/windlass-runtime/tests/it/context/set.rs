@@ -134,7 +134,7 @@ async fn an_object_waits_until_those_before_it_are_ready() {
     assert_eq!(order(&ctx.get::<ConfigMap>(&bench.key("web")).unwrap().unwrap().metadata).as_deref(), Some("1"));
     assert_eq!(order(&ctx.get::<Secret>(&bench.key("last")).unwrap().unwrap().metadata).as_deref(), Some("2"));
 
-    // Something that is not ready any more keeps the others as they are, and what these may depend on.
+    // If an object is no longer ready, the others and their possible dependencies are left unchanged.
     report(&bench, "database", false).await;
     bench.writes();
     let fewer = Desired::new().with(bench.gadget("database", 1)).then(bench.config("web", &[("changed", "yes")]));

@@ -24,7 +24,7 @@ async fn a_status_is_written_when_it_says_something_new() {
     ctx.set_status(&gadget, status(false, "starting")).await.unwrap();
     assert_eq!(bench.writes(), 1);
 
-    // Another message is no transition; another status is one.
+    // Another message is not a transition; another status is.
     let old = json!({"status": {"conditions": [{
         "type": "Ready", "status": "False", "reason": "Tested", "message": "starting", "observedGeneration": 1,
         "lastTransitionTime": "2020-01-01T00:00:00Z",

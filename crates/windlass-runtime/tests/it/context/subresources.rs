@@ -44,7 +44,7 @@ async fn a_scale_is_read_and_set_and_the_cache_has_the_new_state() {
     assert_eq!(dry.spec.unwrap().replicas, Some(9));
     assert_eq!(ctx.set_scale(&web, 5).await.unwrap().spec.unwrap().replicas, Some(5));
     let cached = ctx.get::<Deployment>(&bench.key("web")).unwrap().unwrap();
-    assert_eq!(cached.spec.as_ref().unwrap().replicas, Some(5), "a read sees the own write");
+    assert_eq!(cached.spec.as_ref().unwrap().replicas, Some(5), "a read sees the operator's own write");
     let error = ctx.kind::<Deployment>().set_scale(&bench.key("none"), 1).await.unwrap_err();
     assert!(error.is_not_found() && error.to_string().starts_with("failed to scale Deployment"), "{error}");
 }

@@ -39,7 +39,7 @@ async fn an_update_of_an_old_state_is_a_conflict_and_one_without_version_is_reje
 }
 
 #[tokio::test]
-async fn a_delete_is_of_one_object_not_of_a_name() {
+async fn a_delete_applies_to_an_object_not_to_its_name() {
     let bench = Bench::start().await;
     let first = bench.context.create(bench.config("one", &[])).await.unwrap();
     bench.api::<ConfigMap>().delete("one", &DeleteParams::default()).await.unwrap();
@@ -139,7 +139,7 @@ async fn an_object_that_was_not_deleted_still_exists() {
     let bench = Bench::over(cluster, faults.client()).await;
     let created = bench.context.create(bench.config("one", &[])).await.unwrap();
     bench.context.delete_with(&created, &DeleteParams::default().dry_run()).await.unwrap();
-    // From a proxy, or from a server that does not serve the kind for a moment: it does not name the object.
+    // A 404 that does not name the object: a proxy sent it, or the server does not serve the kind at the moment.
     faults.inject(Seen::is_write, 2, Fault::status(404));
     let error = bench.context.delete(&created).await.unwrap_err();
     assert!(!error.is_not_found(), "{error}");

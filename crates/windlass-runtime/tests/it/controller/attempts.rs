@@ -24,7 +24,7 @@ fn labelled(name: &str) -> ConfigMap {
 }
 
 #[tokio::test]
-async fn failures_panics_and_timeouts_are_tried_again_and_terminal_errors_are_not() {
+async fn failures_panics_and_timeouts_are_retried_and_terminal_errors_are_not() {
     let cluster = TestCluster::start().await;
     let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     for name in ["fails", "hangs", "hopeless", "panics", "works"] {

@@ -40,7 +40,7 @@ fn reporting(cluster: &TestCluster, controller: Controller<ConfigMap>, failures:
 }
 
 #[tokio::test]
-async fn an_attempt_knows_how_many_have_failed_before_it() {
+async fn an_attempt_knows_the_number_of_failed_attempts() {
     let cluster = TestCluster::start().await;
     let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     create(&api, annotated("a")).await;
@@ -57,7 +57,7 @@ async fn an_attempt_knows_how_many_have_failed_before_it() {
     assert_eq!(failures.read(), expected, "the failure of the hook itself changes nothing");
     let annotations = api.get("a").await.unwrap().metadata.annotations.unwrap();
     assert_eq!(annotations["failed"], "not yet", "the hook can write");
-    // The failures are forgotten after a success.
+    // The failures are reset after a success.
     let before = attempts.read().len();
     merge(&api, "a", serde_json::json!({"data": {"x": "1"}})).await;
     attempts.until("the change is reconciled", |seen| seen.len() > before && seen.last() == Some(&0)).await;
@@ -145,7 +145,8 @@ async fn a_status_that_is_set_because_of_an_error_does_not_skip_the_backoff() {
     failures.has(1).await;
     let delayed = || running.metric(r#"workqueue_retries_total{name="statuses",controller="statuses"}"#);
     eventually("the key waits", async || (delayed() == 1.0).then_some(())).await;
-    // The watch has delivered both statuses when it delivers this; only a change of something else triggers a reconcile.
+    // The watch has delivered both statuses when it delivers this; only a change of something else triggers a
+    // reconcile.
     merge(&pods, "p", serde_json::json!({"metadata": {"labels": {"edited": "yes"}}})).await;
     attempts.until("the edit is reconciled", |seen| seen.contains(&(1, true))).await;
     assert_eq!(attempts.read(), [(0, false), (1, true)], "the statuses have triggered nothing");

@@ -13,7 +13,7 @@ use super::*;
 use crate::cluster::TestCluster;
 
 #[tokio::test]
-async fn a_controller_of_metadata_sees_no_more_than_that() {
+async fn a_controller_of_metadata_sees_only_metadata() {
     let cluster = TestCluster::start().await;
     let api: Api<Secret> = Api::namespaced(cluster.client(), cluster.namespace());
     let mut secret = Secret::default();

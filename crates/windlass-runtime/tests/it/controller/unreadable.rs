@@ -55,7 +55,7 @@ fn journaling(cluster: &TestCluster, journal: &Journal<String>) -> Controller<Mo
 }
 
 #[tokio::test]
-async fn an_object_that_became_unreadable_is_not_taken_for_deleted_after_a_relist() {
+async fn an_object_that_became_unreadable_is_not_treated_as_deleted_after_a_relist() {
     let cluster = TestCluster::start().await;
     let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     create(&api, moded("a", "Fast")).await;
@@ -86,7 +86,7 @@ async fn an_object_that_became_unreadable_is_not_taken_for_deleted_after_a_relis
 }
 
 #[tokio::test]
-async fn an_object_that_was_never_readable_is_not_taken_for_deleted() {
+async fn an_object_that_was_never_readable_is_not_treated_as_deleted() {
     let cluster = TestCluster::start().await;
     let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     create(&api, moded("a", "Hyper")).await;

@@ -110,7 +110,7 @@ async fn an_informer_that_something_else_uses_keeps_running() {
     assert_eq!(informer(&running), (false, false));
     running.stop().await;
 
-    // The controller's own watch is no part of the set.
+    // The controller's own watch is not part of the set.
     let (journal, watches) = (Journal::new(), WatchSet::new());
     let controller = counting(&cluster, &journal).source(secrets(&cluster)).source(&watches);
     let running = start(&cluster, controller);

@@ -132,7 +132,7 @@ async fn an_owner_of_the_cluster_is_called_for_objects_in_namespaces() {
 }
 
 #[tokio::test]
-async fn a_map_is_asked_about_the_state_before_and_after() {
+async fn a_map_sees_the_state_before_and_after_a_change() {
     let cluster = TestCluster::start().await;
     let configs: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     let watched: Api<Secret> = Api::namespaced(cluster.client(), cluster.namespace());

@@ -66,7 +66,7 @@ fn stating(cluster: &TestCluster, name: &'static str, journal: &Journal<String>)
 }
 
 #[tokio::test]
-async fn two_controllers_that_state_a_condition_each_leave_each_other_alone() {
+async fn two_controllers_with_a_condition_each_do_not_conflict() {
     let cluster = TestCluster::start().await;
     define(&cluster).await;
     let api: Api<Shared> = Api::namespaced(cluster.client(), cluster.namespace());
@@ -110,7 +110,7 @@ async fn two_controllers_that_state_a_condition_each_leave_each_other_alone() {
 }
 
 #[tokio::test]
-async fn a_controller_without_leader_writes_where_another_process_leads() {
+async fn a_controller_without_leader_election_writes_while_another_process_leads() {
     let cluster = TestCluster::start().await;
     let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     create(&api, config("a")).await;

@@ -320,7 +320,7 @@ async fn generated_names_in_a_planned_namespace_are_different() {
 }
 
 #[tokio::test]
-async fn dry_runs_of_the_program_are_no_part_of_the_plan() {
+async fn dry_runs_of_the_program_are_not_part_of_the_plan() {
     let cluster = TestCluster::start().await;
     cluster.create(config("a", json!({}))).await;
     let check = async |config: Arc<ConfigMap>, ctx: Context| {
@@ -405,7 +405,7 @@ async fn kinds_whose_crd_is_planned_too_have_the_objects_of_the_plan() {
 }
 
 #[tokio::test]
-async fn a_version_that_the_plan_adds_to_a_crd_is_no_problem() {
+async fn a_version_that_the_plan_adds_to_a_crd_is_not_a_problem() {
     let cluster = TestCluster::start().await;
     cluster.define_as(&v1::Shelf::crd()).await;
     let next = || {

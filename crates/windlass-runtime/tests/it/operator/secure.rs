@@ -1,4 +1,4 @@
-//! Metrics over HTTPS, for users whom the API server permits to get them.
+//! Metrics over HTTPS, for users who are authorized by the API server.
 
 use http::{Method, Request, Response, header};
 use k8s_openapi::api::{authentication::v1::TokenRequest, core::v1::ServiceAccount, rbac::v1};
@@ -148,7 +148,7 @@ async fn the_guard_decides_who_changes_the_log_level_and_records_profiles() {
 }
 
 #[tokio::test]
-async fn nobody_is_permitted_by_an_api_server_that_fails() {
+async fn a_failing_api_server_permits_nobody() {
     let cluster = TestCluster::start().await;
     let reader = token(&cluster, "reader").await;
     permit(&cluster, "reader", &["/metrics"], &["get"]).await;

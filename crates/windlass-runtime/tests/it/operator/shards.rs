@@ -114,7 +114,7 @@ async fn start(cluster: &TestCluster, number: usize, diary: &Diary, lease: [&str
     Running::start(replica(number, diary), cluster.client(), options(cluster, lease)).await
 }
 
-/// Changes all objects, and waits until each of them has been reconciled. Returns by whom.
+/// Changes all objects, and waits until each of them has been reconciled. Returns the replicas that did it.
 async fn next_round(cluster: &TestCluster, diary: &Diary, round: u64) -> BTreeMap<String, BTreeSet<usize>> {
     let since = diary.place();
     let maps: Api<ConfigMap> = cluster.api();

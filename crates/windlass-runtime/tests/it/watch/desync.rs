@@ -69,7 +69,7 @@ async fn a_watch_cut_at_any_byte_loses_and_repeats_nothing() {
 }
 
 #[tokio::test]
-async fn a_list_cut_at_any_byte_is_never_taken_for_whole() {
+async fn a_list_cut_at_any_byte_is_never_treated_as_complete() {
     let cluster = TestCluster::start().await;
     for name in ["a", "b", "c"] {
         create(&cluster, name).await;

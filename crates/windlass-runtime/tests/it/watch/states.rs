@@ -87,7 +87,7 @@ async fn a_server_that_does_not_stream_states_is_asked_for_lists_from_then_on() 
 }
 
 #[tokio::test]
-async fn a_stream_cut_before_its_end_is_never_taken_for_whole() {
+async fn a_stream_cut_before_its_end_is_never_treated_as_complete() {
     let cluster = TestCluster::start().await;
     for name in ["a", "b", "c"] {
         create(&cluster, name).await;

@@ -125,7 +125,7 @@ async fn retry_after_is_respected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_or_a_watch_that_hangs_is_given_up() {
+async fn a_list_or_a_watch_that_hangs_is_abandoned() {
     let (client, came) = scripted(|number, _| match number {
         0 | 2.. => Answer::Hang,
         _ => Answer::Body(EMPTY_LIST),
@@ -157,7 +157,7 @@ async fn a_state_whose_end_is_not_announced_is_listed_instead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_has_brought_bookmarks_is_given_up_when_they_stay_away() {
+async fn a_watch_whose_bookmarks_stop_is_restarted() {
     let (client, came) = scripted(|number, _| match number {
         0 => Answer::Body(EMPTY_LIST),
         _ => Answer::Endless(BOOKMARK),

@@ -53,7 +53,7 @@ async fn defaults_are_answered_as_a_patch_that_leaves_the_unknown_alone() {
 }
 
 #[tokio::test]
-async fn nothing_to_default_is_no_patch() {
+async fn nothing_to_default_means_no_patch() {
     let webhook = Webhook::<Foo>::new().default_with(|foo: &mut Foo, _: &Request<Foo>| {
         foo.spec.replicas.get_or_insert(3);
     });
@@ -151,7 +151,7 @@ async fn validation_sees_old_and_new_and_everything_else() {
 }
 
 #[tokio::test]
-async fn a_validator_is_asked_by_operation() {
+async fn a_validator_is_called_by_operation() {
     struct Each;
     impl Validator<Foo> for Each {
         async fn validate_update(&self, old: &Foo, new: &Foo, _: &Request<Foo>) -> Result<Warnings, Denied> {

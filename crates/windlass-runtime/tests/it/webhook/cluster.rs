@@ -129,7 +129,7 @@ async fn defaults_denies_and_converts() {
         (made.spec.replicas == Some(3)).then_some(())
     })
     .await;
-    let refused = eventually("objects are rejected", async || {
+    let rejected = eventually("objects are rejected", async || {
         foos.create(&dry_run, &foo("bad", Some(-1))).await.err().and_then(|error| match error {
             kube::Error::Api(status) if status.code == 422 => Some(status),
             _ => None,
@@ -138,8 +138,8 @@ async fn defaults_denies_and_converts() {
     .await;
     let expected = "admission webhook \"validate.foos.v1.webhook.windlass.example\" denied the request: \
                     Foo.webhook.windlass.example \"bad\" is invalid: spec.replicas: must not be negative";
-    assert_eq!(refused.message, expected);
-    assert_eq!(refused.details.unwrap().causes[0].field, "spec.replicas");
+    assert_eq!(rejected.message, expected);
+    assert_eq!(rejected.details.unwrap().causes[0].field, "spec.replicas");
 
     let olds: Api<old::Foo> = Api::namespaced(cluster.client(), cluster.namespace());
     let old = |name: &str, text: &str| old::Foo::new(name, old::FooSpec { text: text.to_owned() });

@@ -64,7 +64,7 @@ fn count(metrics: &Metrics, name: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_certificate_is_exchanged_under_load_without_a_failed_request() {
+async fn a_certificate_is_replaced_under_load_without_a_failed_request() {
     let authority = Authority::new();
     let folder = TempDir::new().unwrap();
     let (certificate, key) = authority.issue("127.0.0.1");

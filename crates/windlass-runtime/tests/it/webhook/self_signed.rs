@@ -163,7 +163,7 @@ async fn replicas_that_start_together_share_one_authority() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_overwritten_bundle_and_a_removed_secret_are_made_good() {
+async fn an_overwritten_bundle_and_a_removed_secret_are_restored() {
     let cluster = TestCluster::start().await;
     let configuration = Configuration::create(&cluster).await;
     let clock = Clock::default();

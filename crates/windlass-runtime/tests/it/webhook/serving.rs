@@ -27,7 +27,7 @@ fn accepting() -> Webhooks {
 }
 
 #[tokio::test]
-async fn both_versions_of_http_are_spoken_and_counted() {
+async fn both_versions_of_http_are_served_and_counted() {
     let (served, caller) = Served::with_certificate(accepting()).await;
     for caller in [caller.clone(), caller.http1()] {
         let (status, answer) = caller.post(&format!("{VALIDATE}?timeout=10s"), &review()).await;
@@ -96,7 +96,7 @@ async fn a_body_that_is_not_a_review_is_rejected() {
 }
 
 #[tokio::test]
-async fn a_handler_has_as_long_as_the_api_server_waits() {
+async fn a_handler_times_out_when_the_api_server_does() {
     let webhook = Webhook::<Foo>::new().validate_async(|_| std::future::pending::<Result<(), Denied>>());
     let (served, caller) = Served::with_certificate(Webhooks::new().add(webhook)).await;
     let (status, answer) = caller.post(&format!("{VALIDATE}?timeout=20ms"), &review()).await;
@@ -128,7 +128,7 @@ async fn open_requests_finish_when_the_server_drains() {
     });
     begun.notified().await;
     served.shutdown.drain();
-    eventually("new connections are refused", async || caller.connect().await.is_err().then_some(())).await;
+    eventually("new connections are rejected", async || caller.connect().await.is_err().then_some(())).await;
     go.notify_one();
     let (status, answer) = asking.await.unwrap();
     assert_eq!((status, &answer["response"]["allowed"]), (StatusCode::OK, &json!(true)));
@@ -155,7 +155,7 @@ async fn an_abort_does_not_wait() {
 }
 
 #[tokio::test]
-async fn with_an_authority_of_clients_strangers_are_not_answered() {
+async fn with_a_client_ca_unknown_clients_are_not_answered() {
     let (servers, clients, strangers) = (Authority::new(), Authority::new(), Authority::new());
     let (certificate, key) = servers.issue("127.0.0.1");
     let resolver = CertResolver::new();

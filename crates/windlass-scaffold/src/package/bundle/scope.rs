@@ -20,7 +20,7 @@ pub(super) struct Scope<'p, 'a> {
 
 impl<'p, 'a> Scope<'p, 'a> {
     /// An operator can be restricted to namespaces unless one of its resources is cluster-scoped or converted: all
-    /// namespaces share both. One whose code names its namespaces cannot watch all of them.
+    /// namespaces share both. An operator whose code names its namespaces cannot watch all of them.
     pub(super) fn new(package: &'p Package<'a>) -> Self {
         let own = namespace(package);
         let converts = definitions(package).any(|one| one.pointer("/spec/conversion/webhook").is_some());
@@ -95,8 +95,8 @@ impl<'p, 'a> Scope<'p, 'a> {
             let field = json!({ "apiVersion": "v1", "fieldPath": "metadata.annotations['olm.targetNamespaces']" });
             variables.push(json!({ "name": "WATCH_NAMESPACE", "valueFrom": { "fieldRef": field } }));
         }
-        // OLM's Service has only ready pods. To list objects of an older version for the caches, the API server calls the
-        // conversion webhook, so an operator that becomes ready with its caches would never become ready.
+        // OLM's Service has only ready pods. To list objects of an older version for the caches, the API server calls
+        // the conversion webhook, so an operator that becomes ready with its caches would never become ready.
         if self.converts
             && let Some(probe) = spec.pointer_mut("/template/spec/containers/0/readinessProbe/httpGet")
         {

@@ -28,7 +28,7 @@ pub struct Pod2Spec {
     /// When to restart a process that has exited.
     #[serde(default)]
     pub restart_policy: RestartPolicy,
-    /// How long processes may take to exit after SIGTERM.
+    /// Maximum time for processes to exit after SIGTERM.
     #[serde(default = "ten")]
     #[schemars(range(min = 0, max = 3600))]
     pub termination_grace_period_seconds: i64,

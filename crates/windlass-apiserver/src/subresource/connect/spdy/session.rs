@@ -196,7 +196,7 @@ impl Connection {
 mod tests {
     use super::*;
 
-    /// Sends a client's frames, and returns the answers.
+    /// Sends a client's frames, and returns the responses.
     async fn talk(client: &mut tokio::io::DuplexStream, frames: &[Frame], expected: usize) -> Vec<Frame> {
         let mut wire = BytesMut::new();
         frames.iter().for_each(|frame| frame::encode(frame, &mut wire));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_is_ahead_of_its_readers_is_not_read() {
+    async fn a_connection_is_not_read_while_its_data_is_not_consumed() {
         let (mut client, server) = tokio::io::duplex(64 << 10);
         let (mut opened, connection) = session(server);
         let running = tokio::spawn(connection);

@@ -49,7 +49,7 @@ pub fn needed_features(pod: &Value, old: &Value) -> Vec<&'static str> {
 
 /// Why a node cannot resize a pod.
 #[derive(Debug, PartialEq, Eq)]
-pub struct ResizeRefusal {
+pub struct ResizeRejection {
     /// The reason in the cause of the error.
     pub reason: &'static str,
     /// The message.
@@ -60,12 +60,12 @@ pub struct ResizeRefusal {
 ///
 /// # Errors
 /// Returns why it cannot.
-pub fn check_resize(pod: &Value, node: &Value) -> Result<(), ResizeRefusal> {
+pub fn check_resize(pod: &Value, node: &Value) -> Result<(), ResizeRejection> {
     let system = node["metadata"]["labels"]["kubernetes.io/os"].as_str();
     if let Some(system) = system.filter(|system| *system != "linux") {
         let name = text(node, "/metadata/name");
         let message = format!("pod resize is only supported on linux nodes, node {name:?} is {system:?}");
-        return Err(ResizeRefusal { reason: "UnsupportedPlatform", message });
+        return Err(ResizeRejection { reason: "UnsupportedPlatform", message });
     }
     let requests = requests(pod);
     let allocatable = list(node, "/status/allocatable");
@@ -81,7 +81,7 @@ pub fn check_resize(pod: &Value, node: &Value) -> Result<(), ResizeRefusal> {
         return Ok(());
     }
     let message = format!("node didn't have enough allocatable resources: {}", lacking.join("; "));
-    Err(ResizeRefusal { reason: "NodeCapacity", message })
+    Err(ResizeRejection { reason: "NodeCapacity", message })
 }
 
 /// Returns what a pod requests: its own requests where it states them, else those of its containers, and the overhead.
@@ -143,13 +143,13 @@ mod tests {
             ]}})
         };
         assert_eq!(check_resize(&pod("500m", "1024"), &node), Ok(()));
-        let refused = check_resize(&pod("501m", "1025"), &node).expect_err("it does not fit");
+        let rejected = check_resize(&pod("501m", "1025"), &node).expect_err("it does not fit");
         let message = "node didn't have enough allocatable resources: cpu, requested: 1001, allocatable: 1000; memory, \
                        requested: 1025, allocatable: 1024";
-        assert_eq!(refused, ResizeRefusal { reason: "NodeCapacity", message: message.to_owned() });
+        assert_eq!(rejected, ResizeRejection { reason: "NodeCapacity", message: message.to_owned() });
         let windows = json!({"metadata": {"name": "w", "labels": {"kubernetes.io/os": "windows"}}});
-        let refused = check_resize(&pod("1", "1"), &windows).expect_err("not on Windows");
+        let rejected = check_resize(&pod("1", "1"), &windows).expect_err("not on Windows");
         let message = "pod resize is only supported on linux nodes, node \"w\" is \"windows\"";
-        assert_eq!(refused, ResizeRefusal { reason: "UnsupportedPlatform", message: message.to_owned() });
+        assert_eq!(rejected, ResizeRejection { reason: "UnsupportedPlatform", message: message.to_owned() });
     }
 }

@@ -110,5 +110,5 @@ fn a_status_update_is_validated() {
     .assert_eq(&shown(&Pod.validate_subresource_update("status", &new, &old)));
     set(&mut old, "/status/containerStatuses", json!([ended("c", 1)]));
     let again = changed(&old, json!({"/status/containerStatuses": [runs("c")]}));
-    assert_eq!(shown(&Pod.validate_subresource_update("status", &again, &old)), "", "a failure may be tried again");
+    assert_eq!(shown(&Pod.validate_subresource_update("status", &again, &old)), "", "a failure may be retried");
 }

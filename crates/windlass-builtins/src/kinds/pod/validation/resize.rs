@@ -15,14 +15,14 @@ const ONLY: &str = "only cpu and memory resources are mutable";
 /// Validates a resize.
 pub(in crate::kinds::pod) fn validate_resize(new: &Value, old: &Value) -> ErrorList {
     let mut errors = super::validate_any(new);
-    let refused = match () {
+    let rejected = match () {
         () if annotations::is_mirror(old) => "static pods cannot be resized",
         () if text(old, "/spec/os/name") == "windows" => "windows pods cannot be resized",
         () => "",
     };
-    if !refused.is_empty() {
+    if !rejected.is_empty() {
         errors.clear();
-        errors.forbidden_at_all(refused);
+        errors.forbidden_at_all(rejected);
         return errors;
     }
     let path = Path::new("spec");

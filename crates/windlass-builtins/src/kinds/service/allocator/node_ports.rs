@@ -67,7 +67,7 @@ impl NodePortRange {
     pub(super) fn pool(self) -> Pool {
         let size = self.last - self.first + 1;
         let reserved = if size <= 16 { 0 } else { (size / 32).clamp(16, 128) };
-        // Port 0 stands for none.
+        // Port 0 means none.
         Pool::new(self.first.max(1)..self.last + 1, reserved)
     }
 

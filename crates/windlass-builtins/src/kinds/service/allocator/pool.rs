@@ -12,7 +12,7 @@ pub(super) enum Unavailable {
     Taken,
 }
 
-/// Ranges of numbers of which some are allocated. Memory grows with the allocated numbers, not with the ranges.
+/// Ranges of numbers, and which of them are allocated. Memory grows with the allocated numbers, not with the ranges.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pool {
     sections: Vec<Section>,

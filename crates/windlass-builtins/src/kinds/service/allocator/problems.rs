@@ -77,7 +77,7 @@ enum Verdict {
     OutOfRange,
 }
 
-/// Judges a value of a service; `seen` has the shared values of earlier services.
+/// Checks a value of a service; `seen` has the shared values of earlier services.
 fn judge(pool: &Pool, seen: &mut BTreeSet<u32>, number: u32) -> Verdict {
     if !pool.contains(number) {
         return Verdict::OutOfRange;

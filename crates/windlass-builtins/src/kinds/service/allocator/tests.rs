@@ -113,12 +113,12 @@ fn further_service_cidrs_extend_the_range() {
     };
     let ready = |status: &str| json!({"conditions": [{"type": "Ready", "status": status}]});
     let mut certain = service(json!({"clusterIP": "10.2.0.3"}));
-    let refused = "spec.clusterIPs: Invalid value: [\"10.2.0.3\"]: failed to allocate IP 10.2.0.3: the provided network \
+    let rejected = "spec.clusterIPs: Invalid value: [\"10.2.0.3\"]: failed to allocate IP 10.2.0.3: the provided network \
                    does not match the current range";
-    assert_eq!(error(allocator.allocate(&mut certain, None, false)), refused);
+    assert_eq!(error(allocator.allocate(&mut certain, None, false)), rejected);
     for unusable in [cidr(ready("False"), json!(null)), cidr(ready("True"), json!("2026-01-01T00:00:00Z"))] {
         allocator.observe_network("more", Some(&unusable));
-        assert_eq!(error(allocator.allocate(&mut certain, None, false)), refused);
+        assert_eq!(error(allocator.allocate(&mut certain, None, false)), rejected);
         assert_ne!(error(allocator.allocate(&mut service(json!({})), None, false)), "");
     }
     allocator.observe_network("more", Some(&cidr(json!({}), json!(null))));

@@ -91,7 +91,7 @@ fn dependents_of_a_deleted_owner_are_processed() {
     graph.gone(&a.uid);
     assert_eq!(effects(&mut graph), ["attempt child"]);
     assert!(graph.is_absent(&a));
-    // An identity without dependents is not remembered.
+    // An identity without dependents is not cached.
     let child = identity(&graph, "child");
     graph.gone(&child.uid);
     assert_eq!(effects(&mut graph), [""; 0]);

@@ -8,9 +8,8 @@ use parking_lot::Mutex;
 use proptest::prelude::*;
 
 use super::super::{
-    Task, attempt,
-    attempt::Outcome,
-    cluster::{Cluster, Deleted, Failed},
+    Task,
+    cluster::{Cluster, Deleted, Failed, Outcome, attempt, orphan},
     decide::Policy,
     graph::{Effect, Graph},
     node::{FOREGROUND, Identity, Kind, ORPHAN, Uid},
@@ -50,7 +49,7 @@ struct State {
     broken: Vec<String>,
 }
 
-/// A server that answers at once while its watches are slow.
+/// A server that responds at once while its watches are slow.
 #[derive(Default)]
 struct Fake(Mutex<State>);
 
@@ -282,8 +281,8 @@ impl Collector {
     fn work(&mut self) -> bool {
         let Some(task) = self.tasks.pop_front() else { return false };
         let outcome = match &task {
-            Task::Attempt(uid) => attempt::attempt(&self.graph, &self.fake, uid).now_or_never(),
-            Task::Orphan(uid) => attempt::orphan(&self.graph, &self.fake, uid).now_or_never(),
+            Task::Attempt(uid) => attempt(&self.graph, &self.fake, uid).now_or_never(),
+            Task::Orphan(uid) => orphan(&self.graph, &self.fake, uid).now_or_never(),
         };
         let done = matches!(outcome, Some(Outcome::Done));
         if !done {

@@ -107,7 +107,7 @@ impl Server {
     }
 }
 
-struct World {
+struct Model {
     /// Objects that are not read are packed, so nothing else may hold them.
     packs: bool,
     server: Server,
@@ -125,7 +125,7 @@ struct World {
     deleted: Vec<String>,
 }
 
-impl World {
+impl Model {
     fn new(packs: bool) -> Self {
         let packer =
             Packer::new(packs.then(|| Packing { above: 0, ..Packing::default() }), Decoder::unchanged(Parse::typed()));
@@ -320,21 +320,21 @@ proptest! {
         acts in prop::collection::vec(act(), 1..60)
     ) {
         for packs in [false, true] {
-            let mut world = World::new(packs);
+            let mut model = Model::new(packs);
             for act in acts.clone() {
-                world.act(act);
+                model.act(act);
             }
-            if world.absent {
-                world.act(Act::Relist(usize::MAX / 2));
+            if model.absent {
+                model.act(Act::Relist(usize::MAX / 2));
             }
-            while !world.waiting.is_empty() {
-                world.act(Act::Acknowledge(0));
+            while !model.waiting.is_empty() {
+                model.act(Act::Acknowledge(0));
             }
-            world.act(Act::Watch(world.server.log.len()));
-            world.act(Act::Bookmark);
-            let server: BTreeMap<_, _> = world.server.within().into_iter().map(|(name, object)| (name.to_string(), object)).collect();
-            prop_assert_eq!(world.replayed, server);
-            prop_assert!(world.store.ahead.is_empty() && world.store.left.is_empty());
+            model.act(Act::Watch(model.server.log.len()));
+            model.act(Act::Bookmark);
+            let server: BTreeMap<_, _> = model.server.within().into_iter().map(|(name, object)| (name.to_string(), object)).collect();
+            prop_assert_eq!(model.replayed, server);
+            prop_assert!(model.store.ahead.is_empty() && model.store.left.is_empty());
         }
     }
 }

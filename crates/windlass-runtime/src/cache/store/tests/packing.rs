@@ -60,7 +60,7 @@ fn a_packed_object_is_equal_when_it_is_read_and_the_same_when_it_is_read_again()
 }
 
 #[test]
-fn a_look_leaves_it_packed() {
+fn a_peek_leaves_an_object_packed() {
     let store = packed();
     assert_eq!(get(&store, "object-1").peek(), state("object-1", "1", 1));
     assert_eq!(packed_names(&store).len(), 3);
@@ -352,7 +352,7 @@ struct TwistedSpec {
 }
 
 #[test]
-fn values_that_change_places_are_noticed() {
+fn swapped_values_are_noticed() {
     let (text, object) = received::<Twisted>(r#"{"first": "ab", "second": "ba"}"#);
     assert!(packer().pack(&*object).is_none(), "from the object alone");
     assert!(!packer::<Twisted>().check(&*object, text.as_bytes()), "from the text");

@@ -85,9 +85,9 @@ async fn is_survived(moment: Moment) {
     eventually("the fault has occurred", async || moment.has_come(&faults, before).then_some(())).await;
     lost.kill().await;
     if matches!(moment, Moment::AfterTheSecret | Moment::BeforeTheBundle) {
-        let refused = |slow: &Faults| slow.count(|seen| seen.method == Method::PATCH);
-        let before = refused(&slow);
-        eventually("the other one has retried", async || (refused(&slow) > before + 3).then_some(())).await;
+        let rejected = |slow: &Faults| slow.count(|seen| seen.method == Method::PATCH);
+        let before = rejected(&slow);
+        eventually("the other one has retried", async || (rejected(&slow) > before + 3).then_some(())).await;
     }
     slow.clear();
     let wrote = authorities(&cluster).await != first;

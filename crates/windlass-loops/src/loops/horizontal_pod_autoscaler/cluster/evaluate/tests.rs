@@ -5,17 +5,9 @@ use kube::{Client, client::Body};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::{super::calculate::Tolerances, *};
+use windlass::context::Context;
 
-#[test]
-fn a_selector_is_formatted_as_in_go() {
-    assert_eq!(printed(None), "nil");
-    let selector =
-        json!({"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "k", "operator": "In", "values": ["x", "y"]}]});
-    let selector: LabelSelector = serde_json::from_value(selector).unwrap();
-    let expected = "&LabelSelector{MatchLabels:map[string]string{a: b,},MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:k,Operator:In,Values:[x y],},},}";
-    assert_eq!(printed(Some(&selector)), expected);
-}
+use super::{super::super::calculate::Tolerances, *};
 
 /// A metrics server: its responses by path, and the received requests.
 struct Served {

@@ -19,11 +19,11 @@ use crate::{pods::EchoingPods, runtime};
 
 /// The inputs after which a server is replaced, because its store keeps the history of its objects.
 const INPUTS: u32 = 1000;
-/// How long a response may take to continue, in virtual time. A watch lasts longer.
+/// Maximum time for a response to continue, in virtual time. A watch lasts longer.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// A server with its store.
-pub(crate) struct World {
+pub(crate) struct SharedServer {
     pub(crate) server: Server,
     store: Arc<dyn Store>,
     /// The objects before the first input.
@@ -42,22 +42,22 @@ pub(crate) struct Answer {
     pub(crate) ended: bool,
 }
 
-/// Runs an input against the world of a thread, and keeps the world for the next input if it is as it was before.
+/// Runs an input against the server of a thread, and keeps the server for the next input if it is unchanged.
 pub(crate) fn with(
-    worlds: &'static LocalKey<RefCell<Option<World>>>,
-    prepare: impl AsyncFnOnce(&World),
-    input: impl AsyncFnOnce(&World),
+    servers: &'static LocalKey<RefCell<Option<SharedServer>>>,
+    prepare: impl AsyncFnOnce(&SharedServer),
+    input: impl AsyncFnOnce(&SharedServer),
 ) {
-    // Taken, so that a world in which an invariant was violated is not used again.
-    let mut world = worlds.take().unwrap_or_else(|| World::new(prepare));
-    world.inputs += 1;
-    let runtime = world.runtime.clone();
+    // Taken, so that a server in which an invariant was violated is not used again.
+    let mut shared = servers.take().unwrap_or_else(|| SharedServer::new(prepare));
+    shared.inputs += 1;
+    let runtime = shared.runtime.clone();
     let restored = runtime.block_on(async {
-        input(&world).await;
-        world.is_restored().await
+        input(&shared).await;
+        shared.is_restored().await
     });
-    if restored && world.inputs < INPUTS {
-        worlds.set(Some(world));
+    if restored && shared.inputs < INPUTS {
+        servers.set(Some(shared));
     }
 }
 
@@ -74,21 +74,21 @@ pub(crate) fn request(method: Method, path: &str, content_type: &str, body: impl
     request
 }
 
-impl World {
+impl SharedServer {
     fn new(prepare: impl AsyncFnOnce(&Self)) -> Self {
         let runtime = Arc::new(runtime::runtime());
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         runtime.clone().block_on(async {
             let builder = Server::builder(store.clone()).pod_connections(Arc::new(EchoingPods));
             let server = builder.build().await.expect("a server must start");
-            let mut world =
+            let mut shared =
                 Self { server, store, baseline: Vec::new(), revision: Revision::INITIAL, inputs: 0, runtime };
-            prepare(&world).await;
+            prepare(&shared).await;
             // The server's own objects are complete when it has nothing else to do.
             tokio::time::sleep(Duration::from_secs(5)).await;
-            world.baseline = world.objects().await;
-            world.revision = world.revision().await;
-            world
+            shared.baseline = shared.objects().await;
+            shared.revision = shared.revision().await;
+            shared
         })
     }
 

@@ -1,52 +1,35 @@
 //! Evaluating the metrics of an autoscaler: proposals and current values.
 
-use k8s_openapi::{
-    api::autoscaling::v2::{
-        ContainerResourceMetricStatus, ExternalMetricSource, ExternalMetricStatus, MetricIdentifier, MetricSpec,
-        MetricStatus, MetricTarget, MetricValueStatus, ObjectMetricSource, ObjectMetricStatus, PodsMetricSource,
-        PodsMetricStatus, ResourceMetricStatus,
-    },
-    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::LabelSelector},
+use k8s_openapi::api::autoscaling::v2::{
+    ContainerResourceMetricStatus, ExternalMetricSource, ExternalMetricStatus, MetricSpec, MetricStatus, MetricTarget,
+    MetricValueStatus, ObjectMetricSource, ObjectMetricStatus, PodsMetricSource, PodsMetricStatus,
+    ResourceMetricStatus,
 };
 use windlass::context::Context;
-use windlass_schema::quantity::{Format, Quantity as Number};
+use windlass_schema::quantity::Format;
 
 use super::{
-    calculate::{Situation, milli},
+    super::{
+        calculate::Situation,
+        proposal::{Failure, Proposal, averaging, described, failure, of_type, printed, quantity, valued, wanted},
+    },
     metrics,
 };
 
-/// The proposal of a metric.
-pub(super) struct Proposal {
-    pub(super) replicas: i32,
-    /// The name of the metric.
-    pub(super) name: String,
-    pub(super) status: MetricStatus,
-}
-
-/// Why a metric makes no proposal.
-pub(super) struct Failure {
-    pub(super) reason: &'static str,
-    /// The cause.
-    pub(super) cause: String,
-    /// The cause, with the attempted operation.
-    pub(super) error: String,
-}
-
 /// The source of metrics.
-pub(super) struct Source<'a> {
-    pub(super) ctx: &'a Context,
-    pub(super) namespace: &'a str,
+pub(in super::super) struct Source<'a> {
+    pub(in super::super) ctx: &'a Context,
+    pub(in super::super) namespace: &'a str,
     /// The label selector of the pods.
-    pub(super) selector: &'a str,
+    pub(in super::super) selector: &'a str,
     /// The current replicas.
-    pub(super) present: i32,
-    pub(super) situation: Situation<'a>,
+    pub(in super::super) present: i32,
+    pub(in super::super) situation: Situation<'a>,
 }
 
 impl Source<'_> {
     /// Evaluates a metric.
-    pub(super) async fn evaluate(&self, spec: &MetricSpec) -> Result<Proposal, Failure> {
+    pub(in super::super) async fn evaluate(&self, spec: &MetricSpec) -> Result<Proposal, Failure> {
         match (spec.type_.as_str(), &spec.object, &spec.pods, &spec.resource, &spec.container_resource, &spec.external)
         {
             ("Object", Some(object), ..) => self
@@ -195,51 +178,6 @@ impl Source<'_> {
         let status = MetricStatus { type_: "External".to_owned(), external: Some(status), ..MetricStatus::default() };
         Ok(Proposal { replicas, name: described(metric), status })
     }
-}
-
-fn failure(reason: &'static str, cause: String, tried: &str) -> Failure {
-    Failure { reason, error: format!("{tried}: {cause}"), cause }
-}
-
-fn of_type(spec: &MetricSpec) -> MetricStatus {
-    MetricStatus { type_: spec.type_.clone(), ..MetricStatus::default() }
-}
-
-fn wanted(quantity: Option<&Quantity>) -> Option<i64> {
-    milli(&quantity?.0)
-}
-
-fn quantity(thousandths: i64, format: Format) -> Quantity {
-    Quantity(Number::milli(thousandths, format).to_string())
-}
-
-fn averaging(thousandths: i64) -> MetricValueStatus {
-    MetricValueStatus { average_value: Some(quantity(thousandths, Format::DecimalSi)), ..MetricValueStatus::default() }
-}
-
-fn valued(thousandths: i64) -> MetricValueStatus {
-    MetricValueStatus { value: Some(quantity(thousandths, Format::DecimalSi)), ..MetricValueStatus::default() }
-}
-
-fn described(metric: &MetricIdentifier) -> String {
-    format!("external metric {}({})", metric.name, printed(metric.selector.as_ref()))
-}
-
-/// Formats a selector as Go does.
-fn printed(selector: Option<&LabelSelector>) -> String {
-    let Some(selector) = selector else { return "nil".to_owned() };
-    let labels: String =
-        selector.match_labels.iter().flatten().map(|(name, value)| format!("{name}: {value},")).collect();
-    let expressions = selector.match_expressions.iter().flatten();
-    let expressions: String = expressions
-        .map(|one| {
-            let values = one.values.clone().unwrap_or_default().join(" ");
-            format!("LabelSelectorRequirement{{Key:{},Operator:{},Values:[{values}],}},", one.key, one.operator)
-        })
-        .collect();
-    format!(
-        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
-    )
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use windlass::{
     watch::{self, Change, WatchOptions},
 };
 
-use super::{
+use super::super::{
     Shared,
     node::{Kind, Source, Uid},
 };
@@ -35,7 +35,7 @@ const WAITING: usize = 16;
 
 /// Running watches, by group and plural name.
 #[derive(Default)]
-pub(super) struct Monitors {
+pub(in super::super) struct Monitors {
     running: HashMap<(String, String), Monitor>,
     next_source: Source,
 }
@@ -49,11 +49,11 @@ struct Monitor {
 }
 
 /// Held by watches that have not completed their first list.
-pub(super) type Unsynced = mpsc::Sender<()>;
+pub(in super::super) type Unsynced = mpsc::Sender<()>;
 
 impl Monitors {
     /// Starts and stops watches to match the served resources.
-    pub(super) fn follow(
+    pub(in super::super) fn follow(
         &mut self,
         served: &Served,
         shared: &Arc<Shared>,

@@ -11,7 +11,7 @@ const TRIES: usize = 5;
 
 /// A resource as named by discovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Resource {
+pub(in super::super) struct Resource {
     group: String,
     version: String,
     plural: String,
@@ -19,20 +19,20 @@ pub(super) struct Resource {
 
 /// The scale of a target.
 #[derive(Clone, Debug)]
-pub(super) struct Scale {
+pub(in super::super) struct Scale {
     path: String,
     object: Value,
 }
 
 /// A failed request: the client's message, and whether it was a conflict.
-struct Refused {
+struct Failure {
     message: String,
     conflict: bool,
 }
 
 impl Resource {
     /// For example `deployments.apps`.
-    pub(super) fn name_and_group(&self) -> String {
+    pub(in super::super) fn name_and_group(&self) -> String {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
 
@@ -44,7 +44,7 @@ impl Resource {
 }
 
 /// Finds the resource of a kind: in the given version or, if that is not served, in another of its group.
-pub(super) async fn resource(ctx: &Context, api_version: &str, kind: &str) -> Result<Resource, String> {
+pub(in super::super) async fn resource(ctx: &Context, api_version: &str, kind: &str) -> Result<Resource, String> {
     let (group, named) = api_version.split_once('/').unwrap_or(("", api_version));
     let mut versions = vec![named.to_owned()];
     if group.is_empty() {
@@ -68,37 +68,42 @@ pub(super) async fn resource(ctx: &Context, api_version: &str, kind: &str) -> Re
 
 impl Scale {
     /// Fetches the scale of an object.
-    pub(super) async fn of(ctx: &Context, resource: &Resource, namespace: &str, name: &str) -> Result<Self, String> {
+    pub(in super::super) async fn of(
+        ctx: &Context,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Self, String> {
         let path = format!("{}/{name}/scale", resource.path(namespace));
         let object = fetch(ctx, &path, &resource.name_and_group()).await?;
         Ok(Self { path, object })
     }
 
     /// The desired replicas.
-    pub(super) fn wanted(&self) -> i32 {
+    pub(in super::super) fn wanted(&self) -> i32 {
         number(&self.object["spec"]["replicas"])
     }
 
     /// The current replicas.
-    pub(super) fn present(&self) -> i32 {
+    pub(in super::super) fn present(&self) -> i32 {
         number(&self.object["status"]["replicas"])
     }
 
     /// The label selector of its pods.
-    pub(super) fn selector(&self) -> &str {
+    pub(in super::super) fn selector(&self) -> &str {
         self.object["status"]["selector"].as_str().unwrap_or_default()
     }
 
     /// Sets the replicas, overriding concurrent changes.
-    pub(super) async fn set(mut self, ctx: &Context, replicas: i32) -> Result<(), String> {
+    pub(in super::super) async fn set(mut self, ctx: &Context, replicas: i32) -> Result<(), String> {
         for tries in 1.. {
             self.object["spec"]["replicas"] = replicas.into();
             let body = self.object.to_string().into_bytes();
             let path = format!("{}?fieldManager={FIELD_MANAGER}", self.path);
             match send(ctx, "PUT", &path, body, "").await {
                 Ok(_) => return Ok(()),
-                Err(refused) if refused.conflict && tries < TRIES => self.object = fetch(ctx, &self.path, "").await?,
-                Err(refused) => return Err(refused.message),
+                Err(failure) if failure.conflict && tries < TRIES => self.object = fetch(ctx, &self.path, "").await?,
+                Err(failure) => return Err(failure.message),
             }
         }
         unreachable!("the last try returns")
@@ -111,29 +116,29 @@ fn number(value: &Value) -> i32 {
 
 /// Fetches a path. `what` is the client's name for it in error messages.
 pub(super) async fn fetch(ctx: &Context, path: &str, what: &str) -> Result<Value, String> {
-    send(ctx, "GET", path, Vec::new(), what).await.map_err(|refused| refused.message)
+    send(ctx, "GET", path, Vec::new(), what).await.map_err(|failure| failure.message)
 }
 
-async fn send(ctx: &Context, method: &str, path: &str, body: Vec<u8>, what: &str) -> Result<Value, Refused> {
-    let broken = |message: String| Refused { message, conflict: false };
+async fn send(ctx: &Context, method: &str, path: &str, body: Vec<u8>, what: &str) -> Result<Value, Failure> {
+    let broken = |message: String| Failure { message, conflict: false };
     let request = http::Request::builder().method(method).uri(path).header("Content-Type", "application/json");
     let request = request.body(body).map_err(|error| broken(error.to_string()))?;
     let text = ctx.client().request_text(request).await.map_err(|error| match error {
-        kube::Error::Api(status) => refused(&status, what),
+        kube::Error::Api(status) => failure(&status, what),
         error => broken(error.to_string()),
     })?;
     serde_json::from_str(&text).map_err(|error| broken(error.to_string()))
 }
 
 /// The error that client-go derives from a response.
-fn refused(status: &Status, what: &str) -> Refused {
+fn failure(status: &Status, what: &str) -> Failure {
     let named = status.details.as_ref().is_some_and(|details| !details.name.is_empty());
     let message = if status.code == 404 && !named {
         format!("the server could not find the requested resource (get {what})")
     } else {
         status.message.clone()
     };
-    Refused { message, conflict: status.code == 409 && status.reason == "Conflict" }
+    Failure { message, conflict: status.code == 409 && status.reason == "Conflict" }
 }
 
 /// Encodes a text as the value of a query parameter.

@@ -5,10 +5,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use parking_lot::Mutex;
 
 use super::{
-    cluster::{Cluster, Deleted, Failed, is},
-    decide::{Policy, Standing, Verdict, decide},
-    graph::{Graph, Item, Orphaned},
-    node::{FOREGROUND, Identity, ORPHAN, Phase, Uid},
+    super::{
+        decide::{Policy, Standing, Verdict, decide},
+        graph::{Graph, Item, Orphaned},
+        node::{FOREGROUND, Identity, ORPHAN, Phase, Uid},
+    },
+    Cluster, Deleted, Failed, is,
 };
 
 /// Number of dependents that are changed at the same time.
@@ -16,7 +18,7 @@ const AT_ONCE: usize = 16;
 
 /// Outcome of an attempt.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(in super::super) enum Outcome {
     Done,
     /// No watch has seen the object yet, or it changes too fast.
     Again,
@@ -37,7 +39,7 @@ impl From<Failed> for Outcome {
 }
 
 /// Deletes an object if all of its owners are gone.
-pub(super) async fn attempt<C: Cluster>(graph: &Mutex<Graph>, cluster: &C, uid: &Uid) -> Outcome {
+pub(in super::super) async fn attempt<C: Cluster>(graph: &Mutex<Graph>, cluster: &C, uid: &Uid) -> Outcome {
     let Some(item) = graph.lock().item(uid) else { return Outcome::Done };
     match settle(graph, cluster, &item).await {
         Ok(true) if !item.is_virtual => Outcome::Done,
@@ -50,7 +52,7 @@ pub(super) async fn attempt<C: Cluster>(graph: &Mutex<Graph>, cluster: &C, uid: 
 }
 
 /// Removes an owner from its dependents' references, then lets it be deleted.
-pub(super) async fn orphan<C: Cluster>(graph: &Mutex<Graph>, cluster: &C, uid: &Uid) -> Outcome {
+pub(in super::super) async fn orphan<C: Cluster>(graph: &Mutex<Graph>, cluster: &C, uid: &Uid) -> Outcome {
     let (owner, dependents) = {
         let graph = graph.lock();
         let Some(item) = graph.item(uid) else { return Outcome::Done };

@@ -15,7 +15,7 @@ use serde_json::Value;
 use windlass::context::Context;
 
 use super::{
-    calculate::{Sample, Samples, milli},
+    super::calculate::{Sample, Samples, milli},
     target::{self, encoded, fetch},
 };
 
