@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_asked_to_end_may_do_so_in_good_order() {
+    fn a_server_can_shut_down_gracefully() {
         let folder = tempfile::tempdir().unwrap();
         let (log, script) =
             (folder.path().join("log"), "trap 'echo bye; exit' TERM; echo up; while :; do sleep 0.01; done");

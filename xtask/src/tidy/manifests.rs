@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn licence_expressions_are_judged_by_what_can_be_chosen() {
+    fn a_licence_expression_is_allowed_if_one_of_its_choices_is() {
         for (expression, expected) in [
             ("MIT", true),
             ("MIT/Apache-2.0", true),

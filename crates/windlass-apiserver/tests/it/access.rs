@@ -67,7 +67,7 @@ async fn requests_without_credentials_are_rejected_if_they_may_not_be_anonymous(
 }
 
 #[tokio::test]
-async fn a_header_without_a_token_is_no_credential() {
+async fn a_header_without_a_token_is_not_a_credential() {
     let client = Client::new().await;
     let answer = anonymous(&client, "/version", &[("authorization", "Basic eDp5")]).await;
     assert_eq!((answer.code, answer.headers.get("warning")), (200, None));

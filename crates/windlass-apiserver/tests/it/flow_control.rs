@@ -242,7 +242,7 @@ async fn dangling(client: &Client, name: &str, status: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_schema_without_its_level_is_dangling_and_not_in_force() {
+async fn a_schema_whose_level_is_missing_is_dangling_and_has_no_effect() {
     let client = Client::new().await;
     client.post(&schemas(), &schema_for("eve", "closed")).await.expect(201);
     let condition = dangling(&client, "eve", "True").await;

@@ -80,7 +80,7 @@ async fn a_webhook_reviews_tokens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_are_used_again_but_errors_are_not() {
+async fn responses_are_reused_but_errors_are_not() {
     let _time = windlass_clock::virtual_time();
     let webhook = WebhookServer::start(&[], |_, asked| review(asked)).await;
     let server = server(&webhook, TokenReviewVersion::V1, TTL).await;

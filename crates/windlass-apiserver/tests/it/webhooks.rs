@@ -244,7 +244,7 @@ async fn configure_both(client: &Client, server: &WebhookServer, resource: &str)
 }
 
 #[tokio::test]
-async fn a_token_request_is_checked_as_mutating_webhooks_leave_it() {
+async fn a_token_request_is_validated_after_mutating_webhooks() {
     let client = Client::new().await;
     let account = client.post(ACCOUNTS, &json!({"metadata": {"name": "bot"}})).await.expect(201);
     let secret = json!({"metadata": {"name": "s"}});

@@ -264,7 +264,7 @@ fn windows_pods_need_no_linux_fields_since_1_25() {
 }
 
 #[test]
-fn versions_have_the_checks_of_their_time() {
+fn each_version_has_the_checks_of_its_release() {
     let reasons_at = |level, minor| {
         let spec = json!({
             "securityContext": {"runAsUser": 0},

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn one_check_can_be_asked_alone() {
+    fn a_single_check_can_be_requested() {
         check(Some("ping"), "", expect!["200\nok"]);
         check(Some("ping"), "verbose=true", expect!["200\n[+]ping ok\nreadyz check passed\n"]);
         check(Some("moon"), "", expect!["404\n404 page not found\n"]);

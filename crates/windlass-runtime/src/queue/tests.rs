@@ -166,7 +166,7 @@ async fn a_wakeup_is_passed_on_when_its_worker_is_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn draining_hands_out_keys_that_are_ready_or_wanted_again() {
+async fn draining_hands_out_keys_that_are_ready_or_were_added_while_held() {
     let queue = queue();
     queue.add("held", Priority::NORMAL);
     let held = queue.next().await.unwrap();

@@ -49,7 +49,7 @@ fn a_budget_has_one_bound_and_a_valid_selector() {
 }
 
 #[test]
-fn the_status_of_a_budget_counts_upwards_and_has_whole_conditions() {
+fn the_status_of_a_budget_has_no_negative_counts_and_only_complete_conditions() {
     let condition = json!({"type": "DisruptionAllowed", "status": "True", "reason": "SufficientPods", "lastTransitionTime": "2026-01-01T00:00:00Z"});
     let old = json!({"status": {"conditions": [condition]}});
     check_status(

@@ -208,7 +208,7 @@ fn a_resource_that_is_not_served_is_reported_once_and_then_polled() {
 }
 
 #[test]
-fn a_resource_that_was_served_is_absent_when_it_is_said_twice_in_a_row() {
+fn a_served_resource_becomes_absent_after_two_consecutive_failures() {
     let mut machine = watching(false);
     let now = Instant::now();
     let verdict = machine.failed(&Failure::NotServed, now);

@@ -69,7 +69,7 @@ async fn a_state_is_streamed_and_its_changes_follow_on_the_same_connection() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_stream_states_is_asked_for_lists_from_then_on() {
+async fn a_server_without_streaming_lists_gets_ordinary_lists_from_then_on() {
     for code in [400, 422] {
         let cluster = TestCluster::start().await;
         create(&cluster, "a").await;
@@ -107,7 +107,7 @@ async fn a_stream_cut_before_its_end_is_never_treated_as_complete() {
 }
 
 #[tokio::test]
-async fn metadata_alone_is_asked_for_and_has_the_types_of_its_resource() {
+async fn only_metadata_is_requested_and_it_has_the_types_of_its_resource() {
     for streaming_list in WAYS {
         let cluster = TestCluster::start().await;
         create(&cluster, "a").await;

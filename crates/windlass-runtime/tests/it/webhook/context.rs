@@ -71,7 +71,7 @@ async fn a_handler_reads_caches_and_the_api_server() {
 }
 
 #[tokio::test]
-async fn a_handler_without_a_context_is_told_how_to_get_one() {
+async fn the_error_for_a_handler_without_a_context_says_how_to_get_one() {
     let (_served, caller) = Served::with_certificate(Webhooks::new().add(webhook("default"))).await;
     let (_, answer) = caller.post(VALIDATE, &review("known")).await;
     assert_eq!(answer["response"]["allowed"], false);
