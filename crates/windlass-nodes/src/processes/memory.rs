@@ -27,7 +27,7 @@ pub(super) fn volume(pod: &Path, name: &str) -> io::Result<Option<PathBuf>> {
             // Every user can create directories here.
             let found = fs::symlink_metadata(&directory)?;
             if !found.is_dir() || found.uid() != rustix::process::getuid().as_raw() || found.mode() & 0o077 != 0 {
-                return Err(io::Error::other(format!("{} belongs to somebody else", directory.display())));
+                return Err(io::Error::other(format!("{} belongs to another user", directory.display())));
             }
         }
         created => created?,

@@ -116,6 +116,10 @@ fn goes_on(c: char) -> bool {
 
 /// Joins a relative path to a directory. Returns `None` if it leads outside.
 fn inside(directory: &Path, path: &str) -> Option<PathBuf> {
+    if path.is_empty() {
+        // Joining an empty path would add a slash, with which a file is not found.
+        return Some(directory.to_owned());
+    }
     let path = Path::new(path);
     path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)).then(|| directory.join(path))
 }

@@ -31,6 +31,16 @@ fn a_mount_path_is_rewritten_where_it_is_a_whole_path() {
 }
 
 #[test]
+fn a_file_is_mounted_without_a_slash() {
+    let container = serde_json::from_value(json!({"name": "c", "volumeMounts": [
+        {"name": "hosts", "mountPath": "/etc/hosts"}, {"name": "hosts", "mountPath": "/b", "subPath": "b"}]}));
+    let directories = BTreeMap::from([("hosts".to_owned(), PathBuf::from("/h"))]);
+    let mut mounts = Mounts::of(&container.unwrap(), &directories, &Environment::new());
+    let real: Vec<String> = mounts.take().map(|(path, real)| format!("{path} {}", real.display())).collect();
+    assert_eq!(real, ["/b /h/b", "/etc/hosts /h"]);
+}
+
+#[test]
 fn files_change_atomically() {
     let directory = tempfile::tempdir().unwrap();
     let files = |pairs: &[(&str, &str)]| -> Files {
