@@ -13,6 +13,7 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     apimachinery::pkg::api::resource::Quantity as Text,
 };
+use kube::{ResourceExt as _, api::ListParams};
 use serde::Serialize;
 use serde_json::Value;
 use windlass::{
@@ -163,11 +164,14 @@ impl Reconciler<ResourceQuota> for Quotas {
         let mut used = usage(before.used.as_ref());
         used.extend(counted);
         used.retain(|name, _| hard.contains_key(name));
-        if before.hard.is_some() && before.used.is_some() && usage(before.hard.as_ref()) == usage(Some(&hard)) {
-            let was = usage(before.used.as_ref());
-            if was == used {
-                return Ok(Action::requeue_after(RESYNC));
-            }
+        if before.hard.is_some()
+            && before.used.is_some()
+            && usage(before.hard.as_ref()) == usage(Some(&hard))
+            && usage(before.used.as_ref()) == used
+        {
+            // The cache may lack the last charge, for an object that has been deleted since.
+            let is_current = self.charged(&quota, &ctx).await?.is_none_or(|charged| charged == used);
+            return Ok(Action::requeue_after(if is_current { RESYNC } else { RECHECK }));
         }
         let was = usage(before.used.as_ref());
         let less = used.iter().any(|(name, sum)| was.get(name).is_some_and(|was| sum < was));
@@ -179,6 +183,15 @@ impl Reconciler<ResourceQuota> for Quotas {
 }
 
 impl Quotas {
+    /// The usage in the status of a quota, from the API server; `None` if it does not exist any more. The role of the loop
+    /// permits lists only.
+    async fn charged(&self, quota: &ResourceQuota, ctx: &Context) -> Result<Option<Usage>> {
+        let named = ListParams::default().fields(&format!("metadata.name={}", quota.name_any()));
+        let found = ctx.live().list::<ResourceQuota>(quota.metadata.namespace.as_deref(), &named).await?;
+        let status = found.items.into_iter().next().map(|quota| quota.status.unwrap_or_default());
+        Ok(status.map(|status| usage(status.used.as_ref())))
+    }
+
     /// The usage of a quota, as far as it can be determined.
     async fn count(&self, quota: &ResourceQuota, ctx: &Context) -> Result<Usage> {
         let namespace = quota.metadata.namespace.as_deref().unwrap_or_default();

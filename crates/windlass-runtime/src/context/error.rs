@@ -395,6 +395,7 @@ impl Target {
         ContextError::Shape { kind: self.kind, key: self.key, source }
     }
 
+    #[cfg(feature = "ws")]
     pub(crate) fn no_dry_run(self) -> ContextError {
         ContextError::DryRun { verb: self.verb, kind: self.kind, key: self.key }
     }

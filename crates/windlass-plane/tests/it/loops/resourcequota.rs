@@ -118,6 +118,21 @@ async fn object_counts_decrease_on_deletion() {
 }
 
 #[tokio::test]
+async fn charges_for_objects_that_are_deleted_at_once_are_released() {
+    let plane = limited(json!({"hard": {"count/secrets": "5", "pods": "5"}})).await;
+    until_used(&plane, json!({"count/secrets": "0", "pods": "0"})).await;
+    let pods: Api<Pod> = plane.api();
+    for round in 0..40 {
+        pods.create(&PostParams::default(), &pod(&format!("p{round}"), "1m")).await.unwrap();
+        pods.delete(&format!("p{round}"), &DeleteParams::default().grace_period(0)).await.unwrap();
+        if round % 10 == 0 {
+            until_used(&plane, json!({"count/secrets": "0", "pods": "0"})).await;
+        }
+    }
+    until_used(&plane, json!({"count/secrets": "0", "pods": "0"})).await;
+}
+
+#[tokio::test]
 async fn custom_resources_are_limited_once_their_crd_exists() {
     let plane = limited(json!({"hard": {"count/foos.example.com": "1"}})).await;
     eventually("the quota was reconciled", async || {
