@@ -193,8 +193,7 @@ impl<K: Object> Controller<K> {
     /// use windlass_runtime::controller::{Action, Controller, Watch};
     ///
     /// let foo = ApiResource::from_gvk(&GroupVersionKind::gvk("samplecontroller.k8s.io", "v1alpha1", "Foo"));
-    /// let controller = Controller::of("foo", Watch::<DynamicObject>::with(foo), async |_foo, _ctx|
-    /// Ok(Action::done()));
+    /// let controller = Controller::of("foo", Watch::<DynamicObject>::with(foo), async |_foo, _ctx| Ok(Action::done()));
     /// ```
     pub fn of(name: &str, primary: Watch<K>, reconciler: impl Reconciler<K>) -> Self {
         let any = AnyController::new(name, primary.into_any(), reconciler::any_reconciler(reconciler));
@@ -284,8 +283,7 @@ impl<K: Object> Controller<K> {
     ///     }
     /// }
     ///
-    /// let controller = Controller::new("mirror", Mirror { target: "elsewhere".into()
-    /// }).cleans_up("example.com/mirror");
+    /// let controller = Controller::new("mirror", Mirror { target: "elsewhere".into() }).cleans_up("example.com/mirror");
     /// ```
     #[must_use]
     pub fn cleans_up(mut self, name: &str) -> Self {

@@ -32,11 +32,15 @@ const AT_ONCE: usize = 8;
 /// use k8s_openapi::api::{apps::v1::{Deployment, StatefulSet}, batch::v1::Job, core::v1::Service};
 /// use windlass_runtime::context::Desired;
 ///
-/// # let (database, migration, web, service) = (StatefulSet::default(), Job::default(), Deployment::default(),
-/// Service::default()); let mut desired = Desired::new().with(service); let database = desired.add(database); let
-/// migration = desired.add(migration); desired.after(migration, [database]); // A Job is ready when it has started;
-/// this one must have ended. desired.ready_when(migration, |job: &Job| job.status.as_ref().is_some_and(|status|
-/// status.succeeded == Some(1))); let web = desired.add(web); desired.after(web, [migration]);
+/// # let (database, migration, web, service) = (StatefulSet::default(), Job::default(), Deployment::default(), Service::default());
+/// let mut desired = Desired::new().with(service);
+/// let database = desired.add(database);
+/// let migration = desired.add(migration);
+/// desired.after(migration, [database]);
+/// // A Job is ready when it has started; this one must have ended.
+/// desired.ready_when(migration, |job: &Job| job.status.as_ref().is_some_and(|status| status.succeeded == Some(1)));
+/// let web = desired.add(web);
+/// desired.after(web, [migration]);
 /// ```
 pub struct Desired {
     objects: Vec<DesiredObject>,
