@@ -22,13 +22,13 @@ pub const LEFT_OUT: &str = "// ...";
 pub struct Edit {
     /// Path of the file, relative to the root of the project.
     pub path: String,
-    /// Where the block goes in the file.
+    /// Place of the block in the file.
     pub place: Place,
     /// Whether later pages leave it unchanged: the sentence does not say "for now" or end with "this:".
     pub stays: bool,
 }
 
-/// Where a block goes in a file.
+/// Place of a block in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// The block is the whole file.

@@ -23,7 +23,7 @@ use crate::{
 
 /// The servers that have roles.
 const SERVERS: [Which; 2] = [Which::Kubernetes, Which::Windlass];
-/// How often user and administrator take turns, so that both see the same state of the machine.
+/// Number of times that user and administrator take turns, so that both see the same state of the machine.
 const ROUNDS: usize = 5;
 /// Minimum duration of a round.
 const AT_LEAST: Duration = Duration::from_secs(1);

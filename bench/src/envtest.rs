@@ -40,7 +40,7 @@ pub(crate) struct EnvtestArgs {
     /// Directory for sources and compiled suites [default: target/bench/envtest]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Only suites whose name contains this text; may be repeated
+    /// Only suites whose name contains this string; may be repeated
     #[arg(long, value_name = "TEXT")]
     suite: Vec<String>,
     /// Measure only one pair of programs

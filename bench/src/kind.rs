@@ -18,7 +18,7 @@ pub(crate) const SHARDS: usize = 16;
 /// Kind of the objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
-    /// ConfigMaps with labels and a text
+    /// ConfigMaps with labels and a string
     Configmap,
     /// A custom resource with a schema, a CEL rule and a status
     Widget,
@@ -62,7 +62,7 @@ impl Kind {
         format!("{}/{}", self.collection(), name(number))
     }
 
-    /// Returns an object to create, with a text of `payload` bytes.
+    /// Returns an object to create, with a string of `payload` bytes.
     pub(crate) fn object(self, number: usize, payload: usize) -> Value {
         let text = "x".repeat(payload);
         let metadata = json!({"name": name(number), "namespace": NAMESPACE,

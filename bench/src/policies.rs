@@ -17,7 +17,7 @@ use crate::{
 
 /// The servers that have policies.
 const SERVERS: [Which; 2] = [Which::Kubernetes, Which::Windlass];
-/// How often the namespaces take turns, so that all see the same state of the machine.
+/// Number of times that the namespaces take turns, so that all see the same state of the machine.
 const ROUNDS: usize = 7;
 /// Minimum duration of a round.
 const AT_LEAST: Duration = Duration::from_secs(1);

@@ -32,11 +32,11 @@ use crate::{
 
 /// The kinds of the objects, in turn.
 const KINDS: [Kind; 2] = [Kind::Configmap, Kind::Widget];
-/// Sizes of the objects' texts, as a share of the text that makes an object 1.8 KB.
+/// Sizes of the objects' strings, as a share of the text that makes an object 1.8 KB.
 const SHARES: [f64; 4] = [0.4, 0.8, 1.2, 1.6];
 /// Mean size of an object as it is stored.
 const OBJECT: usize = 1_800;
-/// How long the server is under load before it is killed.
+/// Time for which the server is under load before it is killed.
 const UNDER_LOAD: Duration = Duration::from_secs(2);
 /// Number of concurrent writes.
 const LANES: usize = 32;

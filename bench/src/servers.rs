@@ -28,7 +28,7 @@ use crate::{
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// A server that uses less processor time per second is idle: kube-apiserver and etcd always use some.
 const IDLE: Duration = Duration::from_millis(150);
-/// How many seconds a server may take to become idle.
+/// Number of seconds that a server may take to become idle.
 const SETTLED_WITHIN: usize = 60;
 
 /// One of the servers.

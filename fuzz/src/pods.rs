@@ -11,7 +11,7 @@ use windlass_apiserver::{
     status::{ApiError, Result},
 };
 
-/// How long a process runs.
+/// Time for which a process runs.
 const RUNS_FOR: Duration = Duration::from_secs(5);
 /// The bytes that wait in a pipe.
 const PIPE: usize = 1 << 10;

@@ -39,7 +39,7 @@ const FORMATS: &[&str] = &[
     "datetime",
 ];
 
-/// Parses a text as everything that is short: quantity, time, duration, schedule, URL, name, format.
+/// Parses a string as everything that is short: quantity, time, duration, schedule, URL, name, format.
 pub fn scalars(data: &[u8]) {
     let Some(text) = super::text(data) else { return };
     if let Ok(quantity) = Quantity::parse(text) {

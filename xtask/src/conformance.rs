@@ -37,7 +37,7 @@ const PLANE: [&str; 4] = ["--nodes", "3", "--store", "memory"];
 
 pub(crate) use self::web::run as serve_files;
 
-/// How the nodes of Windlass run pods.
+/// Runtime of pods on the nodes of Windlass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Runtime {
     Simulated,
@@ -198,7 +198,7 @@ fn parse(args: &[&str]) -> anyhow::Result<Options> {
     Ok(options)
 }
 
-/// Returns a regular expression of Go that matches only this text.
+/// Returns a regular expression of Go that matches only this string.
 fn escape(text: &str) -> String {
     let special = |letter: char| r"\.+*?()|[]{}^$".contains(letter);
     text.chars().flat_map(|letter| special(letter).then_some('\\').into_iter().chain([letter])).collect()

@@ -1,4 +1,4 @@
-//! `cargo xtask decisions`: asks a kube-apiserver who may do what, and writes its answers for the tests of the API
+//! `cargo xtask decisions`: records the authorization decisions of a kube-apiserver for the tests of the API
 //! server.
 //!
 //! The server must not have been used before; flags such as `--kubeconfig` are passed on to kubectl, through

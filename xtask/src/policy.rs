@@ -75,8 +75,8 @@ fn key(object: &Value) -> String {
     }
 }
 
-/// Returns the rules that the control loop would aggregate: those of the selected roles by name, each once. The
-/// selected roles may be aggregated themselves.
+/// Returns the rules that the control loop would aggregate: the rules of the selected roles in order of name,
+/// without duplicates. Selected roles may be aggregated, too.
 pub(crate) fn aggregated(role: &Value, objects: &[Value]) -> Value {
     let mut rules: Vec<Value> = Vec::new();
     let selectors = role["aggregationRule"]["clusterRoleSelectors"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -186,7 +186,7 @@ fn summary(skipped: &[String]) -> String {
     }
 }
 
-/// Where projects are created, and the tools for it.
+/// Directory in which projects are created, and the tools for it.
 struct Workshop {
     root: String,
     cargo: PathBuf,

@@ -9,7 +9,7 @@ use windlass_bench::table::thousands;
 
 /// Maximum number of reports.
 const STEPS: usize = 10;
-/// Shorter phases report nothing.
+/// Phases shorter than this report no progress.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Progress of one phase.

@@ -37,7 +37,7 @@ pub(crate) struct Version {
     pub(crate) content: Content,
 }
 
-/// Which state a list requests.
+/// State that a list requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListKind {
     /// The newest state: no `resourceVersion`.
@@ -109,7 +109,7 @@ pub(crate) struct Operation {
     pub(crate) connection: u32,
     pub(crate) call: Call,
     pub(crate) begin: Micros,
-    /// When the response was complete, or the client gave up.
+    /// Time at which the response was complete, or the client gave up.
     pub(crate) end: Micros,
     pub(crate) outcome: Outcome,
 }

@@ -34,11 +34,11 @@ pub(super) struct Victim {
     // In this order: the process ends before its data is deleted.
     server: Option<Launched>,
     folder: TempDir,
-    /// When the server was killed.
+    /// Time at which the server was killed.
     pub(super) kills: Vec<Micros>,
     /// Number of kills before the server was ready.
     pub(super) during_start: u64,
-    /// How long each start took until the server was ready.
+    /// Durations of the starts, until the server was ready.
     pub(super) starts: Vec<Duration>,
 }
 

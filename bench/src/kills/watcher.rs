@@ -42,7 +42,7 @@ pub(super) struct Watcher {
     watched: Watched,
 }
 
-/// Why a stream ended.
+/// Reasons why a stream ended.
 enum End {
     Interrupted,
     Expired,

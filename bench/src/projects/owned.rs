@@ -37,7 +37,7 @@ const REWRITTEN_WITHIN: &[&str] = &["config/crd/bases/"];
 pub(super) struct Owned {
     /// All files.
     pub(super) files: usize,
-    /// Files that a person owns.
+    /// Number of files that the user owns.
     pub(super) owned_files: usize,
     /// Lines of these files.
     pub(super) lines: u64,

@@ -114,7 +114,7 @@ impl Aggregation {
         self.identity.store(Some(Arc::new(identity)));
     }
 
-    /// Replaces the routes whenever an APIService changes, for as long as the server exists.
+    /// Replaces the routes whenever an APIService changes until the server is dropped.
     pub(crate) fn follow(&self, server: &Weak<Inner>) {
         let server = server.clone();
         self.objects.set_observer(Box::new(move |_, keys| {

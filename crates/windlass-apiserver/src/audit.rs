@@ -41,7 +41,7 @@ pub use self::{
 pub use crate::kubeconfig::KubeconfigError;
 use crate::{authorization::Action, user::User};
 
-/// How long stopping waits for queued events.
+/// Time for which stopping waits for queued events.
 const FLUSH: Duration = Duration::from_secs(2);
 
 /// Options of auditing: the policy, and the destinations of events.
@@ -76,7 +76,7 @@ pub struct Batching {
     pub buffer_bytes: usize,
     /// The number of events of a batch.
     pub max_size: usize,
-    /// How long a batch waits for more events.
+    /// Time for which a batch waits for more events.
     pub max_wait: Duration,
     /// The number of batches per second, and of a burst; `None` for no limit.
     pub throttle: Option<(f64, u32)>,
@@ -109,7 +109,7 @@ impl Default for Truncation {
     }
 }
 
-/// Why auditing cannot start.
+/// Reasons why auditing cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
     /// The log could not be opened.

@@ -82,7 +82,7 @@ pub trait TokenAuthenticator: Send + Sync {
     ) -> BoxFuture<'a, std::result::Result<Option<Authenticated>, String>>;
 }
 
-/// How clients are authenticated, in addition to the tokens of service accounts.
+/// Authenticators of clients, in addition to service account tokens.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuthenticationOptions {
     /// Whether requests may be anonymous.
@@ -109,7 +109,7 @@ pub struct AuthenticationOptions {
     pub jwks_uri: Option<String>,
 }
 
-/// Why clients cannot be authenticated as configured.
+/// Reasons why clients cannot be authenticated as configured.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthenticationError {
     /// The certificates of authorities cannot be used.

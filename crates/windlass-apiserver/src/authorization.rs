@@ -74,7 +74,7 @@ pub struct ResourceAction<'a> {
 pub struct Decision {
     /// Whether the request is allowed.
     pub verdict: Verdict,
-    /// Why; part of the 403 message unless it is empty.
+    /// Reason; part of the 403 message unless it is empty.
     pub reason: Arc<str>,
     /// An error that kept the authorizer from evaluating the whole request; reported by access reviews.
     pub error: Option<String>,

@@ -31,7 +31,7 @@ pub enum Body {
     Forwarded(ForwardedChunks),
 }
 
-/// Why a body is incomplete.
+/// Reasons why a body is incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
     /// The client did not read the response in time.

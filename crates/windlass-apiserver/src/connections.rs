@@ -69,7 +69,7 @@ pub(crate) struct Connection {
     connections: Arc<Connections>,
     /// The number of requests that are being answered, and 1 for an upgraded connection.
     active: AtomicUsize,
-    /// When the last request ended, in milliseconds since the start.
+    /// Time at which the last request ended, in milliseconds since the start.
     idle_since: AtomicU64,
     closing: Notify,
     draining: Notify,

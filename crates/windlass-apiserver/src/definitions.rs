@@ -154,7 +154,7 @@ impl Controller {
         controller
     }
 
-    /// Follows the CRDs for as long as the server exists.
+    /// Follows the CRDs until the server is dropped.
     pub(crate) async fn run(mut self, server: Weak<Inner>) {
         let mut dirty: BTreeSet<String> = self.names_of_all();
         let cache = self.cache.clone();
@@ -381,7 +381,7 @@ impl Controller {
 struct Outcome {
     /// The CRDs that must be handled again.
     again: BTreeSet<String>,
-    /// Why a status could not be written.
+    /// Reason why a status could not be written.
     failure: Option<StatusCode>,
 }
 

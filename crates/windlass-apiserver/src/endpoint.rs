@@ -35,7 +35,7 @@ pub(crate) struct Endpoint {
     pub(crate) stored: Arc<Resource>,
     /// Its objects.
     pub(crate) cache: Arc<ResourceCache>,
-    /// How its objects are stored.
+    /// Storage form of the endpoint's objects.
     pub(crate) form: Form,
     /// Whether the response to a completed deletion is the object instead of a Status.
     pub(crate) returns_deleted: bool,
@@ -43,7 +43,7 @@ pub(crate) struct Endpoint {
     pub(crate) empty: OnceLock<Value>,
 }
 
-/// How the objects of an endpoint are stored.
+/// Storage form of the objects of an endpoint.
 pub(crate) enum Form {
     /// In the version that is served.
     Stored,

@@ -63,7 +63,7 @@ use crate::{
 /// The interval at which levels borrow seats from each other.
 const REDISTRIBUTION: Duration = Duration::from_secs(10);
 
-/// How a request is limited.
+/// Limit that applies to a request.
 pub(crate) enum Class {
     /// By the priority level of its flow.
     Flow(Arc<Flow>),

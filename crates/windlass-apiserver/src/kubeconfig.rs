@@ -20,7 +20,7 @@ pub(crate) struct RemoteServer {
     pub(crate) credentials: Credentials,
 }
 
-/// How requests are authenticated, in addition to a client certificate.
+/// Credentials for requests, in addition to a client certificate.
 #[derive(Clone, Default)]
 pub(crate) enum Credentials {
     /// No authentication.
@@ -56,7 +56,7 @@ impl Credentials {
     }
 }
 
-/// Why a kubeconfig cannot be used.
+/// Reasons why a kubeconfig cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
     /// A file could not be read.

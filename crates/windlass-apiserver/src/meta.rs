@@ -16,7 +16,7 @@ pub(crate) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     metadata.as_object_mut().expect("metadata was just made an object")
 }
 
-/// Returns a text field of the metadata; empty if absent.
+/// Returns a string field of the metadata; empty if absent.
 pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }

@@ -86,7 +86,7 @@ impl Policies {
         policies
     }
 
-    /// Compiles policies whenever they or their bindings change, for as long as the server exists.
+    /// Compiles policies whenever they or their bindings change until the server is dropped.
     pub(crate) fn follow(&self, server: &Weak<Inner>) {
         for caches in [&self.validating, &self.mutating].into_iter().filter(|caches| caches.is_enabled) {
             for cache in [&caches.policies, &caches.bindings] {

@@ -31,7 +31,7 @@ const P521: &[u8] = &[0x2b, 0x81, 4, 0, 0x23];
 /// The sizes of RSA keys in bits.
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
 
-/// Why bytes or text cannot be used as a key.
+/// Reasons why bytes or text cannot be used as a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// The encoding is damaged.
@@ -52,7 +52,7 @@ pub enum KeyError {
     /// The cryptographic library rejects the private key.
     #[error("the private key cannot be used: {0}")]
     Rejected(String),
-    /// The text has no key.
+    /// The string has no key.
     #[error("no key in PEM found")]
     NoKey,
 }

@@ -29,7 +29,7 @@ use crate::{
 /// The interval of kube-apiserver's repair controllers.
 const INTERVAL: Duration = Duration::from_secs(3 * 60);
 
-/// Repairs for as long as the server exists.
+/// Runs the check periodically until the server is dropped.
 pub(crate) async fn run(server: Weak<Inner>) {
     let mut reported = BTreeSet::new();
     loop {

@@ -1,4 +1,4 @@
-//! Which versions of the built-in API groups are served, as with kube-apiserver's `--runtime-config`.
+//! Served versions of the built-in API groups, as with kube-apiserver's `--runtime-config`.
 //!
 //! Stable versions are served by default. A few beta and alpha versions can be enabled: those whose objects look like
 //! those of the stable version, so that they are another view of the same objects, and those of kinds that have no
@@ -89,14 +89,14 @@ const NEEDED: [&str; 3] = ["", "apiextensions.k8s.io", "apiregistration.k8s.io"]
 /// The keys that stand for many versions, in the order in which they apply.
 const MANY: [&str; 4] = ["api/all", "api/ga", "api/beta", "api/alpha"];
 
-/// Which versions of the built-in API groups are served.
+/// Served versions of the built-in API groups.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RuntimeConfig {
     /// By key: `api/beta`, `GROUP/VERSION` or `GROUP/VERSION/RESOURCE`.
     enabled: BTreeMap<String, bool>,
 }
 
-/// Why a configuration is rejected. The messages are those of kube-apiserver where it has one.
+/// Reasons why a configuration is rejected. The messages are those of kube-apiserver where it has one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RuntimeConfigError {
     /// Nothing would be served.

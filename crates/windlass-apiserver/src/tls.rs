@@ -30,7 +30,7 @@ const FINISH: Duration = Duration::from_secs(5);
 const EVICTION: Duration = Duration::from_secs(1);
 /// Time limit for the headers of an HTTP/1.1 request.
 const HEADERS: Duration = Duration::from_secs(32);
-/// How long a connection may be idle.
+/// Maximum time that a connection may be idle.
 const IDLE: Duration = Duration::from_secs(90);
 /// The interval of HTTP/2 pings, and how long the response may take.
 const PING_INTERVAL: Duration = Duration::from_secs(30);

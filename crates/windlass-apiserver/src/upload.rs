@@ -29,7 +29,7 @@ const BODY_LIMIT: usize = 3 << 20;
 /// The number of bytes of a too large body that are read and discarded, because a client that is cut off while it
 /// writes does not see the response.
 const DISCARD_LIMIT: usize = 64 << 20;
-/// How long the rest of a body beyond the budget is read and discarded.
+/// Time for which the rest of a body beyond the budget is read and discarded.
 const DISCARD_TIME: Duration = Duration::from_secs(1);
 /// The charge of a request whose body has not arrived.
 const LEAST: usize = 16 << 10;

@@ -93,7 +93,7 @@ impl Webhooks {
         webhooks
     }
 
-    /// Compiles configurations whenever they change, for as long as the server exists.
+    /// Compiles configurations whenever they change until the server is dropped.
     pub(crate) fn follow(&self, server: &Weak<Inner>) {
         self.client.set_own(server);
         for cache in [&self.mutating, &self.validating].into_iter().flatten() {

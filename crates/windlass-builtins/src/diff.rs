@@ -114,7 +114,7 @@ fn edits<'a>(a: &[&'a str], b: &[&'a str]) -> Vec<Edit<'a>> {
 struct Matcher<'a, 'l> {
     a: &'l [&'a str],
     b: &'l [&'a str],
-    /// Where lines are in `b`, except for those that are too frequent to begin a block.
+    /// Positions of lines in `b`, except for lines that are too frequent to begin a block.
     places: HashMap<&'a str, Vec<usize>>,
     edits: Vec<Edit<'a>>,
 }

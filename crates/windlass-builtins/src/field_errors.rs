@@ -95,7 +95,7 @@ pub(crate) trait FieldErrors {
         }
     }
 
-    /// Requires a text that is not empty.
+    /// Requires a string that is not empty.
     fn nonempty(&mut self, path: &Path, value: &str) {
         if value.is_empty() {
             self.required(path);

@@ -70,7 +70,7 @@ pub fn set_default(value: &mut Value, pointer: &str, new: impl Into<Value>) {
     }
 }
 
-/// Sets a text field that is absent, null or empty.
+/// Sets a string field that is absent, null or empty.
 pub fn set_default_text(value: &mut Value, pointer: &str, new: &str) {
     if text(value, pointer).is_empty() {
         set(value, pointer, new);

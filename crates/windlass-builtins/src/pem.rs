@@ -14,12 +14,12 @@ pub(crate) struct Block {
     pub(crate) content: Vec<u8>,
 }
 
-/// Returns the types of the PEM blocks in a text.
+/// Returns the types of the PEM blocks in a string.
 pub(crate) fn blocks(bytes: &[u8]) -> Vec<String> {
     decoded(bytes).into_iter().map(|block| block.kind).collect()
 }
 
-/// Returns the PEM blocks in a text.
+/// Returns the PEM blocks in a string.
 pub(crate) fn decoded(bytes: &[u8]) -> Vec<Block> {
     let text = String::from_utf8_lossy(bytes);
     let mut rest = &*text;

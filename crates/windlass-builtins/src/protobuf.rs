@@ -32,7 +32,7 @@ pub const MAX_DEPTH: usize = 100;
 /// The only list type that is a message of its own outside of maps.
 const VERBS: &str = "v1.Verbs";
 
-/// Why a body could not be decoded or encoded.
+/// Reasons why a body could not be decoded or encoded.
 #[derive(Debug, thiserror::Error)]
 pub enum ProtobufError {
     /// The body does not begin with [`PREFIX`].

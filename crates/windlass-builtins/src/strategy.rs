@@ -42,7 +42,7 @@ impl WriteContext<'static> {
     }
 }
 
-/// How a graceful deletion affects an object.
+/// Effect of a graceful deletion on an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grace {
     /// The kind has no grace period: the object is deleted at once.
@@ -57,8 +57,8 @@ pub trait Strategy: Send + Sync + 'static {
     /// must be idempotent.
     fn default(&self, _object: &mut Value) {}
 
-    /// Returns the labels that a new object without labels shares with another part of it: defaulting sets them, so
-    /// they belong to the writer, and labels that [`prepare_for_create`](Self::prepare_for_create) adds to the other
+    /// Returns the labels that defaulting copies from the pod template to a new object without labels. They belong to
+    /// the writer, and labels that [`prepare_for_create`](Self::prepare_for_create) adds to the other
     /// part become labels of the object too. The caller sets them for managed fields and mutating admission, and
     /// removes them before `prepare_for_create`, unless a webhook or policy has changed the object meanwhile.
     fn shared_labels(&self, _object: &Value) -> Option<Map<String, Value>> {

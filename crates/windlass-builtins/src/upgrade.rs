@@ -44,7 +44,7 @@ pub struct Upgraded {
     pub notes: Vec<Note>,
 }
 
-/// Why a CustomResourceDefinition cannot be converted.
+/// Reasons why a CustomResourceDefinition cannot be converted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpgradeError {
     /// The object is not a `v1beta1` CustomResourceDefinition.
@@ -76,7 +76,7 @@ pub enum UpgradeError {
         field: String,
         /// The problem.
         reason: String,
-        /// How to fix it.
+        /// Advice for the user.
         hint: &'static str,
     },
 }

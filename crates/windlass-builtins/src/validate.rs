@@ -4,7 +4,7 @@ use serde_json::Value;
 use windlass_schema::field::{ErrorKind, ErrorList, FieldError, Path};
 use windlass_schema::{go_format, names};
 
-/// Validates a text: returns kube-apiserver's messages about it.
+/// Validates a string: returns kube-apiserver's messages about it.
 pub type TextCheck = fn(&str) -> Vec<String>;
 
 /// Returns one `Invalid value` error per message.

@@ -57,9 +57,9 @@ pub struct Resource {
 pub struct Decision {
     /// Whether the action is allowed.
     pub allowed: bool,
-    /// Why.
+    /// Reason for the decision.
     pub reason: String,
-    /// Why the decision may be wrong.
+    /// Reason why the decision may be wrong.
     pub error: Option<String>,
 }
 

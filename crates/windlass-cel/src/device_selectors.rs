@@ -18,7 +18,7 @@ const MAX_COST: u64 = 1_000_000;
 const PROPERTIES: i64 = 32;
 const DEVICE: &str = "kubernetes.DRADevice";
 
-/// Why a selector is not accepted.
+/// Reasons why a selector is not accepted.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SelectorError {
     /// It does not compile, or its result is not a bool.

@@ -1,6 +1,6 @@
 //! Parses text to expressions with macros expanded.
 //!
-//! Valid texts need one pass of recursive descent. Invalid ones are parsed again with recovery after each error, so
+//! Valid strings need one pass of recursive descent. Invalid ones are parsed again with recovery after each error, so
 //! that all errors are found and described as in other implementations of the language. Nesting, length and the number
 //! of errors are bounded.
 
@@ -78,10 +78,10 @@ pub(crate) fn location(source: &Source, positions: &[u32], id: ExprId) -> Locati
     }
 }
 
-/// Parses a text.
+/// Parses a string.
 ///
 /// # Errors
-/// Returns all errors if the text is not an expression.
+/// Returns all errors if the string is not an expression.
 pub fn parse(text: &str, options: Options) -> Result<Parsed, Errors> {
     let source = Source::new(text);
     let mut errors = Errors::new(source.clone());

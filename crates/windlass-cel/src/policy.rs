@@ -64,7 +64,7 @@ impl Returns {
     }
 }
 
-/// Why an expression does not compile, with kube-apiserver's message.
+/// Reasons why an expression does not compile, with kube-apiserver's message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct CompileError {

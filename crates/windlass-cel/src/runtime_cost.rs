@@ -47,7 +47,7 @@ impl Meter {
     }
 }
 
-/// How the cost of a call is computed from its arguments and result.
+/// Cost formula of a call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum CallCost {
     /// One.

@@ -54,7 +54,7 @@ impl Location {
 }
 
 impl Source {
-    /// Returns the source for a text.
+    /// Returns the source for a string.
     pub fn new(text: &str) -> Source {
         let mut lines = Vec::new();
         let mut offset = 0;

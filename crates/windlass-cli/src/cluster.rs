@@ -43,7 +43,7 @@ pub(crate) struct Cluster {
     pub(crate) url: String,
     /// Namespace of the context.
     pub(crate) namespace: String,
-    /// Where the URL comes from: `context a of /home/me/.kube/config`.
+    /// Origin of the URL: `context a of /home/me/.kube/config`.
     pub(crate) origin: String,
 }
 

@@ -22,7 +22,7 @@ pub(crate) enum Credentials {
 
 /// A kubeconfig to write.
 pub(crate) struct NewKubeconfig<'a> {
-    /// How to reach the cluster.
+    /// Connection to the cluster.
     pub(crate) config: &'a Config,
     /// Name of the cluster entry.
     pub(crate) cluster: &'a str,

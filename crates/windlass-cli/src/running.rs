@@ -17,7 +17,7 @@ use windlass_plane::{DataDirLock, Holder};
 
 use crate::ready_file;
 
-/// How often to poll while waiting for a plane.
+/// Interval at which to poll while waiting for a plane.
 const AGAIN: Duration = Duration::from_millis(10);
 /// After how long a waiting user gets a progress message.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -54,7 +54,7 @@ impl Shell {
         }
     }
 
-    /// How to evaluate the output of a command.
+    /// Returns the line that evaluates the output of a command in this shell.
     pub(crate) fn evaluate(self, command: &str) -> String {
         match self {
             Self::Bash | Self::Zsh | Self::Sh => format!("eval \"$({command})\""),

@@ -12,7 +12,7 @@ mod restore;
 mod save;
 mod verify;
 
-/// How often progress is printed.
+/// Interval at which progress is printed.
 const PROGRESS: Duration = Duration::from_secs(2);
 
 /// Save, restore and verify the objects of a control plane

@@ -5,7 +5,7 @@ use std::{future::Future, time::Duration};
 use anyhow::Context as _;
 use tokio::runtime::Builder;
 
-/// How long threads that are busy with disk I/O may delay the exit.
+/// Maximum time that threads that are busy with disk I/O may delay the exit.
 const DEADLINE: Duration = Duration::from_millis(300);
 
 /// Runs I/O-bound work on the current thread.

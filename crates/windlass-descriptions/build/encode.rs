@@ -1,7 +1,7 @@
 //! The table as embedded: a zlib stream of text.
 //!
 //! A line per schema, sorted by name: its name, the number of its description, then names of properties, each followed
-//! by the number of its description, all separated by tabs. After an empty line, the descriptions, each once and
+//! by the number of its description, all separated by tabs. After an empty line, the descriptions, without duplicates and
 //! separated by NUL. Number 0 is the empty description.
 
 use std::{

@@ -21,7 +21,7 @@ use crate::{
     tls::TlsFiles,
 };
 
-/// How long connecting to one server may take.
+/// Maximum time that connecting to one server may take.
 const CONNECT: Duration = Duration::from_secs(3);
 
 /// The cluster, and the connection that calls share. Watches have connections of their own, so that neither waits for

@@ -19,7 +19,7 @@ use crate::{
 
 /// The time limit of one attempt: etcd itself gives up after seven seconds.
 pub(crate) const ATTEMPT: Duration = Duration::from_secs(10);
-/// How long a read is retried, and a write whose request could not be sent.
+/// Time for which a read is retried, and a write whose request could not be sent.
 const READ_FOR: Duration = Duration::from_secs(30);
 const SEND_FOR: Duration = Duration::from_secs(10);
 /// The first pause between attempts, which doubles, and the longest.

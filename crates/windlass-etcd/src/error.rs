@@ -1,4 +1,4 @@
-//! Why a store in etcd cannot be opened, with advice.
+//! Reasons why a store in etcd cannot be opened, with advice.
 
 use std::{io, path::PathBuf};
 

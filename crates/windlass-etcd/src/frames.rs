@@ -8,7 +8,7 @@ const LARGEST: usize = i32::MAX as usize;
 /// Size of what precedes a message.
 const HEADER: usize = 5;
 
-/// Why a stream is not one of messages.
+/// Reasons why a stream is not one of messages.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FrameError {
     #[error("a message is compressed")]

@@ -8,9 +8,9 @@ use crate::{
 
 /// Prefixes that every kube-apiserver uses, and this project never does: its keys begin with the group.
 const THEIRS: &[&str] = &["/namespaces/", "/ranges/", "/masterleases/", "/services/specs/"];
-/// How values begin that kube-apiserver has encoded as protobuf, or encrypted.
+/// Prefixes of values that kube-apiserver has encoded as protobuf or encrypted.
 const ENCODINGS: [&[u8]; 2] = [b"k8s\0", b"k8s:enc:"];
-/// How many values are looked at.
+/// Number of values that are checked.
 const SAMPLE: i64 = 20;
 
 /// Returns an error if there are keys or values of kube-apiserver under the prefix.

@@ -11,7 +11,7 @@ use crate::{
     status::CallError,
 };
 
-/// How often etcd is checked, and how long that may take.
+/// Interval of the checks of etcd, and their time limit.
 const EVERY: Duration = Duration::from_secs(1);
 const WITHIN: Duration = Duration::from_secs(2);
 /// Alarms and sizes are checked once in this many checks.

@@ -15,7 +15,7 @@ const FEWEST: usize = 8;
 const MOST: usize = 10_000;
 /// Size of the pages after the first, about.
 const PAGE_BYTES: usize = 4 << 20;
-/// How often a list begins again, if its revision is compacted meanwhile.
+/// Number of times that a list begins again, if its revision is compacted meanwhile.
 const ATTEMPTS: usize = 5;
 
 impl Client {

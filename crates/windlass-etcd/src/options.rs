@@ -1,4 +1,4 @@
-//! Where etcd is, and where in it the objects are.
+//! Addresses of etcd, and the prefix of the keys.
 
 use std::{fmt, path::PathBuf};
 

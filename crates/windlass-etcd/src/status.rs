@@ -94,7 +94,7 @@ fn unescaped(text: &[u8]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Why a call failed.
+/// Reasons why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CallError {
     /// Nothing was sent: there is no connection.

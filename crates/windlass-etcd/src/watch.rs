@@ -23,7 +23,7 @@ use crate::{
 
 /// Time that a watch waits for events before it asks for progress, while a reader waits for it.
 const ASK_AFTER: Duration = Duration::from_millis(5);
-/// How often it asks again: etcd does not respond while it still has events to send.
+/// Interval at which it asks again: etcd does not respond while it still has events to send.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 /// The first pause between attempts to resume, which doubles, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -54,7 +54,7 @@ pub(crate) struct EtcdWatch {
     position: Position,
     /// The revision that readers wait for.
     wanted: watch::Receiver<Revision>,
-    /// When to ask for progress.
+    /// Time of the next progress request.
     ask_at: Option<Instant>,
     state: State,
 }

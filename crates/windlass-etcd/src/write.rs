@@ -27,7 +27,7 @@ pub(crate) enum Write {
     Delete(Revision),
 }
 
-/// What the state of a key reveals about a write.
+/// Outcome of a write, judged by the state of its key.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     /// It was carried out, at this revision.

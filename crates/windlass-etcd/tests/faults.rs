@@ -25,7 +25,7 @@ use tokio::{
 use windlass_etcd::{EtcdOptions, EtcdStore};
 use windlass_store::{Error, ListOptions, Revision, Store};
 
-/// How long the cluster may need after a fault until writes succeed again.
+/// Maximum time that the cluster may need after a fault until writes succeed again.
 const RECOVERY: Duration = Duration::from_secs(10);
 
 /// Three members, which end with this.
@@ -111,7 +111,7 @@ impl Drop for Cluster {
     }
 }
 
-/// What one writer knows about its keys.
+/// Knowledge of one writer about its keys.
 #[derive(Default)]
 struct Written {
     /// Keys whose creation was acknowledged, with revision and value.

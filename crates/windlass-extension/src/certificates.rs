@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use rcgen::{BasicConstraints, ExtendedKeyUsagePurpose, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 
-/// How long an issued certificate is valid. A server issues a new one at every start.
+/// Time for which an issued certificate is valid. A server issues a new one at every start.
 const LIFETIME: Duration = Duration::from_hours(365 * 24);
 
 /// A serving certificate with its key, and the certificate that clients trust; all in PEM.
@@ -20,7 +20,7 @@ pub struct ServingCertificate {
     pub authority: String,
 }
 
-/// Why there is no serving certificate.
+/// Reasons why there is no serving certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// A certificate could not be issued.

@@ -21,7 +21,7 @@ use windlass_apiserver::{
     user::User,
 };
 
-/// How long a decision is cached.
+/// Time for which a decision is cached.
 const REMEMBERED: Duration = Duration::from_secs(10);
 /// Maximum number of cached decisions.
 const MAX_REMEMBERED: usize = 4096;

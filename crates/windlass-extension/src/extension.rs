@@ -51,7 +51,7 @@ pub struct Extension {
     pub(crate) namespace: String,
 }
 
-/// Why an extension could not run.
+/// Reasons why an extension could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum ExtensionError {
     /// The main API server does not say how it authenticates.
@@ -352,8 +352,8 @@ impl Extension {
         all
     }
 
-    /// Sets up the server: reads from the main API server, which `client` connects to, how it authenticates, and
-    /// defines the kinds. While the extension [serves](RunningExtension::serve), it follows changes of authorities.
+    /// Sets up the server: reads the authentication configuration from the main API server that `client` connects
+    /// to, and defines the kinds. While the extension [serves](RunningExtension::serve), it follows changes of authorities.
     ///
     /// # Errors
     /// Returns an error if the main API server cannot be reached, or a kind is not valid.

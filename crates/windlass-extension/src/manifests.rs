@@ -7,7 +7,7 @@ use crate::Extension;
 /// The port of a Service that selects pods.
 const PORT: u16 = 443;
 
-/// Where the main API server reaches the server.
+/// Address at which the main API server reaches the server.
 #[derive(Debug, Clone)]
 pub struct Registration {
     /// The namespace of the Service.

@@ -11,7 +11,7 @@ pub(crate) fn scope() -> Scope {
     Scope::namespace("kube-system").fields("type=bootstrap.kubernetes.io/token")
 }
 
-/// When a token expires.
+/// Expiry of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expiration {
     Never,

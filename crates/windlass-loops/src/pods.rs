@@ -101,7 +101,7 @@ pub(crate) fn by_node(pods: &Informer<Pod>) -> Index<Pod, String> {
         .expect("an index name must always have the same value type")
 }
 
-/// When the next of the ready pods becomes available, if nothing changes.
+/// Returns the time until the next ready pod becomes available, if nothing changes.
 pub(crate) fn next_available<'a>(
     pods: impl IntoIterator<Item = &'a Pod>,
     min_ready_seconds: i32,

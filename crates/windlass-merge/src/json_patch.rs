@@ -31,7 +31,7 @@ pub enum Error {
     /// The patch has too many operations: 413 with this message.
     #[error("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {0}")]
     TooManyOperations(usize),
-    /// The patch does not fit the object: 422. Clients see only [`Error::REJECTED`]; this text is for logs.
+    /// The patch does not fit the object: 422. Clients see only [`Error::REJECTED`]; this string is for logs.
     #[error("{0}")]
     Apply(String),
 }

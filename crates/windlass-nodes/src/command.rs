@@ -1,4 +1,4 @@
-//! What a container does, derived from its command. Pure.
+//! Behavior of a container, derived from its command. Pure.
 //!
 //! Nothing runs on simulated nodes, but how `sleep 5`, `exit 1` or a short shell script of such commands ends is known.
 //! Everything else is unknown, and the pod decides: `docs/src/nodes.md` has the rules.
@@ -15,7 +15,7 @@ use serde_json::Value;
 use self::{program::Machine, variables::Variables};
 use crate::containers::items;
 
-/// How a container behaves.
+/// Behavior of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Behaviour {
     /// It ends by itself after this time.
@@ -37,7 +37,7 @@ pub(super) fn behaviour(pod: &Value, container: &Value, restarts: u64) -> Option
     Machine::new(pod, container, &variables, restarts).run(&line?)
 }
 
-/// Returns a text of a container with its references to variables replaced, if their values are known and not empty:
+/// Returns a string of a container with its references to variables replaced, if their values are known and not empty:
 /// `Err` if one is unset or empty, `Ok(None)` if one is not known.
 pub(super) fn expand_required(pod: &Value, container: &Value, text: &str) -> Result<Option<String>, ()> {
     let variables = Variables::of(pod, container);

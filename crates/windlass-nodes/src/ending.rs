@@ -1,4 +1,4 @@
-//! When and how the containers of a simulated pod end by themselves. Pure.
+//! Ends of the containers of a simulated pod: time and exit code. Pure.
 
 use std::time::Duration;
 

@@ -38,10 +38,10 @@ use super::{
 
 /// The field manager of writes.
 const FIELD_MANAGER: &str = "kubelet";
-/// How often leases are renewed, and how long each is valid: the kubelet's defaults.
+/// Interval at which leases are renewed, and how long each is valid: the kubelet's defaults.
 const RENEWAL: Duration = Duration::from_secs(10);
 const LEASE_SECONDS: i32 = 40;
-/// How often unchanged node conditions get a heartbeat.
+/// Interval at which unchanged node conditions get a heartbeat.
 const HEARTBEAT: Duration = Duration::from_secs(300);
 
 /// Number of nodes that are registered at the same time.
@@ -124,7 +124,7 @@ struct Heartbeats {
     meters: Meters,
 }
 
-/// When a node was last written, by the monotonic clock.
+/// Time of the last write of a node, by the monotonic clock.
 #[derive(Clone, Copy)]
 struct Renewed {
     lease: Option<Instant>,

@@ -57,13 +57,13 @@ pub(crate) use self::{
 pub struct NodeOptions {
     /// Number of nodes; with 0, pods are neither scheduled nor run.
     pub count: usize,
-    /// How pods run.
+    /// Runtime of pods.
     pub runtime: Runtime,
     /// Stages of simulated pods and nodes, in place of the [default](Stages::default) ones.
     pub stages: Option<Stages>,
 }
 
-/// How the pods of nodes run.
+/// Runtime of the pods of nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Runtime {
     /// Simulated: nothing runs, but statuses change as if it did.

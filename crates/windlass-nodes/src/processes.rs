@@ -66,7 +66,7 @@ use self::{
 };
 use crate::{Kubelet, Next, PodRuntime};
 
-/// How long killed processes may take to end.
+/// Maximum time that killed processes may take to end.
 const CLOSING: Duration = Duration::from_millis(200);
 
 /// Options for running pods as processes.

@@ -8,7 +8,7 @@ use windlass::{Result, controller::Trigger, key::ObjectKey};
 
 use super::Kubelet;
 
-/// When to sync a pod again.
+/// Condition for syncing a pod again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     /// When the pod changes, or the runtime [requests](PodRuntime::attach) it.

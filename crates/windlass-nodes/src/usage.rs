@@ -1,4 +1,4 @@
-//! What nodes and their pods use, for the resource metrics API and for the kubelets' `/metrics/resource`.
+//! Resource usage of nodes and their pods, for the resource metrics API and for the kubelets' `/metrics/resource`.
 //!
 //! Containers that run as processes use what their processes use. Simulated ones use half of their requests, unless
 //! annotations of the pod say otherwise ([`simulated`]). A node uses what its pods use.

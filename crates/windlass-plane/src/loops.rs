@@ -15,7 +15,7 @@ use windlass_nodes::{NodeOptions, NodeUsage, create_default_class};
 
 use crate::identities::Identities;
 
-/// Which loops and nodes to run against a server.
+/// Control loops and nodes to run against a server.
 #[derive(Debug, Clone)]
 pub struct LoopOptions {
     /// The control loops to run.

@@ -41,7 +41,7 @@ pub use self::{
     request::{ClientCertificateRequest, certificate_expires},
 };
 
-/// Minimum remaining validity of a certificate; otherwise it is reissued.
+/// Minimum remaining validity; certificates with less are reissued.
 pub(crate) const RENEW_BEFORE: Duration = Duration::from_hours(30 * 24);
 
 /// An error while loading or issuing the certificates.
@@ -128,7 +128,7 @@ pub struct Pki {
     expiry: AuthorityExpiry,
 }
 
-/// When the authority expires, and who replaces it.
+/// Expiry of the authority, and who replaces it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AuthorityExpiry {
     /// Since the Unix epoch.
@@ -223,7 +223,7 @@ impl Pki {
         &self.admin
     }
 
-    /// When the authority expires.
+    /// Returns the time at which the authority expires.
     pub(crate) fn authority_expiry(&self) -> AuthorityExpiry {
         self.expiry
     }

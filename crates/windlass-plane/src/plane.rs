@@ -57,7 +57,7 @@ pub enum StoreKind {
     /// In a single file in the data directory; a write is acknowledged once it is on disk.
     #[default]
     Embedded,
-    /// In a single file in the data directory that survives the end of the process, but not that of the machine: a
+    /// In a single file in the data directory that survives a crash of the process, but not of the machine: a
     /// write is acknowledged before it is on disk.
     EmbeddedWithoutFsync,
     /// In etcd. Certificates and keys are in the data directory anyway.
@@ -102,7 +102,7 @@ pub struct PlaneOptions {
     pub disabled_admission_plugins: Vec<String>,
     /// The configuration of admission plugins.
     pub admission_configuration: AdmissionConfiguration,
-    /// Which versions of the built-in API groups are served.
+    /// Served versions of the built-in API groups.
     pub runtime_config: RuntimeConfig,
     /// The network of the cluster IPs of services.
     pub service_network: ServiceNetwork,
@@ -113,7 +113,7 @@ pub struct PlaneOptions {
     pub advertise_address: Option<IpAddr>,
     /// The limits of the API server.
     pub limits: Limits,
-    /// Which requests are audited, and where their events go; none by default.
+    /// Audit policy and backends; no auditing by default.
     pub audit: Option<AuditOptions>,
     /// Maximum time for requests in flight to finish when the plane stops.
     pub drain: Duration,

@@ -21,10 +21,10 @@ use crate::{
     pki::{self, RENEW_BEFORE},
 };
 
-/// How often the certificates are checked. By the system's clock, a suspended machine has missed any number of checks.
+/// Interval at which the certificates are checked. By the system's clock, a suspended machine has missed any number of checks.
 pub(crate) const CHECK_EVERY: Duration = Duration::from_secs(60);
 
-/// How often the expiry of the authority is announced.
+/// Interval at which the expiry of the authority is announced.
 const ANNOUNCE_EVERY: Duration = Duration::from_hours(24);
 
 const DAY: u64 = 24 * 3600;
@@ -46,7 +46,7 @@ pub(crate) struct Renewal {
     kubeconfig: String,
     /// The problems that were logged.
     problems: Vec<String>,
-    /// When the expiry of the authority was announced last, since the Unix epoch.
+    /// Time of the last announcement of the authority's expiry, since the Unix epoch.
     announced: Option<Duration>,
 }
 

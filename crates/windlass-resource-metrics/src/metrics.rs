@@ -54,7 +54,7 @@ pub trait MetricsSource: Send + Sync {
 pub struct ResourceMetrics {
     source: Arc<dyn MetricsSource>,
     windows: Mutex<Windows>,
-    /// When the last measurement was made. Locked while one is made, so that other requests wait for it.
+    /// Time at which the last measurement was made. Locked while one is made, so that other requests wait for it.
     measured: tokio::sync::Mutex<Option<Instant>>,
 }
 

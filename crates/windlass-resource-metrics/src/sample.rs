@@ -7,9 +7,9 @@ use jiff::Timestamp;
 /// A measurement of a node or a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Point {
-    /// When the node or container started; the used CPU time was zero then.
+    /// Time at which the node or container started; the used CPU time was zero then.
     pub started: Option<Timestamp>,
-    /// When it was measured.
+    /// Time at which it was measured.
     pub time: Timestamp,
     /// CPU time used since the start, in nanoseconds of one core.
     pub cpu: u64,

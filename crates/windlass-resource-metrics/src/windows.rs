@@ -19,7 +19,7 @@ const YOUNGEST: Duration = Duration::from_secs(10);
 /// The usage of a node or container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Usage {
-    /// When the window ended.
+    /// Time at which the window ended.
     pub(crate) time: Timestamp,
     /// The length of the window.
     pub(crate) window: Duration,

@@ -104,11 +104,11 @@ struct Member {
     version: u64,
 }
 
-/// How to connect to a cluster.
+/// Connection to a cluster.
 #[derive(Clone)]
 enum Access {
     Client(Client),
-    /// Text of a kubeconfig. Only that of a file or of code may name commands and files of this machine.
+    /// Contents of a kubeconfig. Only kubeconfigs from files or code may refer to commands and files of this machine.
     Kubeconfig {
         text: Arc<str>,
         is_local: bool,
@@ -121,7 +121,7 @@ enum Access {
 pub enum ClusterState {
     /// Its operator runs.
     Running,
-    /// Its operator has failed, or its kubeconfig cannot be used, and is retried after a delay.
+    /// The operator of the cluster failed, or its kubeconfig is unusable; retried after a delay.
     Failed(String),
     /// The cluster is being removed.
     Leaving,

@@ -96,7 +96,7 @@ pub use watch::Watch;
 pub use watch_set::{NotSynced, WatchSet};
 pub(crate) use worker::Attempt;
 
-/// What to do after a successful reconcile.
+/// Next step after a successful reconcile.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Action {
     requeue_after: Option<Duration>,

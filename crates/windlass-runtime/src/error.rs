@@ -11,7 +11,7 @@ pub struct Error {
     retry: Retry,
 }
 
-/// When a failed reconcile is retried.
+/// Retry policy of a failed reconcile.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Retry {
     WithBackoff,

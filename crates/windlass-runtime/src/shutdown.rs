@@ -61,7 +61,7 @@ impl Shutdown {
         self.drain.cancel();
     }
 
-    /// Asks everything to drop the work in flight.
+    /// Signals all tasks to abort work in flight.
     pub fn abort(&self) {
         self.drain.cancel();
         self.abort.cancel();

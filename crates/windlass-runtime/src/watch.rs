@@ -76,7 +76,7 @@ use crate::{
 pub enum Change<K: ?Sized, O = Arc<K>> {
     /// The whole state; objects that are not in it are deleted. Sent first, and again after missed changes.
     Replace {
-        /// All readable objects within the scope, each once, usually in the order of the server.
+        /// All readable objects within the scope, without duplicates, usually in the order of the server.
         objects: Vec<O>,
         /// The objects that failed to deserialize. An object may be in both if its newest state is unreadable.
         unreadable: Vec<UnreadableObject>,

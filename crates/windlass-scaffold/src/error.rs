@@ -1,6 +1,6 @@
 //! Errors of scaffolding.
 
-/// Why a project cannot be read or changed. [`hint`](Self::hint) says what to do about it.
+/// Reasons why a project cannot be read or changed. [`hint`](Self::hint) says what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScaffoldError {
     /// A name that Kubernetes or Rust would reject.
@@ -10,7 +10,7 @@ pub enum ScaffoldError {
         what: &'static str,
         /// The name.
         name: String,
-        /// Why it is rejected.
+        /// Reason why it is rejected.
         why: String,
         /// The hint.
         hint: String,
@@ -20,7 +20,7 @@ pub enum ScaffoldError {
     Field {
         /// The field as given.
         text: String,
-        /// Why it is rejected.
+        /// Reason why it is rejected.
         why: String,
         /// The hint.
         hint: String,

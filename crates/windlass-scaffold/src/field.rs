@@ -5,7 +5,7 @@
 //! length of a string, or the number of items of a list or map.
 //!
 //! An object is declared first, and then each of its fields by its path: `pod:object` and `pod.image:string`, or
-//! `ports:[]object` and `ports.number:int32`. Every field is therefore one text, regardless of its depth: it has all
+//! `ports:[]object` and `ports.number:int32`. Every field is therefore one string, regardless of its depth: it has all
 //! settings, needs no escapes, and is changed and removed like any other.
 
 mod parse;

@@ -53,11 +53,11 @@ pub struct ManualEdit {
 pub struct Question {
     /// The change.
     pub change: Change,
-    /// Why consent is needed.
+    /// Reason why consent is needed.
     pub why: &'static str,
 }
 
-/// How conflicts between an edited file and a change of the scaffold are handled.
+/// Handling of conflicts between an edited file and a change of the scaffold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conflicts {
     /// The command prints which lines the user must change.

@@ -106,7 +106,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Checks a kind. Foreign names need not follow the conventions for new ones.
+    /// Checks a kind. Kinds of other projects need not follow the conventions for new kinds.
     pub(crate) fn check_kind(self, kind: &str) -> Result<(), ScaffoldError> {
         match self {
             Self::Own | Self::Served => names::check_kind(kind),
@@ -281,7 +281,7 @@ impl Project {
         Ok(())
     }
 
-    /// Rejects texts that cannot be quoted in generated files.
+    /// Rejects strings that cannot be quoted in generated files.
     pub(crate) fn check_texts(&self) -> Result<(), ScaffoldError> {
         let texts = std::iter::once(&self.description).chain(&self.owner).chain(self.windlass.texts());
         for text in texts {

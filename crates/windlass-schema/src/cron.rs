@@ -49,7 +49,7 @@ struct Fields {
     day_of_week: u64,
 }
 
-/// Reason why a text is not a schedule, worded as in the parser that Kubernetes uses.
+/// Reason why a string is not a schedule, worded as in the parser that Kubernetes uses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseError(String);

@@ -1,4 +1,4 @@
-//! String formats of schemas, exactly as strict and as lenient as in kube-apiserver.
+//! String formats of schemas, checked exactly as in kube-apiserver.
 
 use std::sync::LazyLock;
 

@@ -38,7 +38,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Returns how many times longer than a small pattern this one may take to match a text.
+    /// Returns how many times longer than a small pattern this one may take to match a string.
     pub fn weight(&self) -> u64 {
         (self.size / SIZES[0]).max(1) as u64
     }
@@ -69,7 +69,7 @@ pub fn with_shared_limits<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Checks whether a text is a regular expression in Go. Nothing is compiled, so the time is linear in the length.
+/// Checks whether a string is a regular expression in Go. Nothing is compiled, so the time is linear in the length.
 ///
 /// # Errors
 /// Returns Go's error for an invalid expression.

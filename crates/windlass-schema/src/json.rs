@@ -56,7 +56,7 @@ impl Document<'_> {
         }
     }
 
-    /// Returns the value in the order of the text, if there is a text.
+    /// Returns the value in the order of the text, if there is a string.
     pub(crate) fn ordered(&self) -> Option<Node> {
         match &self.source {
             Source::Json { text, .. } => parser::parse::<Node>(text).ok().map(|(node, _)| node),

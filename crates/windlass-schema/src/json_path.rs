@@ -15,7 +15,7 @@ mod quote;
 
 pub use evaluate::{EvaluateError, Item};
 
-/// Reason why a text is not a path.
+/// Reason why a string is not a path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseError(pub String);

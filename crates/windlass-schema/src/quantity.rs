@@ -1,6 +1,6 @@
 //! Quantities: fixed-point numbers of resources, such as `500m`, `1.5Gi`, `1e3`.
 //!
-//! Parsing and printing match `resource.Quantity` exactly, including its quirks: a text that looks canonical is kept as
+//! Parsing and printing match `resource.Quantity` exactly, including its quirks: a string that looks canonical is kept as
 //! written (`1.500`, `+1`). Mantissas have 38 digits; a longer one is rounded away from zero.
 
 use std::cmp::Ordering;
@@ -19,10 +19,10 @@ pub enum Format {
     DecimalSi,
 }
 
-/// Reason why a text is not a quantity, worded as in kube-apiserver.
+/// Reason why a string is not a quantity, worded as in kube-apiserver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    /// The text does not look like a number with a suffix.
+    /// The string does not look like a number with a suffix.
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
     Format,
     /// The number before the suffix cannot be parsed.
@@ -47,7 +47,7 @@ impl Quantity {
     /// Parses a quantity.
     ///
     /// # Errors
-    /// Returns an error if the text is not a quantity.
+    /// Returns an error if the string is not a quantity.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         parse::parse(text)
     }

@@ -87,7 +87,7 @@ pub enum Additional {
     Schema(Box<Structural>),
 }
 
-/// How the elements of a list are identified.
+/// Identity of the elements of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ListType {
     /// Not specified; behaves like `Atomic`.

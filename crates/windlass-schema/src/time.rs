@@ -68,7 +68,7 @@ impl Time {
 /// Parses a `metav1.Time`.
 ///
 /// # Errors
-/// Returns Go's message if the text is not RFC 3339.
+/// Returns Go's message if the string is not RFC 3339.
 pub fn parse_rfc3339(text: &str) -> Result<Time, String> {
     Scan { text, layout: SECONDS, rest: text }.run(false)
 }
@@ -76,12 +76,12 @@ pub fn parse_rfc3339(text: &str) -> Result<Time, String> {
 /// Parses a `metav1.MicroTime`, which has exactly six digits after the point.
 ///
 /// # Errors
-/// Returns Go's message if the text does not have that form.
+/// Returns Go's message if the string does not have that form.
 pub fn parse_rfc3339_micro(text: &str) -> Result<Time, String> {
     Scan { text, layout: MICROSECONDS, rest: text }.run(true)
 }
 
-/// Parses a text along a layout.
+/// Parses a string along a layout.
 struct Scan<'a> {
     text: &'a str,
     layout: &'static str,
@@ -250,7 +250,7 @@ pub fn civil_from_days(days: i64) -> (i64, i64, i64) {
     (year, month, day_of_year - (153 * shifted + 2) / 5 + 1)
 }
 
-/// Quotes a text like the errors of Go's time package.
+/// Quotes a string like the errors of Go's time package.
 fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

@@ -68,7 +68,7 @@ pub struct Field {
     pub default: Option<Value>,
     /// For lists and maps: how server-side apply merges them.
     pub topology: Topology,
-    /// How a strategic merge patch treats the field.
+    /// Strategic merge patch strategy of the field.
     pub patch: PatchStrategy,
     /// The format published in OpenAPI, if any.
     pub format: Option<Str>,
@@ -139,7 +139,7 @@ pub enum Scalar {
     Json,
 }
 
-/// How server-side apply merges a list or map.
+/// Merge strategy of a list or map in server-side apply.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Topology {
     /// The default of the type: lists are atomic, maps granular.
@@ -155,7 +155,7 @@ pub enum Topology {
     Granular,
 }
 
-/// How a strategic merge patch treats a field.
+/// Strategic merge patch strategy of a field.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PatchStrategy {
     /// `patchStrategy:"merge"`.

@@ -45,7 +45,7 @@ pub use self::{
 };
 use crate::{Error, Event, ListOptions, Revision, Store, Watch};
 
-/// How long a check waits for a watch to deliver an event.
+/// Time for which a check waits for a watch to deliver an event.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs all checks on a store, one after the other, below a root such as `/conformance`.

@@ -98,11 +98,11 @@ pub struct EmbeddedOptions {
     /// is reached, creates fail with [`Error::NoSpace`]. Updates may use another tenth, so that finalizers can be
     /// removed, and deletes are always accepted.
     pub quota_bytes: Option<u64>,
-    /// When to recover from failed writes.
+    /// Policy for recovering from failed writes.
     pub retry: Retry,
 }
 
-/// When a store attempts to recover from failed writes.
+/// Policy for recovering from failed writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
     /// Pause before the first attempt, which doubles with every attempt; 100 milliseconds by default.
@@ -146,7 +146,7 @@ pub struct EmbeddedStore {
 /// State that the writer thread publishes to readers; always durable.
 struct Shared {
     state: Mutex<State>,
-    /// Why writes are rejected at present.
+    /// Reason why writes are rejected at present.
     failure: watch::Sender<Option<Failure>>,
     /// Snapshots that are being saved. They end when the store recovers, which reuses their pages.
     pins: Mutex<HashMap<u64, Arc<Snapshot>>>,

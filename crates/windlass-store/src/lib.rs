@@ -186,7 +186,7 @@ pub enum Error {
     /// The store cannot be used until the program is started again.
     #[error("the store has failed: {cause}")]
     Failed {
-        /// Why it cannot recover.
+        /// Reason why it cannot recover.
         cause: String,
     },
     /// The underlying storage failed.

@@ -32,9 +32,9 @@ use crate::{
     history::{self, Change, ObjectHistory},
 };
 
-/// How long a test waits for anything before it fails.
+/// Time for which a test waits for anything before it fails.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
-/// How long to wait at the end of a test for a response to a cleanup request.
+/// Time to wait at the end of a test for a response to a cleanup request.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Label of cluster-scoped objects that are created for a test on a cluster, with its namespace.
 pub(crate) const TEST_LABEL: &str = "windlass.dev/test";

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use windlass_builtins::table;
 
 const SOURCE: &str = "pkg/generated/openapi/zz_generated.openapi.go";
-/// Where the types of a group are defined, as function names and schema names begin.
+/// Prefixes of function names and schema names of a group's types.
 const PACKAGES: [(&str, &str); 2] = [
     ("schema_k8sio_api_", "io.k8s.api."),
     ("schema_pkg_apis_apiextensions_", "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions."),

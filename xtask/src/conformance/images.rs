@@ -87,7 +87,7 @@ const TOOLS: &[&str] = &[
     "yes",
 ];
 
-/// Where nginx has its pages.
+/// Directory of nginx's pages.
 const PAGES: &str = "/usr/share/nginx/html";
 
 /// Writes the directories and the file that maps images to them; returns the path of the file.

@@ -27,7 +27,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// Programs that can be typed.
 const KNOWN: &[&str] = &["cargo", "cd", "eval", "git", "kubectl", "windlass"];
 
-/// How a command of a page is typed.
+/// Way of typing a command of a page.
 #[derive(Debug, PartialEq, Eq)]
 enum Typed {
     /// As it stands.
@@ -67,7 +67,7 @@ pub(super) struct Terminal<'a> {
     variables: BTreeMap<&'static str, String>,
     /// Directories that a page creates in one place and that are in another here.
     moved: BTreeMap<String, PathBuf>,
-    /// Where `cd ..` leads from such a directory.
+    /// Target of `cd ..` in such a directory.
     parents: BTreeMap<PathBuf, PathBuf>,
     background: Vec<Background>,
     /// The last project that was created.

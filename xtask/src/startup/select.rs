@@ -1,4 +1,4 @@
-//! Which functions to place together, as a list of prefixes of their paths that is short enough to be kept.
+//! Selects the functions to place together, as a short list of prefixes of their paths.
 
 use std::collections::BTreeMap;
 

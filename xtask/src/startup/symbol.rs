@@ -1,6 +1,6 @@
 //! Names of functions, as the linker has them and as people read them.
 
-/// What characters are written as in symbols.
+/// Characters and their encodings in symbols.
 const ESCAPES: [(&str, &str); 18] = [
     ("$LT$", "<"),
     ("$GT$", ">"),

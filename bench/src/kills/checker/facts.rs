@@ -7,7 +7,7 @@ use super::{
     Findings, Rule,
 };
 
-/// What happened at a revision.
+/// Event at a revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     /// The object was written.
@@ -30,7 +30,7 @@ pub(super) struct Fact {
     pub(super) key: Key,
     pub(super) uid: u128,
     pub(super) change: Change,
-    /// When it was first observed.
+    /// Time at which it was first observed.
     pub(super) seen: Micros,
     source: Source,
 }

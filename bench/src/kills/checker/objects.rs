@@ -13,7 +13,7 @@ pub(super) struct Incarnation {
     pub(super) uid: u128,
     /// The first revision that was observed; that of the creation unless its outcome is unknown.
     pub(super) first: Revision,
-    /// When it was requested, at the earliest.
+    /// Time at which it was requested, at the earliest.
     pub(super) requested: Micros,
     /// The last version that was observed.
     pub(super) last: Revision,

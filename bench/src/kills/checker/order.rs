@@ -9,7 +9,7 @@ use super::{
 /// Maximum number of operations out of order that are reported.
 const MOST_REPORTED: usize = 100;
 
-/// Something with a place in the order of revisions.
+/// Item that is ordered by revision.
 struct Point<'f> {
     /// Its place: writes come before lists of the same revision.
     place: (Revision, bool),

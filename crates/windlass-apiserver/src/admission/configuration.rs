@@ -34,33 +34,33 @@ pub struct AdmissionConfiguration {
 pub struct Tolerations {
     /// Added to new pods.
     pub default: Vec<Value>,
-    /// Those that pods may have; any if there are none.
+    /// Tolerations that pods may have; any if empty.
     pub allowed: Vec<Value>,
 }
 
 /// A limit for events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventLimit {
-    /// Which events share the limit.
+    /// Scope of the limit: the events that share it.
     pub kind: EventLimitType,
     /// Events per second.
     pub qps: u32,
     /// Events that may come at once.
     pub burst: u32,
-    /// How many namespaces, users or sources are kept apart.
+    /// Number of namespaces, users or sources with a limit of their own.
     pub cache_size: usize,
 }
 
-/// Which events share a limit.
+/// Scope of a limit: the events that share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventLimitType {
     /// All events of the server.
     Server,
-    /// Those of a namespace.
+    /// Events of a namespace.
     Namespace,
-    /// Those of a user.
+    /// Events of a user.
     User,
-    /// Those from one source about one object.
+    /// Events from one source about one object.
     SourceAndObject,
 }
 
@@ -163,7 +163,7 @@ impl AdmissionConfiguration {
 /// The plugins whose configuration has an effect.
 const CONFIGURABLE: [&str; 4] = ["EventRateLimit", "PodNodeSelector", "PodSecurity", "PodTolerationRestriction"];
 
-/// How many namespaces, users or sources a limit keeps apart by default.
+/// Default number of namespaces, users or sources with a limit of their own.
 const CACHE_SIZE: i64 = 4096;
 
 /// The error of a configuration of EventRateLimit without limits.
@@ -234,7 +234,7 @@ fn open(path: &std::path::Path) -> Result<Vec<u8>, String> {
     })
 }
 
-/// Why a file is rejected.
+/// Reasons why a file is rejected.
 #[derive(Debug)]
 enum DecodeError {
     /// The file itself.

@@ -20,7 +20,7 @@ const DEFAULT: &str = "clusterDefaultNodeSelector";
 pub(crate) struct PodNodeSelector {
     pub(crate) storage: Arc<Storage>,
     pub(crate) namespaces: Arc<ResourceCache>,
-    /// What the pods of a namespace may select, by namespace, and the default selector.
+    /// Allowed node selectors of pods by namespace, and the default selector.
     pub(crate) selectors: BTreeMap<String, String>,
 }
 

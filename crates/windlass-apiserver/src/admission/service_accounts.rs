@@ -9,7 +9,7 @@ use windlass_builtins::kinds::pod::admission;
 use super::{Admission, Attributes, Operation};
 use crate::{meta, status::Result, storage::ResourceCache};
 
-/// How long a pod waits for the `default` account of a new namespace.
+/// Time for which a pod waits for the `default` account of a new namespace.
 const DEFAULT_ACCOUNT: Duration = Duration::from_millis(1500);
 
 /// The annotation on accounts that restricts pods to the secrets that the account lists.

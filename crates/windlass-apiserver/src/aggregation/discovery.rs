@@ -40,7 +40,7 @@ pub(crate) struct ListedGroup {
 pub(crate) struct ListedVersion {
     pub(crate) name: Box<str>,
     priorities: Priorities,
-    /// Its APIService, if that is not a default one.
+    /// APIService of the group version, unless it is a default one.
     entry: Option<Arc<Entry>>,
 }
 

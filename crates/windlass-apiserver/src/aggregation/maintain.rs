@@ -26,7 +26,7 @@ use crate::{bootstrap::request, meta, server::Inner, status::ApiError};
 
 /// Interval between checks of an unchanged APIService.
 const PERIOD: Duration = Duration::from_secs(30);
-/// How often the resources of a server are read again.
+/// Interval at which the resources of a server are read again.
 const REFRESH: Duration = Duration::from_secs(60);
 /// The delay after a failure, which doubles with every further one.
 const FIRST_RETRY: Duration = Duration::from_millis(5);
@@ -67,7 +67,7 @@ struct Checked {
     /// The revisions of the service and its endpoints.
     revisions: Vec<u64>,
     available: bool,
-    /// When the resources of the server were read.
+    /// Time at which the resources of the server were read.
     refreshed: Option<Instant>,
     failures: u32,
     next: Instant,

@@ -21,7 +21,7 @@ use crate::{blocking, body::Body, represent, server::Inner, user::User};
 
 /// The time limit of a request for an index or a document.
 const LIMIT: Duration = Duration::from_secs(5);
-/// How long a document of version 2 is kept.
+/// Time for which a document of version 2 is kept.
 const KEPT: Duration = Duration::from_secs(60);
 /// The schemas that all servers have in common.
 const SHARED: [&str; 2] = ["io.k8s.apimachinery.", "io.k8s.api."];
@@ -118,7 +118,7 @@ impl RemoteDocuments {
         Self { parts, fingerprint, ..Self::default() }
     }
 
-    /// Returns the documents of version 3: their places in the index, and their addresses.
+    /// Returns the OpenAPI v3 documents: their positions in the index, and their URLs.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = (&str, &str)> {
         self.addresses.iter().map(|(path, address)| (path.as_str(), address.as_str()))
     }

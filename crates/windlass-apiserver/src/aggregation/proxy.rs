@@ -30,7 +30,7 @@ use crate::{
 
 const UNAVAILABLE: &str = "service unavailable\n";
 const REDIRECTED: &str = "the backend attempted to redirect this request, which is not permitted";
-/// How long virtual time stands still for a response.
+/// Time for which virtual time stands still for a response.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request to forward.

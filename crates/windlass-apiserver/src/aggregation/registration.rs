@@ -33,7 +33,7 @@ const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 /// The delay after a failure.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// When the server restores an APIService.
+/// Conditions under which the server restores an APIService.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Managed {
     /// Once, when it starts.
@@ -172,7 +172,7 @@ pub(crate) async fn store_builtin(server: &Arc<Inner>) -> Result<()> {
     Ok(())
 }
 
-/// Registers the group versions of custom resources, for as long as the server exists.
+/// Registers the group versions of custom resources until the server is dropped.
 pub(crate) async fn follow(server: Weak<Inner>) {
     let Some((objects, mut handled)) =
         server.upgrade().map(|server| (server.aggregation.objects.clone(), server.definitions.progress()))

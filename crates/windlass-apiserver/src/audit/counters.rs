@@ -11,7 +11,7 @@ use tracing::error;
 
 use super::Level;
 
-/// How often failures are logged.
+/// Interval at which failures are logged.
 const LOG_EVERY: Duration = Duration::from_secs(5);
 
 /// The part of auditing that lost an event.
@@ -44,7 +44,7 @@ pub(crate) struct Counters {
     logged: Mutex<Logged>,
 }
 
-/// When failures were logged, and the number of lost events since.
+/// Time of the last log message, and the number of events lost since.
 #[derive(Default)]
 struct Logged {
     last: Option<Instant>,
@@ -64,7 +64,7 @@ impl Counters {
         self.rejected.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts lost events, and logs them now and then.
+    /// Counts lost events, and logs their number periodically.
     pub(super) fn error(&self, plugin: Plugin, events: usize, why: &str) {
         self.errors[plugin as usize].fetch_add(events as u64, Ordering::Relaxed);
         let mut logged = self.logged.lock();

@@ -9,7 +9,7 @@ use windlass_schema::{go_format::quote, json as go_json};
 
 use crate::{meta, status::ApiError, user::User};
 
-/// How much of a request its events contain.
+/// Audit level: the parts of a request that its events contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// No events.

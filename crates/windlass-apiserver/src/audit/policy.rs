@@ -30,7 +30,7 @@ struct Rule {
     recording: Recording,
 }
 
-/// How a request is recorded.
+/// Audit level and stages for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Recording {
     pub(crate) level: Level,

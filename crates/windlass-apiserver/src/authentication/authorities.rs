@@ -26,7 +26,7 @@ const KNOWN_EXTENSIONS: [Oid<'static>; 6] = [
     oid!(2.5.29.37), // extended key usage
 ];
 
-/// The authorities of one kind of client.
+/// Certificate authorities for one kind of client.
 pub(super) struct Authorities {
     verifier: Arc<dyn ClientCertVerifier>,
     certificates: Vec<CertificateDer<'static>>,

@@ -39,11 +39,11 @@ pub(crate) struct ClientCertificate {
     user: Option<Arc<User>>,
     /// Whether it belongs to a front proxy.
     is_proxy: bool,
-    /// Why an authenticator has rejected it.
+    /// Reason why an authenticator has rejected it.
     error: Option<String>,
     /// The common name, for the accounting of connections, if the certificate was accepted.
     pub(crate) owner: Option<Arc<User>>,
-    /// When it expires, in seconds since the Unix epoch.
+    /// Time at which it expires, in seconds since the Unix epoch.
     pub(crate) not_after: i64,
     expired: AtomicBool,
 }

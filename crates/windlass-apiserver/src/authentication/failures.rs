@@ -6,10 +6,10 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::error;
 
-/// How often failures are logged: anyone can cause them.
+/// Interval at which failures are logged: anyone can cause them.
 const LOG_EVERY: Duration = Duration::from_secs(1);
 
-/// When a failure was last logged, and the number of failures since.
+/// Time of the last log message, and the number of failures since.
 #[derive(Default)]
 pub(crate) struct Failures(Mutex<(Option<Instant>, u64)>);
 

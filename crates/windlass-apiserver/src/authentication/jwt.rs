@@ -29,7 +29,7 @@ use crate::{
 /// The algorithms of signatures, in the order of kube-apiserver's messages. Keys for `ES512` cannot be used.
 pub const ALGORITHMS: [&str; 9] = ["ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "RS256", "RS384", "RS512"];
 
-/// How tokens of issuers are authenticated.
+/// Authentication of tokens from OpenID Connect issuers.
 #[derive(Debug, Clone)]
 pub struct JwtOptions {
     /// The issuers.

@@ -1,4 +1,4 @@
-//! Names of users, and of their attributes, that have a meaning.
+//! User names and user attributes with a special meaning.
 
 use windlass_schema::names;
 

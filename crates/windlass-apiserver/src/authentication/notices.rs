@@ -1,10 +1,10 @@
-//! What authenticators report about a request in addition to its user.
+//! Reports of authenticators about a request, in addition to its user.
 
 use std::sync::Arc;
 
 use crate::audit::RequestAudit;
 
-/// What authenticators report about a request in addition to its user.
+/// Reports of authenticators about a request, in addition to its user.
 pub(crate) struct Notices<'a> {
     audit: Option<&'a Arc<RequestAudit>>,
     /// Warnings for the client.

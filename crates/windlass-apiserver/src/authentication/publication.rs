@@ -1,7 +1,7 @@
 //! The ConfigMap `kube-system/extension-apiserver-authentication`: how other API servers of the cluster authenticate
 //! clients and this server.
 //!
-//! What other servers have published is kept: lists are merged, and certificates are dropped when they have expired.
+//! Entries of other servers are kept: lists are merged, and certificates are dropped once they have expired.
 
 use std::{
     sync::{Arc, Weak},
@@ -24,9 +24,9 @@ use crate::{
 
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
-/// How often the ConfigMap is checked in addition to its changes.
+/// Interval at which the ConfigMap is checked in addition to its changes.
 const PERIOD: Duration = Duration::from_secs(60);
-/// How long an expired certificate is kept, in seconds.
+/// Time for which an expired certificate is kept, in seconds.
 const SLACK: i64 = 300;
 
 /// Authentication settings that a server publishes.
@@ -142,7 +142,7 @@ fn key() -> String {
     format!("{NAMESPACE}/{NAME}")
 }
 
-/// Returns the unexpired certificates of both bundles in PEM, each once.
+/// Returns the unexpired certificates of both bundles in PEM, without duplicates.
 fn merge_certificates(old: &str, own: Option<&str>, now: i64) -> String {
     let mut certificates = Vec::<CertificateDer<'static>>::new();
     for pem in [old, own.unwrap_or_default()] {

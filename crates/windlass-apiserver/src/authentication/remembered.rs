@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::Duration};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How long a result is used again.
+/// Time for which a result is used again.
 pub(super) const REMEMBERED: Duration = Duration::from_secs(10);
 /// The number of results that are kept.
 const CAPACITY: usize = 4096;

@@ -11,10 +11,10 @@ pub struct TokenFile {
     users: HashMap<String, Arc<User>>,
 }
 
-/// The text is not a token file.
+/// The string is not a token file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFileError {
-    /// The text is not CSV.
+    /// The string is not CSV.
     #[error("record on line {line}: {problem}")]
     Csv {
         /// The line of the record, from 1.
@@ -32,7 +32,7 @@ impl TokenFile {
     /// well.
     ///
     /// # Errors
-    /// Returns an error if the text is not CSV or a record has fewer than three fields.
+    /// Returns an error if the string is not CSV or a record has fewer than three fields.
     pub fn parse(text: &str) -> Result<Self, TokenFileError> {
         let mut users = HashMap::new();
         let records = csv::parse(text).map_err(|(line, problem)| TokenFileError::Csv { line, problem })?;

@@ -43,7 +43,7 @@ pub struct WebhookTokenOptions {
     pub kubeconfig: PathBuf,
     /// The version of TokenReview.
     pub version: TokenReviewVersion,
-    /// How long responses are cached; zero disables the cache.
+    /// Time for which responses are cached; zero disables the cache.
     pub cache_ttl: Duration,
 }
 
@@ -212,7 +212,7 @@ impl Drop for Pending<'_> {
     }
 }
 
-/// Why an attempt failed.
+/// Reason why an attempt failed.
 struct Failed {
     why: String,
     /// Whether another attempt may succeed.

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{reloads::Reloads, storage::Storage, user::User};
 
-/// How often the configuration file is checked for changes.
+/// Interval at which the configuration file is checked for changes.
 const CHECK: Duration = Duration::from_secs(2);
 
 type Authorizers = Vec<Arc<dyn Authorizer>>;

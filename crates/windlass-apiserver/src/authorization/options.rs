@@ -1,4 +1,4 @@
-//! Which authorizers decide, in which order.
+//! Authorizers and their order.
 
 mod file;
 mod validation;
@@ -44,9 +44,9 @@ pub struct WebhookOptions {
     pub version: String,
     /// The time limit of a call.
     pub timeout: Duration,
-    /// How long a permission is cached; zero to disable caching.
+    /// Time for which a permission is cached; zero to disable caching.
     pub authorized_ttl: Duration,
-    /// How long a denial is cached; zero to disable caching.
+    /// Time for which a denial is cached; zero to disable caching.
     pub unauthorized_ttl: Duration,
     /// Whether a failed call is a denial, instead of no opinion.
     pub denies_on_failure: bool,

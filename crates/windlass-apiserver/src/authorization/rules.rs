@@ -48,7 +48,7 @@ pub struct UserRules {
     pub rules: Vec<PolicyRule>,
     /// Whether there may be more that the user is allowed to do.
     pub is_incomplete: bool,
-    /// Why the rules may not be complete.
+    /// Reason why the rules may not be complete.
     pub error: Option<String>,
 }
 

@@ -45,7 +45,7 @@ impl WebhookAuthorizer {
         Ok(Self { options: options.clone(), target, conditions, cache: DecisionCache::default() })
     }
 
-    /// Returns whether the webhook must be called. A condition that is false decides, even if others fail.
+    /// Returns whether to call the webhook. A match condition that is false takes precedence over errors of others.
     fn matches(&self, request: &Attributes<'_>) -> Result<bool, String> {
         if self.conditions.is_empty() {
             return Ok(true);

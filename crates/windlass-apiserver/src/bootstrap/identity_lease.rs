@@ -15,12 +15,12 @@ use crate::{meta, server::Inner, status::ApiError};
 
 const NAMESPACE: &str = "kube-system";
 const COLLECTION: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
-/// How long the lease is valid, in seconds.
+/// Time for which the lease is valid, in seconds.
 const VALID: u32 = 3600;
-/// How often it is renewed.
+/// Interval at which it is renewed.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Renews the lease for as long as the server exists.
+/// Renews the lease until the server is dropped.
 ///
 /// `peer` is the address and port at which other API servers would reach this one.
 pub(crate) async fn run(server: Weak<Inner>, peer: Option<String>) {

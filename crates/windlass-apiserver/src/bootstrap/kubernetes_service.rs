@@ -160,7 +160,7 @@ pub(crate) fn peer_address(listening: SocketAddr, advertised: Option<IpAddr>) ->
     Some(SocketAddr::new(address, listening.port()).to_string())
 }
 
-/// Returns the address at which others reach a server that listens on this one, unless it advertises another; `None` if
+/// Returns the address that a server listening on this address advertises by default; `None` if
 /// there is no such address. As in kube-apiserver, a server on the loopback address advertises that of the machine,
 /// because Endpoints cannot have a loopback address, and has no Endpoints if it advertises the loopback address.
 fn reached_at(listening: IpAddr, advertised: Option<IpAddr>) -> Option<IpAddr> {

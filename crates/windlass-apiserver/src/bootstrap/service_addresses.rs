@@ -25,7 +25,7 @@ pub(crate) fn is_managed(address: &Value) -> bool {
     address["metadata"]["labels"][MANAGED_BY] == ALLOCATOR
 }
 
-/// Follows the services for as long as the server exists.
+/// Follows the services until the server is dropped.
 pub(crate) async fn run(server: Weak<Inner>) {
     let Some((services, addresses)) = server
         .upgrade()

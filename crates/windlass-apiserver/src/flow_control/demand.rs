@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How much of the smoothed demand remains after a period: half of it after five minutes.
+/// Share of the smoothed demand that remains after a period: half of it after five minutes.
 const SMOOTHING: f64 = 0.977;
 
 /// The integral of the demand over time.

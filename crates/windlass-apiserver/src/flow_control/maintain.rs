@@ -28,7 +28,7 @@ const STORED: &str = include_str!("defaults.jsonl");
 /// The field managers of kube-apiserver.
 const PRODUCER: &str = "api-priority-and-fairness-config-producer-v1";
 const CONSUMER: &str = "api-priority-and-fairness-config-consumer-v1";
-/// How long a default object may be missing or changed.
+/// Maximum time that a default object may be missing or changed.
 const ENSURE_AFTER: Duration = Duration::from_secs(60);
 /// The shortest time between two writes of the status of a FlowSchema.
 const STATUS_EVERY: Duration = Duration::from_secs(10);

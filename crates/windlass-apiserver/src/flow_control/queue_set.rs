@@ -41,11 +41,11 @@ pub(super) struct Work {
     pub(super) seats: usize,
     /// Seats after it ended, for work that it caused.
     pub(super) final_seats: usize,
-    /// How long it keeps the seats after it ended.
+    /// Time for which it keeps the seats after it ended.
     pub(super) linger: Duration,
 }
 
-/// Why a request is rejected, as metrics name it.
+/// Reasons why a request is rejected, as metrics name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rejection {
     /// The level has neither a free seat nor queues.

@@ -19,7 +19,7 @@ pub(super) struct SchemaSpec {
     rules: Vec<Rule>,
 }
 
-/// How the flows of a schema are distinguished.
+/// Property that distinguishes the flows of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Distinguisher {
     ByUser,

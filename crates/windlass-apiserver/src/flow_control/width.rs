@@ -12,9 +12,9 @@ const LIST_BYTES: usize = 1_000_000;
 /// Maximum number of seats of a list, and of a write.
 const MAX_LIST_SEATS: usize = 100;
 const MAX_WRITE_SEATS: usize = 10;
-/// The watchers of a resource for which a write occupies one more seat.
+/// Number of watchers per additional seat that a write occupies.
 const WATCHERS_PER_SEAT: usize = 10;
-/// How long a write occupies the seats of its watchers.
+/// Time for which a write occupies the seats of its watchers.
 const EVENT_DURATION: Duration = Duration::from_millis(5);
 /// The number of objects from whose sizes the size of a list is estimated.
 const SAMPLE: usize = 8;

@@ -18,9 +18,9 @@ pub(super) struct Facts {
     pub(super) user: Option<Arc<User>>,
     /// The user that it acts as, if that is another one.
     pub(super) impersonated: Option<Impersonated>,
-    /// How it is limited.
+    /// Limit that applies to the request.
     pub(super) class: Option<Class>,
-    /// Warnings about its credentials.
+    /// Warnings about the credentials of the request.
     pub(super) warnings: Vec<&'static str>,
 }
 

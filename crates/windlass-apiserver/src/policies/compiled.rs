@@ -29,7 +29,7 @@ pub(super) trait Evaluator: Sized {
     fn expressions(&self) -> Vec<&Expression>;
 }
 
-/// A policy.
+/// A compiled policy with its bindings.
 pub(super) struct Policy<E> {
     pub(super) name: String,
     /// UID and generation of the object that it was compiled from.

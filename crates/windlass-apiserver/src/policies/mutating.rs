@@ -236,7 +236,7 @@ async fn run(
     versions.finish().await
 }
 
-/// Why a mutation could not be applied.
+/// Reasons why a mutation could not be applied.
 enum Failure {
     /// The response to the request, regardless of the failure policy.
     Answer(Box<ApiError>),

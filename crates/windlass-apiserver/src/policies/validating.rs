@@ -82,7 +82,7 @@ impl Evaluator for Validations {
     }
 }
 
-/// Why a request is denied: the first reason counts.
+/// Reason why a request is denied: the first reason counts.
 struct Denial {
     message: String,
     reason: &'static str,

@@ -37,7 +37,7 @@ fn whole_head(endpoint: &Endpoint, revision: u64) -> String {
     list_head(endpoint, &plain_metadata(endpoint, revision))
 }
 
-/// Returns a list of everything under a prefix as one text.
+/// Returns a list of everything under a prefix as one string.
 pub(super) fn whole_text(endpoint: &Endpoint, items: WholeList, revision: u64) -> Vec<u8> {
     let mut text = whole_head(endpoint, revision).into_bytes();
     items.for_each(|piece| text.extend_from_slice(&piece));

@@ -300,7 +300,7 @@ impl ServerBuilder {
     }
 
     /// Sets the client certificate, with its key, that this server presents to other API servers when it forwards
-    /// requests to them. Both are in PEM. Without one, they do not trust the users that this server names.
+    /// requests to them. Both are in PEM. Without it, other API servers reject the users that this server forwards.
     #[must_use]
     pub fn front_proxy(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         self.front_proxy = Some(Identity { certificate: certificate.into(), key: key.into() });

@@ -1,11 +1,11 @@
-//! Why a server could not be built.
+//! Reasons why a server could not be built.
 
 use crate::{
     audit::AuditError,
     authentication::{AuthenticationError, jwt::configuration::ConfigurationError, webhook_token::KubeconfigError},
 };
 
-/// Why a server could not be built.
+/// Reasons why a server could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// The store could not be loaded.

@@ -15,7 +15,7 @@ pub(crate) enum Damage {
     /// The bytes are not text.
     #[error("it is not UTF-8")]
     NotText,
-    /// The text is not an object with metadata.
+    /// The string is not an object with metadata.
     #[error("it is not an object with metadata: {0}")]
     NotAnObject(String),
     /// The object has another name than its key.

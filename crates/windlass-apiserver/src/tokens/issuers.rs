@@ -21,7 +21,7 @@ pub(crate) const CONFIGURATION_PATH: &str = "/.well-known/openid-configuration";
 /// The path of the public keys.
 pub(crate) const KEYS_PATH: &str = "/openid/v1/jwks";
 
-/// How long clients may keep the documents.
+/// Maximum time that clients may keep the documents.
 const CACHE: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
 /// Returns one of the two documents.

@@ -33,10 +33,10 @@ pub struct TokenKey {
     pem: String,
 }
 
-/// The text is not a token key.
+/// The string is not a token key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenKeyError {
-    /// The text is not PEM.
+    /// The string is not PEM.
     #[error("is not PEM")]
     NotPem,
     /// There is no private key in it.

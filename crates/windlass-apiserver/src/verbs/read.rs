@@ -19,7 +19,7 @@ use crate::{
     write::convert,
 };
 
-/// How long a read waits for a revision that the server does not have yet.
+/// Time for which a read waits for a revision that the server does not have yet.
 const WAIT: Duration = Duration::from_secs(3);
 
 /// Returns an object.

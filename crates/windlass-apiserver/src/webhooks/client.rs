@@ -66,7 +66,7 @@ pub(crate) struct Target {
     credentials: Credentials,
 }
 
-/// How a webhook is reached.
+/// Route to a webhook.
 enum Route {
     /// Over the network.
     Network(Arc<Connections>),
@@ -74,7 +74,7 @@ enum Route {
     Own(OwnServer),
 }
 
-/// Why a call has no response, worded as in kube-apiserver.
+/// Reasons why a call has no response, worded as in kube-apiserver.
 #[derive(Debug)]
 pub(crate) struct CallError {
     pub(crate) message: String,

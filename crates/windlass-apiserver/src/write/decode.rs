@@ -148,7 +148,7 @@ fn set_kind_and_defaults(call: &Call<'_>, object: &mut Value, api_version: &str,
     }
 }
 
-/// Why a body cannot be decoded as an object of the expected kind.
+/// Reasons why a body cannot be decoded as an object of the expected kind.
 enum KindError {
     /// It is of another version.
     Version(ApiError),

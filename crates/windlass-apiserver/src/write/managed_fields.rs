@@ -65,7 +65,7 @@ impl VersionConverter for CallVersions<'_> {
     }
 }
 
-/// Who sets the managed fields of a write.
+/// Field manager of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ManagedFieldsMode {
     /// This stage does: changed fields belong to the field manager of the request.

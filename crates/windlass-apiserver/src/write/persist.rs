@@ -29,7 +29,7 @@ pub(super) struct Existing {
     pub(super) value: Value,
 }
 
-/// Why an object was not stored.
+/// Reasons why an object was not stored.
 pub(crate) enum PersistError {
     /// Another write was faster.
     Conflict,

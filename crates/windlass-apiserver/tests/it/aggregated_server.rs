@@ -50,7 +50,7 @@ pub(crate) struct Seen {
     pub(crate) client: Option<String>,
 }
 
-/// What the test and the server share.
+/// State that the test and the server share.
 pub(crate) struct Shared {
     pub(crate) seen: Mutex<Vec<Seen>>,
     /// Whether every request gets an error.
@@ -127,7 +127,7 @@ impl AggregatedServer {
         Self { address, ca_bundle, shared, lines, dropped: dropped_receiver, _serving: serving }
     }
 
-    /// Returns the requests since the last call of this function that are not of the server itself.
+    /// Returns the requests received since the last call, except for the server's own.
     pub(crate) fn take_seen(&self) -> Vec<Seen> {
         let mut seen = std::mem::take(&mut *self.shared.seen.lock());
         seen.retain(|seen| !seen.headers["x-remote-user"].to_str().unwrap().starts_with("system:kube-aggregator"));

@@ -92,7 +92,7 @@ async fn no_object_is_stored_that_nests_too_deep_to_be_read() {
 /// Maximum size of a request that etcd accepts.
 const LIMIT: usize = 3 << 19;
 
-/// A Widget with a text of this length.
+/// A Widget with a string of this length.
 fn large(name: &str, length: usize) -> Value {
     json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"a": "x".repeat(length)}})
 }

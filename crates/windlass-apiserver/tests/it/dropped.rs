@@ -23,7 +23,7 @@ use crate::{
 /// More await points than any request has.
 const MOST: usize = 300;
 
-/// How a request ends early.
+/// Ways in which a request ends early.
 #[derive(Debug, Clone, Copy)]
 enum Cut {
     /// Its future is dropped after a number of polls.

@@ -64,7 +64,7 @@ fn each<T: Into<Value>>(count: usize, make: impl Fn(usize) -> T) -> Value {
     (0..count).map(|index| make(index).into()).collect::<Vec<Value>>().into()
 }
 
-/// Checks that a response is a rejection that contains a text.
+/// Checks that a response is a rejection that contains a string.
 #[track_caller]
 fn rejected(answer: &Answer, code: u16, why: &str) {
     let message = answer.message();

@@ -76,7 +76,7 @@ async fn connect(address: SocketAddr, tls: &rustls::ClientConfig, protocol: &[u8
     TlsConnector::from(Arc::new(tls)).connect(name, stream).await.unwrap()
 }
 
-/// How a client abandons its request.
+/// Ways in which a client abandons its request.
 #[derive(Debug, Clone, Copy)]
 enum Reset {
     /// It resets the connection.

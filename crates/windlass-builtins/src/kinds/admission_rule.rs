@@ -13,7 +13,7 @@ const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 /// Maximum number of match conditions.
 const MAX_CONDITIONS: usize = 64;
 
-/// Rejects a text that is not supported.
+/// Rejects a string that is not supported.
 pub(super) fn one_of(object: &Value, field: &str, supported: &[&str], path: &Path) -> Option<FieldError> {
     let value = object[field].as_str().filter(|value| !supported.contains(value))?;
     Some(FieldError::not_supported(&path.child(field), &value.into(), supported))

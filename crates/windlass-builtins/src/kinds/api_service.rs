@@ -178,7 +178,7 @@ fn validate_spec(object: &Value, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// Returns the number of bytes that a base64 text encodes.
+/// Returns the number of bytes that a base64 string encodes.
 fn decoded_length(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
 }

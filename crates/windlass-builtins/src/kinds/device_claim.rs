@@ -82,7 +82,7 @@ fn validate_constraint(constraint: &Value, names: RequestNames<'_>, path: &Path,
 pub(super) struct RequestNames<'a>(pub(super) &'a [Value]);
 
 impl RequestNames<'_> {
-    /// Requires names of requests: `request`, or `request/subrequest`.
+    /// Checks that each item names a request: `request`, or `request/subrequest`.
     pub(super) fn validate_all(self, references: &[Value], path: &Path, errors: &mut ErrorList) {
         let name = |reference: &Value| reference.as_str().unwrap_or_default().to_owned();
         validate_set(references, REQUESTS, name, path, errors, |reference, path, errors| {
@@ -90,7 +90,7 @@ impl RequestNames<'_> {
         });
     }
 
-    /// Requires the name of a request.
+    /// Checks that the item names a request.
     pub(super) fn validate(self, reference: &str, path: &Path, errors: &mut ErrorList) {
         let detail = "must be the name of a request in the claim or the name of a request and a subrequest separated by \
                       '/'";

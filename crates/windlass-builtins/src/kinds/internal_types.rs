@@ -14,7 +14,7 @@ pub(super) use template::{
 
 /// The type of a field.
 pub(super) enum Shape {
-    /// A value that is shown as is, or as this text if it is absent.
+    /// A value that is shown as is, or as this string if it is absent.
     Plain(&'static str),
     /// A struct. If it is absent, a pointer is shown as `null`, and a value with all fields unset.
     Struct { fields: &'static [Field], pointer: bool },
@@ -31,7 +31,7 @@ pub(super) type Field = (&'static str, &'static str, Shape);
 pub(super) const OPTIONAL: Shape = Shape::Plain("null");
 /// A number.
 pub(super) const NUMBER: Shape = Shape::Plain("0");
-/// A text.
+/// A string.
 pub(super) const TEXT: Shape = Shape::Plain("\"\"");
 
 /// A pointer to a struct.

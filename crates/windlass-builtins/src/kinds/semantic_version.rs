@@ -10,7 +10,7 @@ pub(super) struct Version<'a> {
 }
 
 impl<'a> Version<'a> {
-    /// Parses a version; `None` if the text is not a version.
+    /// Parses a version; `None` if the string is not a version.
     pub(super) fn parse(text: &'a str) -> Option<Self> {
         let is_word =
             |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');

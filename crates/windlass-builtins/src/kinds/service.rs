@@ -139,7 +139,7 @@ fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
     items(service, "/spec/ports").iter().filter_map(|port| integer(port, "/nodePort")).filter(|port| *port != 0)
 }
 
-/// Returns the texts of a list.
+/// Returns the strings of a list.
 fn texts<'a>(service: &'a Value, pointer: &str) -> Vec<&'a str> {
     items(service, pointer).iter().map(|item| item.as_str().unwrap_or_default()).collect()
 }

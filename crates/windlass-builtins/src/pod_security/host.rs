@@ -35,7 +35,7 @@ pub(super) fn ports(pod: Pod<'_>) -> Option<Violation> {
     if containers.is_empty() {
         return None;
     }
-    // They are sorted as texts.
+    // They are sorted as strings.
     let ports: BTreeSet<String> = pod.containers().flat_map(used).map(|port| port.to_string()).gather();
     let uses = list::plural(containers.len(), "uses", "use");
     let what = list::plural(ports.len(), "hostPort", "hostPorts");

@@ -7,7 +7,7 @@ use windlass_schema::types::{Field, Inline, PatchStrategy, Str, Struct, StructId
 use super::{LIST, MAP, SCALARS, STRUCT, flag};
 use crate::resource::{Group, Kind, Resource, Subresource, Table};
 
-/// Why a table could not be decoded.
+/// Reasons why a table could not be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     /// The file is not a zlib stream.

@@ -8,7 +8,7 @@ use crate::types::Type;
 /// Parses a signature.
 ///
 /// # Panics
-/// Panics if the text is invalid: the tables are constant, and a test parses all of them.
+/// Panics if the string is invalid: the tables are constant, and a test parses all of them.
 pub(super) fn overload(id: &'static str, text: &'static str) -> Overload {
     let mut reader = Reader { rest: text };
     let mut arguments = Vec::new();

@@ -39,7 +39,7 @@ pub(super) struct TooDeep;
 
 type Built = Result<Expr, TooDeep>;
 
-/// Builds the expressions of one text.
+/// Builds the expressions of one string.
 pub(super) struct Builder<'a> {
     pub(super) text: &'a str,
     pub(super) tokens: &'a [Token],

@@ -1,6 +1,6 @@
-//! Parser for valid texts: recursive descent in one pass, without recovery.
+//! Parser for valid strings: recursive descent in one pass, without recovery.
 //!
-//! It only detects *that* a text is invalid; `recovery` describes the errors.
+//! It only detects *that* a string is invalid; `recovery` describes the errors.
 
 use super::token::{Kind, Token};
 use super::tree::{MapEntry, MessageField, Name, Node, NodeId, TokenId};
@@ -17,7 +17,7 @@ struct Descent<'a> {
     sums: u32,
 }
 
-/// Returns the nodes of a text and the root; `None` if it is not an expression or is nested too deeply.
+/// Returns the nodes of a string and the root; `None` if it is not an expression or is nested too deeply.
 pub(super) fn parse(tokens: &[Token]) -> Option<(Vec<Node>, NodeId)> {
     let nodes = Vec::with_capacity(tokens.len());
     let mut descent = Descent { tokens, at: 0, nodes, expressions: 0, relations: 0, sums: 0 };

@@ -1,4 +1,4 @@
-//! Parser for invalid texts: it continues after each error, so that all errors are found.
+//! Parser for invalid strings: it continues after each error, so that all errors are found.
 //!
 //! Messages and recovery are those of the parser generator that the reference implementation uses (ANTLR): reporting
 //! the expected tokens, deleting or inserting one token, and skipping tokens until one that may follow. Clients see
@@ -217,7 +217,7 @@ impl<'a> Recovery<'a> {
         Ok(true)
     }
 
-    /// Returns the tokens that may come next in the whole text, given the next tokens within the rule.
+    /// Returns the tokens that may come next in the whole string, given the next tokens within the rule.
     fn expected(&self, within: Set) -> Set {
         let mut expected = within.without_end_of_rule();
         let mut open = within.has_end_of_rule();

@@ -37,7 +37,7 @@ impl<'a> Struct<'a> {
     /// Sets a field.
     ///
     /// # Errors
-    /// Returns an error if a text field of a patch has another type.
+    /// Returns an error if a string field of a patch has another type.
     pub(crate) fn set(&mut self, field: &Arc<str>, value: Value<'a>) -> Result<(), EvalError> {
         if self.is_patch() && &**field != "value" && value.as_str().is_none() {
             let given = value.go_type();

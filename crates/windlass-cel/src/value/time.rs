@@ -62,7 +62,7 @@ impl Timestamp {
         Ok(Timestamp { seconds: time.unix_seconds(), nanos: time.nanos(), offset })
     }
 
-    /// Parses RFC 3339 within the years 1 to 9999; the outer `None` means that the text is not RFC 3339.
+    /// Parses RFC 3339 within the years 1 to 9999; the outer `None` means that the string is not RFC 3339.
     pub fn parse_in_range(text: &str) -> Option<Result<Timestamp, EvalError>> {
         Timestamp::parse(text).ok().map(Timestamp::in_range)
     }

@@ -37,7 +37,7 @@ pub(crate) struct Applied {
     pub(crate) dry_run: bool,
 }
 
-/// How an apply changed an object.
+/// Effect of an apply on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It did not exist.

@@ -13,7 +13,7 @@ use crate::failure::ErrorWithHint;
 pub(crate) struct DeleteOptions {
     /// The server only reports what it would do.
     pub(crate) dry_run: bool,
-    /// How long to wait until all objects are deleted.
+    /// Time to wait until all objects are deleted.
     pub(crate) wait: Option<Duration>,
 }
 

@@ -15,7 +15,7 @@ use kube::{
 use super::Reference;
 use crate::failure::ErrorWithHint;
 
-/// How long discovery may lag behind a newly established CRD.
+/// Maximum time that discovery may lag behind a newly established CRD.
 const DISCOVERED_WITHIN: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(100);
 

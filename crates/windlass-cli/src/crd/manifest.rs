@@ -18,7 +18,7 @@ pub(super) struct Manifest {
     pub(super) account: Vec<String>,
 }
 
-/// Upgrades the CRDs in a text.
+/// Upgrades the CRDs in a manifest.
 pub(super) fn upgrade(text: &str) -> anyhow::Result<Manifest> {
     let mut manifest = Manifest { text: String::with_capacity(text.len() * 2), upgraded: 0, account: Vec::new() };
     let documents: Vec<&str> = yaml::documents(text).into_iter().map(|(_, document)| document).collect();
@@ -59,7 +59,7 @@ pub(super) fn upgrade(text: &str) -> anyhow::Result<Manifest> {
     Ok(manifest)
 }
 
-/// Joins texts into one manifest.
+/// Joins documents into one manifest.
 pub(super) fn join<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     let mut all = String::new();
     for text in texts.into_iter().filter(|text| !text.is_empty()) {

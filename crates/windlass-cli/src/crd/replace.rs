@@ -21,7 +21,7 @@ impl Drop for Prepared {
     }
 }
 
-/// Writes all texts to temporary files, and only then moves them into place.
+/// Writes all strings to temporary files, and only then moves them into place.
 pub(super) fn all<'a>(files: impl IntoIterator<Item = (&'a Path, &'a str)>) -> anyhow::Result<()> {
     let mut prepared = Vec::new();
     for (file, text) in files {

@@ -92,7 +92,7 @@ pub(super) struct StoryPlayer<'a> {
     kubectl: Kubectl<'a>,
     screen: &'a Screen,
     operators: &'a mut Operators,
-    /// When the last command finished.
+    /// Time at which the last command finished.
     done: Instant,
     /// Uids of pods that existed before it.
     pods: BTreeSet<String>,

@@ -296,7 +296,7 @@ fn of_terminal(terminal: &Terminal) -> Option<Finding> {
     })
 }
 
-/// Returns the first two numbers of the first version in a text: (1, 95) for `rustc 1.95.0 (…)`.
+/// Returns the first two numbers of the first version in a string: (1, 95) for `rustc 1.95.0 (…)`.
 fn number(text: &str) -> Option<(u64, u64)> {
     text.split([' ', 'v', '(', '+']).find_map(|word| {
         let mut parts = word.split('.');

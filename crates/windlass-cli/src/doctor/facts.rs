@@ -61,7 +61,7 @@ pub(super) struct Folder {
     pub(super) path: PathBuf,
     /// Its mode, if it exists.
     pub(super) mode: Option<u32>,
-    /// Why it cannot be created or written to.
+    /// Reason why it cannot be created or written to.
     pub(super) problem: Option<String>,
     /// Files with private keys that other users can read.
     pub(super) open_secrets: Vec<PathBuf>,
@@ -84,7 +84,7 @@ pub(super) struct Cluster {
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProjectFacts {
     pub(super) root: PathBuf,
-    /// Why its PROJECT file cannot be read or has another scaffold version, and what to do.
+    /// Reason why its PROJECT file cannot be read or has another scaffold version, and what to do.
     pub(super) problem: Option<(String, String)>,
     /// The locked version of Windlass.
     pub(super) dependency: Option<String>,

@@ -1,4 +1,4 @@
-//! How the API server learns where its etcd keeps the data.
+//! Passes the data directory from the etcd entry to the API server.
 
 use std::{
     path::PathBuf,

@@ -2,12 +2,12 @@
 
 use std::{io, net::SocketAddr, path::Path};
 
-/// Why a file could not be opened.
+/// Returns the reason why a file could not be opened.
 pub(super) fn open(path: &Path, error: &io::Error) -> String {
     format!("open {}: {}", path.display(), reason(error))
 }
 
-/// Why a server could not listen.
+/// Returns the reason why a server could not listen.
 pub(super) fn listen(address: SocketAddr, error: &io::Error) -> String {
     format!("listen tcp {address}: bind: {}", reason(error))
 }

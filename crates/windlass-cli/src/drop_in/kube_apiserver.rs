@@ -19,7 +19,7 @@ use self::{
 use super::{handover, io_errors};
 use crate::{failure, logging, signals::Signals, threads, up::limits::raise_open_files, version};
 
-/// What to use instead of a deprecated flag, as kube-apiserver says it.
+/// Replacement of a deprecated flag, in kube-apiserver's words.
 const ADMISSION_CONTROL: &str = "Use --enable-admission-plugins or --disable-admission-plugins instead. Will be removed in \
                                  a future version.";
 

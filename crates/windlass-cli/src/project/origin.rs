@@ -1,4 +1,4 @@
-//! Where this windlass was compiled from. New projects depend on Windlass from the same place.
+//! Source that this windlass was compiled from. New projects depend on the same source.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use windlass_scaffold::{GitSource, ProjectOptions, Source};
 
 use crate::failure::ErrorWithHint;
 
-/// Where this program was compiled from.
+/// Source that this program was compiled from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// A published release: `cargo install windlass-cli`.
@@ -20,7 +20,7 @@ pub(crate) enum Origin {
     Checkout(PathBuf),
 }
 
-/// What the build script and cargo recorded.
+/// Facts recorded by the build script and cargo.
 #[derive(Clone, Copy, Debug)]
 struct BuildFacts<'a> {
     /// The directory of this package.

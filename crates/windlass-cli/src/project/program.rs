@@ -17,7 +17,7 @@ use crate::{cluster::documents, failure::ErrorWithHint};
 #[derive(Debug)]
 pub(crate) struct Program(Artifact);
 
-/// Where an operator is deployed.
+/// Cluster and namespace of a deployed operator.
 #[derive(Clone, Debug)]
 pub(crate) struct DeployTarget<'a> {
     pub(crate) namespace: &'a str,

@@ -1,4 +1,4 @@
-//! Where a project gets Windlass from.
+//! Source of a project's Windlass dependency.
 
 use std::path::{Component, Path, PathBuf};
 

@@ -44,7 +44,7 @@ const RECORD_REQUESTS: &str = "WINDLASS_RECORD_REQUESTS";
 /// Roles that a project's operator generates.
 const GENERATED_ROLES: &str = "deploy/rbac";
 
-/// Environment variable of the namespace that a program runs in.
+/// Environment variable with the namespace of the program.
 const POD_NAMESPACE: &str = "POD_NAMESPACE";
 
 /// Record the API requests of a program and print the minimal RBAC rules for them
@@ -133,7 +133,7 @@ struct Learned {
     seen: Needs,
     /// These, and permissions that are needed outside the recording.
     needs: Needs,
-    /// How the command ended.
+    /// Result of the command.
     ended: Option<Ended>,
 }
 
@@ -207,7 +207,7 @@ struct Recording {
     requests: Vec<Recorded>,
     /// Whether some requests were sent to the proxy, as opposed to planes of tests.
     used_proxy: bool,
-    /// How the command ended, if there is one.
+    /// Result of the command; `None` if none was given.
     ended: Option<Ended>,
 }
 

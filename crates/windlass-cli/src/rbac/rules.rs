@@ -34,7 +34,7 @@ const NAMED_OF_CLUSTER: &[Base<'static>] = &[
     ("apiregistration.k8s.io", "apiservices"),
 ];
 
-/// How narrow the rules are.
+/// Precision of the rules.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RuleOptions<'a> {
     /// Namespace of the program, whose objects are handled separately.

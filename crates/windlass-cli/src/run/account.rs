@@ -35,7 +35,7 @@ use crate::{
 const LIFETIME: Duration = Duration::from_hours(1);
 /// Time between attempts to renew a token.
 const AGAIN: Duration = Duration::from_secs(5);
-/// How often the age of a token is checked. While the machine sleeps, only the wall clock advances.
+/// Interval at which the age of a token is checked. While the machine sleeps, only the wall clock advances.
 const CHECK_EVERY: Duration = Duration::from_secs(10);
 
 /// Returns whether an object belongs to the roles of an operator.
@@ -67,14 +67,14 @@ pub(crate) struct AccountCredentials(Arc<Shared>);
 
 struct Shared {
     client: Client,
-    /// How to reach the cluster.
+    /// Connection to the cluster.
     config: Config,
     reporter: Reporter,
     kubeconfig: PathBuf,
     token: PathBuf,
     /// The account, and when its token is renewed.
     current: Mutex<Option<(AccountName, Timestamp)>>,
-    /// When the roles of the account were installed.
+    /// Time at which the roles of the account were installed.
     installed: Mutex<Option<Timestamp>>,
     changed: Notify,
 }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::project::{Artifact, artifact, cargo};
 
-/// What to build, and how.
+/// Package, profile and features of a build.
 #[derive(Clone, Debug)]
 pub(crate) struct BuildOptions {
     pub(crate) root: PathBuf,

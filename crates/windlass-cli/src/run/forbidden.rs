@@ -185,7 +185,7 @@ impl MissingRule {
         })
     }
 
-    /// How to grant it.
+    /// Returns the line that grants the permission.
     fn hint(&self) -> String {
         let Self { verb, group, resource, path, .. } = self;
         let advice = match path.is_empty() {

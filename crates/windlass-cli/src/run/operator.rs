@@ -31,7 +31,7 @@ const READINESS: Duration = Duration::from_millis(100);
 /// Polling interval of metrics.
 const NUMBERS: Duration = Duration::from_secs(1);
 
-/// How the operator is run.
+/// Settings of a run.
 #[derive(Clone)]
 pub(crate) struct OperatorOptions {
     pub(crate) root: PathBuf,

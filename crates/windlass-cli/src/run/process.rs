@@ -19,7 +19,7 @@ use tokio::{
 
 use super::event::{Event, Reporter, Source};
 
-/// How long output may continue after the exit: another process may have inherited the pipe.
+/// Maximum time for reading output after the exit: another process may have inherited the pipe.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Longer lines are split.
 const LONGEST_LINE: u64 = 8192;

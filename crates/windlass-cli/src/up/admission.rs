@@ -1,4 +1,4 @@
-//! Which admission plugins run.
+//! Flags for admission plugins.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! How clients of the API server are authenticated.
+//! Flags for the authentication of clients.
 
 use std::{
     fs,

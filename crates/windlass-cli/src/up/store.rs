@@ -1,4 +1,4 @@
-//! Where objects are stored.
+//! Flags for the store.
 
 use std::path::{Path, PathBuf};
 

@@ -7,7 +7,7 @@ use std::{
 
 use windlass_scaffold::fingerprint;
 
-/// How many commits are searched.
+/// Number of commits to search.
 const COMMITS: &str = "--max-count=500";
 
 /// Returns the content of a file with a fingerprint, if it was ever committed.

@@ -1,4 +1,4 @@
-//! Who credentials are for. Pure.
+//! User of the credentials. Pure.
 
 use serde_json::{Value, json};
 use windlass_scaffold::names::is_dns_label;

@@ -66,7 +66,7 @@ struct Project {
     folder: tempfile::TempDir,
 }
 
-/// How the operator was started.
+/// Start of the operator.
 struct Start {
     process: String,
     probes: String,

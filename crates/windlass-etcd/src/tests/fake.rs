@@ -49,7 +49,7 @@ impl Reply {
 pub(super) struct FakeWatch {
     pub(super) create: WatchCreateRequest,
     pub(super) headers: HeaderMap,
-    /// What the client has sent after that.
+    /// Requests that the client sent afterwards.
     pub(super) requests: mpsc::Receiver<WatchRequest>,
     answers: mpsc::Sender<io::Result<Frame<Bytes>>>,
 }

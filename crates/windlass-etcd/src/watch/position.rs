@@ -10,7 +10,7 @@ use crate::{
     messages::{WatchEvent, WatchResponse},
 };
 
-/// What a response means for the watch.
+/// Effect of a response on the watch.
 #[derive(Debug)]
 pub(super) enum Step {
     /// Nothing yet.

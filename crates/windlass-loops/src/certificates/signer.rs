@@ -21,13 +21,13 @@ use super::{CertificateAndKey, der};
 const BACKDATE: Duration = Duration::from_secs(5 * 60);
 const SHORT: Duration = Duration::from_hours(8);
 
-/// Why a certificate could not be issued.
+/// Reasons why a certificate could not be issued.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SignError {
     /// The authority's own certificate or key is unusable.
     #[error("the authority cannot sign: {0}")]
     Authority(String),
-    /// The text is not a certificate request.
+    /// The string is not a certificate request.
     #[error("unable to parse certificate request: {0}")]
     Parse(String),
     /// The request is not signed with its own key.

@@ -19,7 +19,7 @@ use windlass::{
 
 use super::{ClusterCertificates, FIELD_MANAGER};
 
-/// How often leases are checked.
+/// Interval at which leases are checked.
 const PERIOD: Duration = Duration::from_secs(3600);
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {

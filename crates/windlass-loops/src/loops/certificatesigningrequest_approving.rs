@@ -16,7 +16,7 @@ use crate::certificates::{
     rules::{KUBELET_CLIENT, is_kubelet_client},
 };
 
-/// How long to wait before checking again whether the requester is allowed to.
+/// Time to wait before checking again whether the requester is allowed to.
 const UNTIL_ALLOWED: Duration = Duration::from_secs(60);
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {

@@ -11,7 +11,7 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use super::{ClusterCertificates, controller};
 use crate::certificates::requests::{conditions, is_issued};
 
-/// How long requests are kept after a decision, and without one.
+/// Time for which requests are kept after a decision, and without one.
 const ANSWERED: SignedDuration = SignedDuration::from_hours(1);
 const PENDING: SignedDuration = SignedDuration::from_hours(24);
 
@@ -34,7 +34,7 @@ async fn reconcile(request: Arc<CertificateSigningRequest>, ctx: Context) -> Res
     }
 }
 
-/// When a request may be deleted.
+/// Returns the time at which a request may be deleted.
 fn expires_at(request: &CertificateSigningRequest) -> Option<Timestamp> {
     let issued = is_issued(request);
     let after = |time: Option<Timestamp>, kept| time.and_then(|time| time.checked_add(kept).ok());
@@ -57,7 +57,7 @@ fn expires_at(request: &CertificateSigningRequest) -> Option<Timestamp> {
     ends.min()
 }
 
-/// When the issued certificate expires, if it can be parsed.
+/// Returns the time at which the issued certificate expires, if it can be parsed.
 fn expiry(request: &CertificateSigningRequest) -> Option<Timestamp> {
     let certificate = request.status.as_ref()?.certificate.as_ref()?;
     let der = CertificateDer::from_pem_slice(&certificate.0).ok()?;

@@ -42,7 +42,7 @@ const NAME: &str = "disruption-controller";
 const REPORTER: &str = "controllermanager";
 /// Number of budgets that are reconciled at the same time.
 const CONCURRENCY: usize = 4;
-/// When to retry a budget whose pods have controllers that cannot be found.
+/// Delay before retrying a budget whose pods have controllers that cannot be found.
 const AFTER_A_FAILURE: Duration = Duration::from_secs(30);
 /// After this time, a pod that was to be disrupted is assumed to stay.
 const STALE: SignedDuration = SignedDuration::from_mins(2);

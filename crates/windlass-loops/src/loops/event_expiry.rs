@@ -22,7 +22,7 @@ use windlass::{
 
 use super::{ClusterCertificates, FIELD_MANAGER};
 
-/// How long events are kept after their last write.
+/// Time for which events are kept after their last write.
 const LIFE: SignedDuration = SignedDuration::from_hours(1);
 
 type EventMeta = PartialObjectMeta<Event>;
@@ -54,7 +54,7 @@ async fn reconcile(event: Arc<EventMeta>, ctx: Context) -> Result<Action> {
     }
 }
 
-/// When an event was last written, as far as known.
+/// Returns the time at which an event was last written, as far as known.
 fn last_write(metadata: &ObjectMeta) -> Timestamp {
     let managed = metadata.managed_fields.iter().flatten().filter_map(|entry| entry.time.as_ref());
     managed.chain(&metadata.creation_timestamp).map(|time| time.0).max().unwrap_or(Timestamp::MAX)

@@ -47,13 +47,13 @@ use crate::{discovery::Served, loops::ClusterCertificates};
 /// Number of objects that are processed at the same time.
 const WORKERS: usize = 16;
 
-/// How long objects wait for the first lists of all resources. Afterwards they are processed anyway.
+/// Time for which objects wait for the first lists of all resources. Afterwards they are processed anyway.
 const FIRST_LISTS: Duration = Duration::from_secs(30);
 
-/// When to repeat discovery after a CustomResourceDefinition has changed: it may be served a little later.
+/// Delays before repeating discovery after a CustomResourceDefinition has changed: it may be served a little later.
 const AFTER_A_CHANGE: [Duration; 3] = [Duration::from_millis(25), Duration::from_millis(250), Duration::from_secs(3)];
 
-/// When to retry if the server or an aggregated one does not respond.
+/// Delay before retrying if the server or an aggregated one does not respond.
 const AFTER_A_FAILURE: Duration = Duration::from_secs(30);
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {

@@ -42,7 +42,7 @@ use self::{
 };
 use crate::{loops::ClusterCertificates, pods::selects};
 
-/// How often metrics are evaluated.
+/// Interval at which metrics are evaluated.
 const PERIOD: Duration = Duration::from_secs(15);
 /// Default tolerance of a metric around its target.
 const TOLERANCE: f64 = 0.1;

@@ -58,7 +58,7 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
     operator.controller(jobs).controller(orphans())
 }
 
-/// When a job finished, successfully or not. Returns `None` if it has not.
+/// Returns the time at which a job finished, successfully or not. Returns `None` if it has not.
 pub(super) fn finished_at(job: &Job) -> Option<Timestamp> {
     conditions::end(job)?.last_transition_time.as_ref().map(|time| time.0)
 }
@@ -106,7 +106,7 @@ impl Reconciler<Job> for Jobs {
 struct Managed {
     /// Whether the status has to be written.
     changed: bool,
-    /// How long to wait before the next step.
+    /// Time to wait before the next step.
     wait: Option<Duration>,
     /// The first error. The remaining work is done anyway.
     error: Option<Error>,

@@ -28,7 +28,7 @@ use self::decision::{Decision, INVALID_SINCE, Period, date, decide, generated_fo
 use super::ClusterCertificates;
 use crate::json_text;
 
-/// How often tokens are checked.
+/// Interval at which tokens are checked.
 const PERIOD: Duration = Duration::from_secs(24 * 3600);
 const NAMESPACE: &str = "kube-system";
 const TRACKING: &str = "kube-apiserver-legacy-service-account-token-tracking";

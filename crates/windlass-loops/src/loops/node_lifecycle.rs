@@ -47,7 +47,7 @@ use crate::{
 const NAME: &str = "node-lifecycle-controller";
 /// The reporter of events.
 const REPORTER: &str = "node-controller";
-/// How often nodes are checked.
+/// Interval at which nodes are checked.
 const PERIOD: Duration = Duration::from_secs(5);
 /// Number of nodes that are checked at the same time.
 const CONCURRENCY: usize = 8;

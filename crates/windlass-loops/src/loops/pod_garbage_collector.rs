@@ -25,7 +25,7 @@ use self::selection::{Quarantine, Removal, of_nodes, out_of_service, surplus, un
 use super::ClusterCertificates;
 use crate::pods::{disruption_target, phase};
 
-/// How often pods are checked.
+/// Interval at which pods are checked.
 const PERIOD: Duration = Duration::from_secs(20);
 /// Number of terminated pods that are kept.
 const KEPT: usize = 12_500;

@@ -36,7 +36,7 @@ use crate::{json_text, loops::ClusterCertificates, pods};
 const NAME: &str = "resourcequota-controller";
 /// Number of quotas that are reconciled at the same time.
 const CONCURRENCY: usize = 5;
-/// How often a quota is recalculated in any case.
+/// Interval at which a quota is recalculated in any case.
 const RESYNC: Duration = Duration::from_secs(5 * 60);
 /// Delay before a quota whose usage has decreased is recalculated: a charged object may not have been stored yet.
 const RECHECK: Duration = Duration::from_secs(1);

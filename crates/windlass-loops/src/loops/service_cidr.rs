@@ -19,9 +19,9 @@ const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 /// The label of IPAddresses that belong to services.
 const OF_SERVICES: &str = "ipaddress.kubernetes.io/managed-by=ipallocator.k8s.io";
 
-/// How long a ServiceCIDR stays after its deletion, so that every API server stops allocating from it.
+/// Time for which a ServiceCIDR stays after its deletion, so that every API server stops allocating from it.
 const GRACE: Duration = Duration::from_secs(10);
-/// How often a ServiceCIDR that is in use is checked again. Deletions are rare, so the addresses are not watched.
+/// Interval at which a ServiceCIDR that is in use is checked again. Deletions are rare, so the addresses are not watched.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {

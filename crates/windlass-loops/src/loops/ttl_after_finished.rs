@@ -32,7 +32,7 @@ async fn reconcile(job: Arc<Job>, ctx: Context) -> Result<Action> {
     }
 }
 
-/// When a job may be deleted, if it has finished, has a TTL and is not being deleted yet.
+/// Returns the time at which a job may be deleted, if it has finished, has a TTL and is not being deleted yet.
 fn expires_at(job: &Job) -> Option<Timestamp> {
     if job.metadata.deletion_timestamp.is_some() {
         return None;

@@ -15,7 +15,7 @@ use windlass::{
 
 use super::selecting::{Selecting, compiled, orphans, selects};
 
-/// Which objects should be children of a parent.
+/// Selection of the objects that should be children of a parent.
 pub(crate) struct Children<'a, K> {
     /// The labels they must have.
     selector: Selector,

@@ -19,7 +19,7 @@ pub(crate) trait Parent: Selecting {
     /// The pod template.
     fn template(&self) -> Option<&PodTemplateSpec>;
 
-    /// How long a pod must be ready to be available.
+    /// Returns the number of seconds for which a pod must be ready to be available.
     fn min_ready_seconds(&self) -> i32;
 
     /// Its status.

@@ -34,7 +34,7 @@ pub(crate) struct Condition {
     pub(super) message: Option<String>,
 }
 
-/// Why pods could not be created or deleted.
+/// Reasons why pods could not be created or deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
     /// `FailedCreate` or `FailedDelete`.

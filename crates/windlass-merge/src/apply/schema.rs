@@ -78,7 +78,7 @@ pub struct MapType<'t>(Inner<'t>);
 #[derive(Debug, Clone, Copy)]
 pub struct ListType<'t>(Inner<'t>);
 
-/// How a list merges (its list type).
+/// List type: how server-side apply merges a list.
 #[derive(Debug, Clone, Copy)]
 pub enum ListTopology<'t> {
     /// The list is atomic.

@@ -19,7 +19,7 @@ fn operation() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Generates patches as a well-behaved client writes them: the items of merging lists have their keys, each once.
+/// Generates patches as a well-behaved client writes them: the items of merging lists have their keys, without duplicates.
 fn tidy_patch() -> impl Strategy<Value = Value> {
     let names = || prop::collection::btree_set(prop::sample::select(vec!["a", "b", "c", "d", "e"]), 0..4);
     let shuffled = move || names().prop_map(|set| set.into_iter().collect::<Vec<_>>()).prop_shuffle();

@@ -25,7 +25,7 @@ use super::{
 
 /// Maximum backoff before a container is restarted.
 const PAUSE_MAX: Duration = Duration::from_secs(300);
-/// How long a container has to run until its failures no longer count.
+/// Time for which a container has to run until its failures no longer count.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(600);
 
 /// The main process of a container, for other processes to connect to.

@@ -2,7 +2,7 @@
 //!
 //! ```yaml
 //! images:
-//! - image: "redis:*"                 # "*" is any text; a pattern without a tag fits every tag
+//! - image: "redis:*"                 # "*" is any string; a pattern without a tag fits every tag
 //!   command: [redis-server]          # what the image would start
 //!   args: ["--bind", "$(WINDLASS_POD_IP)"]
 //!   env: {LANG: C}
@@ -54,7 +54,7 @@ struct Images {
     images: Vec<Image>,
 }
 
-/// Why an image is not available, worded for the creator of the pod.
+/// Reasons why an image is not available, worded for the creator of the pod.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(super) enum ImageError {
     #[error(
@@ -122,7 +122,7 @@ fn fits(pattern: &str, image: &str) -> bool {
     [image, plain, without_tag(image), without_tag(plain)].iter().any(|name| matches(pattern, name))
 }
 
-/// Returns whether a text matches a pattern with `*` wildcards.
+/// Returns whether a string matches a pattern with `*` wildcards.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(first) else { return false };

@@ -50,7 +50,7 @@ pub(super) struct ProcessSpec {
     pub(super) records: PathBuf,
 }
 
-/// How a process communicates.
+/// Standard streams of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Talk {
     /// Over pipes, optionally with one for standard input.

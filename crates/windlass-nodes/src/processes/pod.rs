@@ -34,7 +34,7 @@ use super::{
     volumes,
 };
 
-/// How often files of config maps, secrets and tokens are refreshed.
+/// Interval at which files of config maps, secrets and tokens are refreshed.
 const REFRESH: Duration = Duration::from_secs(5);
 /// Default grace period.
 const GRACE: i64 = 30;
@@ -76,7 +76,7 @@ pub(super) struct Run {
     pub(super) addresses: PodAddresses,
     pub(super) client: Client,
     pub(super) shared: Arc<Shared>,
-    /// What its node could allocate as of its start.
+    /// Allocatable resources of the node when the pod started.
     allocatable: Amounts,
     tokens: Tokens,
     state: Mutex<State>,

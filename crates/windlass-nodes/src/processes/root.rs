@@ -60,7 +60,7 @@ exec nsenter --target "$process" $kinds chroot "$view/root" /bin/sh -c \
 pub(super) struct Root {
     /// The unpacked image.
     pub(super) directory: PathBuf,
-    /// Where the container's view of it is mounted.
+    /// Mount point of the container's view of the image.
     pub(super) view: PathBuf,
     /// Mounts: source, target.
     pub(super) mounts: Vec<(PathBuf, String)>,

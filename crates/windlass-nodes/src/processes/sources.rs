@@ -29,7 +29,7 @@ pub(super) struct Sources {
     pub(super) services: Vec<Service>,
     pub(super) tokens: BTreeMap<TokenSpec, String>,
     pub(super) addresses: PodAddresses,
-    /// What the node can allocate.
+    /// Allocatable resources of the node.
     pub(super) allocatable: Amounts,
 }
 

@@ -21,7 +21,7 @@ pub(super) enum Decision {
     Unschedulable(FitError),
 }
 
-/// Why no node is feasible.
+/// Reasons why no node is feasible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FitError {
     pub(super) message: String,
@@ -29,7 +29,7 @@ pub(super) struct FitError {
     pub(super) resolvable_nodes: Vec<String>,
 }
 
-/// Why one node is not feasible.
+/// Reasons why one node is not feasible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FilterFailure {
     pub(super) reasons: Vec<String>,

@@ -86,7 +86,7 @@ impl Pending {
         Some(entry.pod.clone())
     }
 
-    /// When the next pod is due, if none is ready.
+    /// Returns the time at which the next pod is due, if none is ready.
     pub(super) fn next_at(&self) -> Option<Instant> {
         self.later.first().map(|(at, _)| *at)
     }

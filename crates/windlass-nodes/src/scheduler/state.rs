@@ -209,7 +209,7 @@ impl State {
         Some(PreemptionVictims { node, victims: named.collect() })
     }
 
-    /// When there may be a next action, if there is none now.
+    /// Returns the time at which there may be a next action, if there is none now.
     pub(super) fn next_at(&self) -> Option<Instant> {
         self.pending.next_at()
     }

@@ -19,7 +19,7 @@ const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 pub(crate) struct Chosen {
     /// Index of the stage.
     pub(crate) stage: usize,
-    /// When it ends.
+    /// Time at which it ends.
     pub(crate) due: Timestamp,
 }
 
@@ -71,7 +71,7 @@ fn weighted<'a>(stages: &[(usize, &'a Stage)], chance: u64) -> Option<(usize, &'
     })
 }
 
-/// When a stage that starts now ends.
+/// Returns the time at which a stage that starts now ends.
 fn due(stage: &Stage, object: &Value, chance: u64, now: Timestamp) -> Timestamp {
     let least = length(&stage.duration, object, now);
     let most = stage.jitter.as_ref().map_or(least, |jitter| length(jitter, object, now)).max(least);

@@ -1,7 +1,7 @@
 //! Values with placeholders.
 //!
 //! `$(now)`, `$(podIP)`, `$(hostIP)` and `$(nodeName)` are predefined; `$(.metadata.name)` is a path in the object or
-//! its facts. A text that consists of one placeholder becomes its value, or is omitted with its field if there is no
+//! its facts. A string that consists of one placeholder becomes its value, or is omitted with its field if there is no
 //! value; a placeholder within a longer text becomes text.
 
 use serde_json::{Map, Value};
@@ -70,7 +70,7 @@ pub(super) fn fill(value: &Value, object: &Value, environment: &Environment<'_>)
     .unwrap_or_default()
 }
 
-/// Replaces texts; those without a replacement are omitted.
+/// Replaces strings; those without a replacement are omitted.
 fn transform(value: &Value, replace: &dyn Fn(&str) -> Option<Value>) -> Option<Value> {
     match value {
         Value::String(text) => replace(text),
@@ -88,7 +88,7 @@ enum Part<'a> {
     Placeholder(&'a str),
 }
 
-/// Splits a text into literals and placeholders. An unclosed placeholder is literal text.
+/// Splits a string into literals and placeholders. An unclosed placeholder is literal text.
 fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! What simulated containers use. Pure.
+//! Resource usage of simulated containers. Pure.
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use windlass_schema::quantity::Quantity;

@@ -9,7 +9,7 @@ use windlass_store::Store;
 use super::{CLOSING, PlaneError};
 use crate::{DataDirLock, Loops, Processes};
 
-/// How often the data directory is checked.
+/// Interval at which the data directory is checked.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// Everything that serves requests.

@@ -96,7 +96,7 @@ pub(super) struct Progress {
     pub(super) synced: bool,
     /// Whether the resource is known not to be served.
     pub(super) absent: bool,
-    /// How often the unreadable objects have changed.
+    /// Number of times that the unreadable objects have changed.
     pub(super) unreadable_changes: u64,
     pub(super) ended: bool,
     /// Whether the API server rejects the initial list.

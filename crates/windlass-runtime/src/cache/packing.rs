@@ -1,4 +1,4 @@
-//! When objects are packed.
+//! Policy for packing objects.
 
 use std::{
     fmt::{self, Write},

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kube::core::{Expression, Selector};
 
-/// Error for a text that is not a label selector.
+/// Error for a string that is not a label selector.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("invalid label selector {text:?}: {reason}")]
 pub struct SelectorError {

@@ -1,10 +1,10 @@
-//! The state of one informer, as a state machine without I/O: changes and own writes go in, events come out.
+//! The state of one informer, as a state machine without I/O: changes and writes of this process go in, events come out.
 //!
 //! The state from the watch is the truth up to [`Store::revision`]. Own writes are the truth beyond it: they are
 //! *ahead* until the watch reaches their revision. So:
 //! - a write at a revision that the watch has passed is outdated, and ignored;
 //! - a state older than the stored one is late, and skipped;
-//! - the watch must deliver an own write when it reaches its revision. If it does not, the server has lost the write
+//! - the watch must deliver a write of this process when it reaches its revision. If it does not, the server has lost the write
 //!   (it was restored from a backup), and so does the store.
 //!
 //! Applying the events to an empty map yields the content of the store.
@@ -41,12 +41,12 @@ pub(super) struct Store<K: ?Sized> {
     failed: bool,
     /// Own writes that the watch has not delivered yet, by revision.
     ahead: BTreeMap<u64, PendingWrite>,
-    /// Objects that an own write ahead of the watch has deleted or moved out of scope, with its revision.
+    /// Objects that a write of this process ahead of the watch has deleted or moved out of scope, with its revision.
     left: HashMap<ObjectKey, u64>,
     tombstones: Tombstones,
     /// Objects whose newest state failed to deserialize. An earlier state may be stored.
     unreadable: HashMap<ObjectKey, UnreadableObject>,
-    /// How often these have changed.
+    /// Number of times that these have changed.
     unreadable_changes: u64,
     packer: Arc<Packer<K>>,
 }
@@ -54,7 +54,7 @@ pub(super) struct Store<K: ?Sized> {
 /// Receiver of events.
 pub(super) type Emit<'a, K> = &'a mut dyn FnMut(Event<Cell<K>>);
 
-/// An own write that the watch has not delivered yet.
+/// A write of this process that the watch has not delivered yet.
 struct PendingWrite {
     key: ObjectKey,
     /// The state comes from another Rust type, which may not have all fields: the watch's state is better.
@@ -224,7 +224,7 @@ impl<K: AnyObject + ?Sized> Store<K> {
         }
     }
 
-    /// Returns whether an unreadable state is newer than the stored one, which may be an own write.
+    /// Returns whether an unreadable state is newer than the stored one, which may be a write of this process.
     fn is_news(&self, object: &UnreadableObject) -> bool {
         let stored = self.objects.get(parts(&object.key));
         stored.is_none_or(|stored| stored.revision() < object.revision || object.revision == 0)
@@ -284,7 +284,7 @@ impl<K: AnyObject + ?Sized> Store<K> {
             self.ahead = self.ahead.split_off(&revision.saturating_add(1));
             self.left.retain(|_, left| *left > revision);
         }
-        // Stored states with a later revision than the list's are own writes, unless the history has changed.
+        // Stored states with a later revision than the list's are writes of this process, unless the history has changed.
         let horizon = if revision < self.revision { u64::MAX } else { revision };
         let initial = !self.synced;
 
@@ -336,7 +336,7 @@ impl<K: AnyObject + ?Sized> Store<K> {
         self.absent = false;
     }
 
-    /// Returns whether an own write after this state has deleted the object or moved it out of scope.
+    /// Returns whether a write of this process after this state has deleted the object or moved it out of scope.
     fn has_left(&self, object: Brief<'_>) -> bool {
         let key = |(namespace, name): (&str, &str)| ObjectKey::namespaced(namespace, name);
         !self.left.is_empty() && self.left.get(&key(object.key)).is_some_and(|left| object.revision() <= *left)

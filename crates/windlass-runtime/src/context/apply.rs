@@ -23,7 +23,7 @@ use crate::{
     objects::owner::{Owner, controller_of},
 };
 
-/// What to do with an existing object that has no controller.
+/// Policy for an existing object that has no controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AdoptionPolicy {
     /// Leave it unchanged and fail with [`ContextError::NotOurs`]: another client created it.

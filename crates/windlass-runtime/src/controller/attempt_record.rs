@@ -1,4 +1,4 @@
-//! What an attempt has seen and written of its own object.
+//! Record of what an attempt has read and written of its own object.
 //!
 //! A status that a failing attempt sets, or its error hook, is an event like any other, and would trigger the next attempt
 //! at once, without backoff. The record tells whether the object has changed in any other way.

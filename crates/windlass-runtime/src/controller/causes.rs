@@ -1,4 +1,4 @@
-//! Why a reconcile runs.
+//! Causes of a reconcile.
 
 use std::{fmt, sync::Arc};
 
@@ -26,7 +26,7 @@ pub enum Cause {
     Watched {
         /// Kind of that object.
         kind: Arc<str>,
-        /// That object.
+        /// Key of the object.
         key: ObjectKey,
         /// Resource version before; `None` if it was added.
         old: Option<u64>,

@@ -13,7 +13,7 @@ const UNKNOWN: u8 = 0;
 const NAMESPACED: u8 = 1;
 const CLUSTER: u8 = 2;
 
-/// Which owners to map to.
+/// Selection of the owners to map to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum OwnerSelection {
     /// The controlling owner.

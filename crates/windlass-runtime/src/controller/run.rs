@@ -322,7 +322,7 @@ fn pending_subscription(
     })
 }
 
-/// How long a controller that ends waits for the writes of dropped reconciles, before another process may lead.
+/// Maximum time that a controller that ends waits for the writes of dropped reconciles, before another process may lead.
 pub(super) const LAST_WRITES: Duration = Duration::from_secs(2);
 /// Maximum length of a field manager's name, in bytes.
 const LONGEST_MANAGER: usize = 128;

@@ -308,7 +308,7 @@ impl Correlator {
         Next::Write(write)
     }
 
-    /// Returns the client of the current write, if it is not the writer's own.
+    /// Returns the client for the current write, unless it is the writer's default client.
     pub(super) fn client(&mut self) -> Option<EventClient> {
         self.series.peek_mut(&self.writing.as_ref()?.key)?.client.clone()
     }
@@ -430,7 +430,7 @@ impl Series {
 }
 
 impl Recorded {
-    /// Returns the time without an occurrence after which it is dropped.
+    /// Returns how long a series is kept without a new occurrence.
     fn ends_after(&self) -> Duration {
         match self {
             Self::Series(_) => SERIES_END,

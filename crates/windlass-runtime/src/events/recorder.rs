@@ -138,7 +138,7 @@ impl Recorder {
     /// Records an event about an object. `reason` is one word for machines, `action` the action that was taken, `note`
     /// a sentence for people.
     ///
-    /// Texts are truncated to the limits of the API server (128 bytes; the note 1024). An empty action is replaced by
+    /// Strings are truncated to the limits of the API server (128 bytes; the note 1024). An empty action is replaced by
     /// the reason. Without a reason or an object name, nothing is recorded.
     pub fn record(&self, about: &ObjectReference, kind: EventType, reason: &str, action: &str, note: &str) {
         self.send(about, None, kind, reason, action, note);

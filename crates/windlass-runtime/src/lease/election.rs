@@ -3,7 +3,7 @@
 //! [`Election`] returns the next [`Step`] and receives its result as an [`Answer`]. Times come from the candidate's own
 //! monotonic clock.
 //!
-//! Why it is safe:
+//! Safety argument:
 //! - every write is conditional on the last observed version, so only one of several writes after the same record
 //!   succeeds;
 //! - a candidate takes over a held lease only after it has known the same version for the whole duration in the record,
@@ -68,7 +68,7 @@ pub(crate) struct Election {
 struct Observed {
     record: LeaseRecord,
     version: String,
-    /// When this version was first seen.
+    /// Time at which this version was first seen.
     at: Instant,
 }
 

@@ -54,7 +54,7 @@ pub struct LeaderElection {
     leadership: Leadership,
 }
 
-/// How an election ended.
+/// Outcome of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElectionOutcome {
     /// The lease could not be renewed in time, or another process holds it. The process should exit and be restarted.

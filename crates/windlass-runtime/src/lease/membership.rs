@@ -85,7 +85,7 @@ struct OtherMember {
     version: String,
     record: LeaseRecord,
     ring: Option<Arc<Ring>>,
-    /// When this version was first seen.
+    /// Time at which this version was first seen.
     at: Instant,
     listed: bool,
     /// Whether its duration had passed before the last list was requested.

@@ -26,7 +26,7 @@ pub struct Shard {
     view: Option<watch::Receiver<ShardView>>,
 }
 
-/// What a member may rely on.
+/// Guarantees to a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ShardView {
     pub(crate) me: Arc<str>,

@@ -19,7 +19,7 @@ pub struct Timing {
     pub lease_duration: Duration,
     /// Time that the holder relies on a renewal. 10 s by default.
     pub renew_deadline: Duration,
-    /// Interval at which the holder renews. Others try as often or up to 2.2 times less often, at random. 2 s by
+    /// Interval at which the holder renews. Candidates retry at random intervals of 1 to 2.2 times this value. 2 s by
     /// default.
     pub retry_period: Duration,
 }

@@ -32,7 +32,7 @@ pub struct OperatorManifests {
     pub webhooks: Vec<Description>,
     /// Issuer of the webhook certificate; self-signed by default.
     pub certificates: WebhookCertificates,
-    /// How replicas share the work; by leader election by default.
+    /// Coordination of replicas; leader election by default.
     pub coordination: Coordination,
     /// Whether it records events; true by default.
     pub events: bool,
@@ -65,7 +65,7 @@ pub struct OperatorManifests {
     pub network_policy: bool,
 }
 
-/// How replicas share the work.
+/// Coordination of replicas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coordination {
     /// There is only one replica.

@@ -1,4 +1,4 @@
-//! Several registries in one text.
+//! Several registries in one document.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,8 @@ struct FamilyText {
     samples: Vec<String>,
 }
 
-/// Merges OpenMetrics texts: each family occurs once, with the samples of all texts. Those of a text with a label get it.
+/// Merges OpenMetrics documents: each family occurs once, with the samples of all documents. Samples of a document with
+/// a label get that label.
 pub(super) fn merge<'a>(texts: impl IntoIterator<Item = (Option<(&'a str, &'a str)>, String)>) -> String {
     let (mut order, mut families) = (Vec::new(), HashMap::<String, FamilyText>::new());
     for (label, text) in texts {

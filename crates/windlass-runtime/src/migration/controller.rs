@@ -44,7 +44,7 @@ pub(crate) fn controller(
     controller
 }
 
-/// How long the CRDs have been unchanged, as far as this process has seen.
+/// Time for which the CRDs have been unchanged, as far as this process has seen.
 struct Settling {
     time: Duration,
     since: Mutex<HashMap<String, (Identity, Instant)>>,

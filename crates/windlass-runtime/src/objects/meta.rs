@@ -78,8 +78,8 @@ impl Labels {
     }
 }
 
-/// Converts a text to a label value: unchanged if it is valid, otherwise with invalid characters replaced and a hash of
-/// the original appended, so that different texts have different values.
+/// Converts a string to a label value: unchanged if it is valid, otherwise with invalid characters replaced and a hash of
+/// the original appended, so that different strings have different values.
 pub fn label_value(text: &str) -> String {
     let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let is_edge = |c: char| !c.is_ascii_alphanumeric();

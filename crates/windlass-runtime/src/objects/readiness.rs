@@ -50,7 +50,7 @@ impl Readiness {
     }
 }
 
-/// The reason, in words.
+/// Formats the reason.
 impl fmt::Display for Readiness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -23,7 +23,7 @@ pub enum BindAddress {
     },
 }
 
-/// Error for a text that is not a bind address.
+/// Error for a string that is not a bind address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid address {0:?}: expected :8080, 127.0.0.1:8080, or 0 to disable")]
 pub struct InvalidBindAddress(String);
@@ -67,7 +67,7 @@ impl BindAddress {
         }
     }
 
-    /// Starts to listen; returns `None` if disabled. All interfaces include IPv6 where it is available.
+    /// Starts listening; returns `None` if disabled. An address without an IP listens on IPv6, too, if it is available.
     pub async fn listen(&self) -> io::Result<Option<TcpListener>> {
         let listener = match self {
             Self::Off => return Ok(None),

@@ -13,9 +13,9 @@ use tokio::{sync::Semaphore, time::Instant};
 
 use crate::client;
 
-/// How long a permitted request is cached: a scrape usually needs no review.
+/// Time for which a permitted request is cached: a scrape usually needs no review.
 const PERMITTED: Duration = Duration::from_secs(60);
-/// How long a rejected request is cached.
+/// Time for which a rejected request is cached.
 const REJECTED: Duration = Duration::from_secs(10);
 /// Maximum number of cached requests.
 const MAX_REMEMBERED: usize = 512;

@@ -16,7 +16,7 @@ pub struct Options {
     pub instance: String,
     /// Namespaces to watch; all if empty. Controllers with their own scopes keep them.
     pub namespaces: Vec<String>,
-    /// How replicas share the work.
+    /// Coordination of replicas.
     pub replicas: Replicas,
     /// Listener of `/metrics`.
     pub metrics: Listener,
@@ -48,7 +48,7 @@ pub enum Listener {
     Socket(TcpListener),
 }
 
-/// How replicas of an operator share the work.
+/// Coordination of an operator's replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Replicas {
     /// There is only one replica.

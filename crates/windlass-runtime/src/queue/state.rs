@@ -49,7 +49,7 @@ struct Known {
     priority: Priority,
     /// Consecutive failures.
     failures: u32,
-    /// Why it was added since a worker last took it.
+    /// Causes for which it was added since a worker last took it.
     causes: Causes,
     /// Resource version up to which its own events do not shorten its delay; 0 for none.
     quiet_up_to: u64,
@@ -73,12 +73,12 @@ struct Retry {
 #[derive(Clone, Copy)]
 struct Again {
     priority: Priority,
-    /// When it was first requested.
+    /// Time at which it was first requested.
     since: Instant,
     at: When,
 }
 
-/// When to work on a key. The lower value is the sooner.
+/// Due time of a key. Lower values are sooner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum When {
     Now,

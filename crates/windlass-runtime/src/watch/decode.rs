@@ -155,7 +155,7 @@ impl<K: DeserializeOwned> Parse<K> {
 }
 
 impl<K: ?Sized> Parse<K> {
-    /// Parses a text without changes.
+    /// Parses a string without changes.
     pub(crate) fn read(&self, text: &[u8]) -> serde_json::Result<Arc<K>> {
         let mut parser = serde_json::Deserializer::from_slice(text);
         let object = (self.parse)(&mut parser, &Adjust { types: None, keep_managed_fields: true })?;

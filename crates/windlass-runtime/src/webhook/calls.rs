@@ -1,4 +1,4 @@
-//! When and how the API server calls a webhook.
+//! Conditions and settings for calls of a webhook.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::Selector;
@@ -30,7 +30,7 @@ pub enum SideEffects {
 pub enum MatchPolicy {
     /// Only for the versions of its rules.
     Exact,
-    /// For all versions: the API server converts the objects to a version of the rules.
+    /// Matches requests in any version: the API server converts the objects to a version that the rules list.
     #[default]
     Equivalent,
 }

@@ -30,6 +30,6 @@ pub struct Description {
     pub kind: String,
     /// Resources and operations that are sent; empty for conversion.
     pub rules: Vec<Rule>,
-    /// When and how the API server calls the webhook.
+    /// Conditions and settings for calls of the webhook.
     pub calls: CallOptions,
 }

@@ -85,7 +85,7 @@ impl Drop for Running {
     }
 }
 
-/// What reconciles have seen. Clones share it.
+/// Journal of what reconciles have seen. Clones share it.
 struct Journal<T>(Arc<Mutex<Vec<T>>>);
 
 impl<T> Clone for Journal<T> {

@@ -33,7 +33,7 @@ pub(crate) struct Seen {
     pub(crate) query: BTreeMap<String, String>,
 }
 
-/// What happens to a request instead of, or in addition to, its response.
+/// Fault that is injected into a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
     /// Responds with a `Status` of this code, and optionally a `Retry-After`.

@@ -7,7 +7,7 @@ use crate::{ScaffoldError, names};
 
 const TYPES: &str = "types are string, int, int32, int64, bool, number, duration, quantity, time, enum(a|b), object, \
                      map[string]TYPE (map alone means map[string]string) and []TYPE for a list; a ? makes the field optional";
-/// How objects are written.
+/// Syntax of fields with objects.
 const OBJECTS: &str =
     "declare an object and then its fields by their path: --field pod:object --field pod.image:string";
 /// Names of types in other languages.

@@ -23,8 +23,8 @@ pub(crate) fn type_name(prefix: &str, field: &Field) -> String {
     name
 }
 
-/// Rejects fields that have the same name, including after conversion to Rust identifiers, and fields of something that
-/// is not an object.
+/// Rejects fields that have the same name, including after conversion to Rust identifiers, and nested fields
+/// of a field that is not an object.
 pub(crate) fn check_tree(fields: &[Field]) -> Result<(), ScaffoldError> {
     for (place, field) in fields.iter().enumerate() {
         let is_same = |other: &Field| other.parent() == field.parent() && other.ident() == field.ident();

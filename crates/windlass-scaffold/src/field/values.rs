@@ -182,7 +182,7 @@ impl Field {
                 text
             }
             FieldType::String => "example".to_owned(),
-            // These have no text of their own.
+            // These have no string of their own.
             FieldType::Object | FieldType::Map(_) | FieldType::List(_) => String::new(),
             FieldType::Int32 | FieldType::Int64 | FieldType::Number => {
                 let bound = if is_own { self.number_within() } else { None };

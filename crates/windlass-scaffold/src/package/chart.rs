@@ -124,7 +124,7 @@ fn literal_list(items: &[&Value]) -> String {
     }
 }
 
-/// Escapes a text so that Helm does not interpret it as a template.
+/// Escapes a string so that Helm does not interpret it as a template.
 fn literal(text: &str) -> String {
     text.replace("{{", "{{ \"{{\" }}")
 }

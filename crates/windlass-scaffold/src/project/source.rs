@@ -1,4 +1,4 @@
-//! Where a project gets Windlass from.
+//! Source of a project's Windlass dependency.
 
 use semver::VersionReq;
 use serde::{Deserialize, Serialize};
@@ -94,7 +94,7 @@ impl Source {
         }
     }
 
-    /// The texts that end up in Cargo.toml.
+    /// The strings that end up in Cargo.toml.
     pub(super) fn texts(&self) -> Vec<&String> {
         match self {
             Self::Version(text) | Self::Path(text) => vec![text],

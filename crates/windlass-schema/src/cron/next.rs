@@ -9,7 +9,7 @@ use jiff::{Timestamp, ToSpan};
 use super::Fields;
 use super::field::STAR;
 
-/// How many years ahead to search.
+/// Number of years to search ahead.
 const YEARS: i16 = 5;
 
 /// Returns the first time after `after` (in seconds since 1970) whose wall clock in `zone` matches the fields.

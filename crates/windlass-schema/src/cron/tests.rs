@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::{Schedule, time_zone};
 
-/// Returns the error for a text, or the next times after a time in a zone.
+/// Returns the error for a string, or the next times after a time in a zone.
 fn answer(text: &str, zone: &str, after: &str, count: usize) -> String {
     let schedule = match Schedule::parse(text) {
         Ok(schedule) => schedule,

@@ -1,6 +1,6 @@
 //! RFC 3339 dates and times, parsed as leniently as in kube-apiserver.
 
-/// An existing day: `2006-01-02`.
+/// A valid date: `2006-01-02`.
 pub(super) fn is_date(text: &str) -> bool {
     let bytes = text.as_bytes();
     let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = bytes else { return false };

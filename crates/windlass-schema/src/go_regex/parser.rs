@@ -46,7 +46,7 @@ pub(super) struct Parser<'a> {
 
 /// An expression that can be repeated.
 struct Operand {
-    /// How often it repeats its content.
+    /// Number of times that it repeats its content.
     repeats: u64,
     /// Its range in the output.
     place: Range<usize>,

@@ -30,7 +30,7 @@ impl Part {
     }
 }
 
-/// Unescapes a text.
+/// Unescapes a string.
 pub(super) fn unescape(text: &str, part: Part) -> Result<Vec<u8>, String> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -82,7 +82,7 @@ pub(super) fn escape(bytes: &[u8], part: Part) -> String {
     out
 }
 
-/// Returns whether a text is a valid encoding of a part.
+/// Returns whether a string is a valid encoding of a part.
 pub(super) fn is_encoded(text: &str, part: Part) -> bool {
     text.bytes().all(|byte| part.has(byte) || b"!$&'()*+,;=:@[]%".contains(&byte))
 }

@@ -53,7 +53,7 @@ impl Build for Value {
     }
 }
 
-/// Parses a text; returns its value and whether any object had duplicate keys.
+/// Parses a string; returns its value and whether any object had duplicate keys.
 pub(super) fn parse<B: Build>(text: &str) -> Result<(B, bool), String> {
     let mut parser = Parser { text, bytes: text.as_bytes(), at: 0, depth: 0, duplicates: false };
     let value = parser.value()?;

@@ -157,7 +157,7 @@ fn values() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Generates texts that are nearly paths.
+/// Generates strings that are nearly paths.
 fn paths() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
         ".a",

@@ -162,7 +162,7 @@ fn escapes_in_field_values_round_trip() {
     assert_eq!(parsed.to_string(), text);
 }
 
-/// Generates texts from pieces of selectors.
+/// Generates strings from pieces of selectors.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "a",

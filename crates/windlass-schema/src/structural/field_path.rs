@@ -41,7 +41,7 @@ pub enum Brackets {
     Forbidden,
 }
 
-/// Reason why a text is not a path to a field of a schema.
+/// Reason why a string is not a path to a field of a schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct FieldPathError(String);

@@ -32,7 +32,7 @@ pub struct PruneOptions {
     pub unknown_fields: bool,
 }
 
-/// How unknown fields are treated.
+/// Treatment of unknown fields.
 #[derive(Clone, Copy, PartialEq)]
 enum Pruning {
     /// Removed.

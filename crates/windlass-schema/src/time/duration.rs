@@ -8,7 +8,7 @@ const SECOND: i64 = 1_000_000_000;
 /// Parses a Go duration to nanoseconds.
 ///
 /// # Errors
-/// Returns Go's message if the text is not a duration.
+/// Returns Go's message if the string is not a duration.
 pub fn parse_duration(text: &str) -> Result<i64, String> {
     let error = |message: &str| format!("time: {message} {}", quote(text));
     let invalid = || error("invalid duration");

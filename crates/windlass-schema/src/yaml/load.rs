@@ -54,9 +54,9 @@ fn tag_name(tag: &Tag) -> String {
 
 /// Reason why there is no tree.
 pub(super) enum Failure {
-    /// The text is invalid.
+    /// The string is invalid.
     Fatal(String),
-    /// The text may be valid YAML 1.1.
+    /// The string may be valid YAML 1.1.
     Strict(String),
 }
 

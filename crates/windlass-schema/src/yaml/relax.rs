@@ -1,10 +1,10 @@
 //! Handles text that is valid in YAML 1.1 but not for the parser, which follows 1.2: lines inside brackets and quotes
 //! that are indented less than their surroundings, and tabs after a colon.
 //!
-//! Used only for a text that failed to parse. Indentation inside brackets and quotes has no meaning, so indenting such
+//! Used only for a string that failed to parse. Indentation inside brackets and quotes has no meaning, so indenting such
 //! lines further changes nothing else; line numbers stay the same.
 
-/// Maximum indentation of a line, so that no text grows without bounds.
+/// Maximum indentation of a line, so that no string grows without bounds.
 const MAX_INDENT: usize = 200;
 
 /// Returns the text with sufficient indentation inside brackets and quotes.

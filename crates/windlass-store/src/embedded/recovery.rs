@@ -20,7 +20,7 @@ use crate::{Error, log::EventLog};
 /// Interval at which the thread looks for requests to reject, and checks whether the store has been dropped.
 const STEP: Duration = Duration::from_millis(20);
 
-/// Why an attempt to recover did not succeed.
+/// Reasons why an attempt to recover did not succeed.
 enum Refusal {
     /// There is still no space.
     Space(String),

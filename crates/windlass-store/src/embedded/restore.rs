@@ -28,7 +28,7 @@ const GROUP_BYTES: usize = 16 << 20;
 /// Memory for cached pages.
 const CACHE_BYTES: usize = 64 << 20;
 
-/// Why a snapshot could not be restored.
+/// Reasons why a snapshot could not be restored.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     /// There is a file already.

@@ -21,7 +21,7 @@ pub(super) struct Space {
     announced: Level,
 }
 
-/// How much free space the disk has.
+/// Free space on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 enum Level {
     #[default]

@@ -25,7 +25,7 @@ pub struct Decoder<R> {
     ended: bool,
 }
 
-/// Why a snapshot cannot be used.
+/// Reasons why a snapshot cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// Something else than a snapshot.

@@ -1,4 +1,4 @@
-//! Which records a compaction leaves in the file.
+//! Records that a compaction leaves in the file.
 
 use std::{path::Path, time::Duration};
 

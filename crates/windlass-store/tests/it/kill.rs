@@ -58,7 +58,7 @@ fn acknowledged_writes_survive_fifty_kills() {
     }
 }
 
-/// When a process is killed.
+/// Moment at which a process is killed.
 enum Moment {
     AfterStart(Duration),
     AfterFirstWrite(Duration),

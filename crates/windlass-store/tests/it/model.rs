@@ -20,7 +20,7 @@ enum Step {
     /// With the right revision, or one that is off by this much.
     Update(u8, u64, Vec<u8>),
     Delete(u8, u64),
-    /// How far before the newest revision.
+    /// Distance before the newest revision.
     Compact(u64),
     List {
         back: u64,

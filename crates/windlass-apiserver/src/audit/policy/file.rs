@@ -13,7 +13,7 @@ use super::PolicyFile;
 const API_VERSION: &str = "audit.k8s.io/v1";
 const KIND: &str = "Policy";
 
-/// Why a policy cannot be used, worded as in kube-apiserver.
+/// Reasons why a policy cannot be used, worded as in kube-apiserver.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PolicyError(String);

@@ -37,7 +37,7 @@ pub struct AuthenticationConfiguration {
     pub anonymous: Option<AnonymousAuthentication>,
 }
 
-/// Which requests without credentials are accepted as those of `system:anonymous`.
+/// Requests without credentials that are accepted as `system:anonymous`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct AnonymousAuthentication {
@@ -158,7 +158,7 @@ pub struct UserValidationRule {
     pub message: String,
 }
 
-/// Why a configuration cannot be used, worded as in kube-apiserver.
+/// Reasons why a configuration cannot be used, worded as in kube-apiserver.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ConfigurationError {
     /// The file is not an AuthenticationConfiguration.

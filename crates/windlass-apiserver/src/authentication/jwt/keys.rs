@@ -57,7 +57,7 @@ struct State {
     fetches: u64,
     /// The time before which keys are not fetched again.
     fresh_until: Option<Instant>,
-    /// Why the last attempt failed.
+    /// Error of the last attempt.
     error: Option<Arc<str>>,
 }
 

@@ -14,12 +14,12 @@ use super::{
     configuration::{AuthenticationConfiguration, ConfigurationError, MAX_FILE},
 };
 
-/// How often the file is read.
+/// Interval at which the file is read.
 const EVERY: Duration = Duration::from_secs(5);
 /// Maximum time for the issuers of a new configuration to respond.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
-/// Why a file was not loaded.
+/// Reasons why a file was not loaded.
 enum Failure {
     /// It will not succeed until the file changes.
     Permanent(ConfigurationError),

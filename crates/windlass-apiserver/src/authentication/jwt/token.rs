@@ -8,13 +8,13 @@ use windlass_schema::go_format::json_type;
 /// The claims of a token.
 pub(super) type Claims = Map<String, Value>;
 
-/// How far in the future `nbf` may be, in seconds.
+/// Maximum number of seconds by which `nbf` may be in the future.
 const LEEWAY: i64 = 60;
 
 /// Google's issuer, which its tokens may name without the scheme.
 const GOOGLE: &str = "https://accounts.google.com";
 
-/// Returns the issuer that a token names, which is not verified; `None` if the text is not a token.
+/// Returns the issuer that a token names, which is not verified; `None` if the string is not a token.
 pub(super) fn untrusted_issuer(token: &str) -> Option<String> {
     let mut parts = token.split('.');
     let (Some(_), Some(payload), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {

@@ -1,4 +1,4 @@
-//! Which objects the nodes of a cluster need: references from pods, and from the volumes that pods claim.
+//! Objects that the nodes of a cluster need: references from pods, and from the volumes that pods claim.
 
 use std::{
     collections::{HashMap, HashSet},

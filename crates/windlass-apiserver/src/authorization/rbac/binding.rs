@@ -104,7 +104,7 @@ pub(super) struct Subject {
     kind: SubjectKind,
     /// The name of the user or group; for a service account the name of its user.
     name: Box<str>,
-    /// Why a request that the binding grants is allowed.
+    /// Reason why a request that the binding grants is allowed.
     reason: OnceLock<Arc<str>>,
 }
 

@@ -166,7 +166,7 @@ impl Policy {
     }
 }
 
-/// Joins errors as Go does: one unchanged, several in brackets, each once.
+/// Joins errors as Go does: one unchanged, several in brackets, without duplicates.
 pub(crate) fn aggregate(errors: impl Iterator<Item = String>) -> String {
     let mut texts: Vec<String> = Vec::new();
     for error in errors {

@@ -131,7 +131,7 @@ impl Part<'_> {
     }
 }
 
-/// Describes missing rules for the message of a 403: rules of the same resource as one, in the order of their texts.
+/// Describes missing rules for the message of a 403: rules of the same resource as one, in the order of their strings.
 pub(crate) fn describe(missing: Vec<PolicyRule>) -> String {
     let mut compact: Vec<PolicyRule> = Vec::new();
     for rule in missing {
@@ -163,7 +163,7 @@ fn describe_one(rule: &PolicyRule) -> String {
     format!("{{{}}}", fields.join(", "))
 }
 
-/// Formats a list of texts as Go's `%q` does.
+/// Formats a list of strings as Go's `%q` does.
 pub(crate) fn quoted<T: AsRef<str>>(list: &[T]) -> String {
     let quoted: Vec<String> = list.iter().map(|text| quote(text.as_ref())).collect();
     format!("[{}]", quoted.join(" "))

@@ -1,4 +1,4 @@
-//! What validating policies found, as annotations of audit events.
+//! Annotations of audit events with the findings of validating policies.
 
 use std::collections::BTreeMap;
 

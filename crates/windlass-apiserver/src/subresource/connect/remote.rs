@@ -1,4 +1,4 @@
-//! Connects a client with a process: input, output, terminal sizes, and finally the exit status.
+//! Connects a client to a process: input, output, terminal sizes, and finally the exit status.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
     status::Result,
 };
 
-/// How long to read the output of a process that has ended: a child of it may still hold the output open.
+/// Time to read the output of a process that has ended: a child of it may still hold the output open.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The client's side.

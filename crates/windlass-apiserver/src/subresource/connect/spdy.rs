@@ -8,7 +8,7 @@ pub(crate) mod frame;
 pub(crate) mod headers;
 pub(crate) mod session;
 
-/// Why a connection cannot continue.
+/// Reasons why a connection cannot continue.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum SpdyError {
     /// A malformed frame.

@@ -1,5 +1,5 @@
-//! Patched objects in error messages. kube-apiserver patches the text of an object: the parts that the patch goes through
-//! are written with sorted keys, and all others as they were, in the order of the Go types.
+//! Patched objects in error messages. kube-apiserver writes the parts that the
+//! patch touches with sorted keys, and all others in the order of the Go types.
 
 use serde_json::{Map, Value};
 use windlass_schema::{

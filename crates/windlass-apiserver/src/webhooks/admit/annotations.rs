@@ -1,4 +1,4 @@
-//! What webhooks did, as annotations of audit events.
+//! Annotations of audit events about webhooks.
 
 use serde_json::Value;
 use windlass_schema::{field::quote, json};

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{call::Call, meta, status::ApiError};
 
-/// Why a webhook did not admit a request.
+/// Reasons why a webhook did not admit a request.
 pub(super) enum Failure {
     /// The call failed, or its response is malformed.
     Call(String),

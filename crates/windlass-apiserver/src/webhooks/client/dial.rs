@@ -45,7 +45,7 @@ pub(crate) struct Dial {
     pub(super) resolver: Arc<dyn ServiceResolver>,
 }
 
-/// Why there is no connection, worded as in Go.
+/// Reasons why there is no connection, worded as in Go.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct DialError(String);

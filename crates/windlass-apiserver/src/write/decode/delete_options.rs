@@ -84,7 +84,7 @@ fn check_types(body: &Value) -> Result<(), String> {
     }
 }
 
-/// Names the JSON type of a value as Go's decoder does when it expects another type.
+/// Returns the name of a value's JSON type as in the errors of Go's decoder.
 fn go_name(value: &Value, expected: &str) -> String {
     match value {
         Value::Bool(_) => "bool".to_owned(),

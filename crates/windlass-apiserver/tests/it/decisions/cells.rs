@@ -116,7 +116,7 @@ const fn with_role(user: &'static str, role: Option<&'static str>, everywhere: b
     Identity { user, group: "system:authenticated", role, everywhere }
 }
 
-/// Where a request takes place.
+/// Scope of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
     /// The namespace in which roles are bound.
@@ -185,7 +185,7 @@ pub(crate) fn targets(documents: &[Value]) -> Vec<Target> {
     found.into_iter().map(target).collect()
 }
 
-/// What a cell asks for.
+/// Request of a cell.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Subject<'a> {
     Resource(&'a Target, Scope),

@@ -21,7 +21,7 @@ async fn list(client: &Client, path: &str) -> Vec<Value> {
     client.get(path).await.expect(200)["items"].as_array().unwrap().clone()
 }
 
-/// Returns the addresses and ports of a service, each once.
+/// Returns the addresses and ports of a service, without duplicates.
 fn allocated(service: &Value) -> (Option<String>, BTreeSet<i64>) {
     let spec = &service["spec"];
     let address = spec["clusterIP"].as_str().filter(|address| !matches!(*address, "" | "None"));

@@ -95,7 +95,7 @@ pub(super) fn unsigned(header: &Value, claims: &Value) -> String {
     format!("{}.{}", encode(header), encode(claims))
 }
 
-/// What an issuer publishes.
+/// Documents that an issuer publishes.
 #[derive(Default)]
 struct Published {
     url: String,

@@ -109,7 +109,7 @@ pub struct PrinterColumn {
     pub json_path: String,
 }
 
-/// How custom resources are converted between versions.
+/// Conversion strategy of custom resources.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Conversion {
     /// Only `apiVersion` changes.
@@ -177,7 +177,7 @@ impl Definition {
 
     /// Returns the warning for responses in a deprecated version; `None` for other versions.
     ///
-    /// Unless the CRD sets a text, the warning names the newest served version that is not deprecated, if that is more
+    /// Unless the CRD sets a string, the warning names the newest served version that is not deprecated, if that is more
     /// stable or newer than the deprecated one.
     pub fn deprecation_warning(&self, version: &Version) -> Option<String> {
         if !version.deprecated {

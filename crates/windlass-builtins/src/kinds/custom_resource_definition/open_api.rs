@@ -22,7 +22,7 @@ const MAX_KEY_ERRORS: usize = 100;
 /// The position of a schema, which determines the keywords that are forbidden there.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place<'a> {
-    /// Why defaults are forbidden.
+    /// Reason why defaults are forbidden.
     no_defaults: Option<&'a str>,
     /// Whether the schema is within `metadata`, `kind` or `apiVersion` of a resource.
     inside_meta: bool,

@@ -45,12 +45,12 @@ impl<'a> Props<'a> {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
-    /// Returns a text; empty if it is absent.
+    /// Returns a string; empty if it is absent.
     pub(super) fn text(self, name: &str) -> &'a str {
         self.optional_text(name).unwrap_or_default()
     }
 
-    /// Returns a text that may be present and empty.
+    /// Returns a string that may be present and empty.
     pub(super) fn optional_text(self, name: &str) -> Option<&'a str> {
         self.0.get(name).and_then(Value::as_str)
     }
@@ -70,7 +70,7 @@ impl<'a> Props<'a> {
         self.0.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns a list of texts.
+    /// Returns a list of strings.
     pub(super) fn texts(self, name: &str) -> impl Iterator<Item = &'a str> + use<'a> {
         self.list(name).iter().map(|value| value.as_str().unwrap_or_default())
     }

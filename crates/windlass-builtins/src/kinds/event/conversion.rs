@@ -10,7 +10,7 @@ pub const CORE: &str = "v1";
 /// The API version of the newer form.
 pub const EVENTS: &str = "events.k8s.io/v1";
 
-/// How an empty field is serialized.
+/// Serialization of an empty field.
 #[derive(Clone, Copy)]
 enum Empty {
     Omitted,

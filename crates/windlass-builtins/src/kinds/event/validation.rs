@@ -111,7 +111,7 @@ fn series(event: &Value) -> ErrorList {
     errors
 }
 
-/// Requires an unchanged field; absent texts and numbers are equal to empty ones.
+/// Requires an unchanged field; absent strings and numbers are equal to empty ones.
 fn unchangeable(event: &Value, old: &Value, field: &str, shown: &str) -> Option<FieldError> {
     let read = |event: &Value| match (field, copy(event, &format!("/{field}"))) {
         ("count", Value::Null) => 0.into(),
@@ -155,7 +155,7 @@ fn too_long(path: &Path, value: &str, limit: usize) -> Option<FieldError> {
     (value.len() > limit).then(|| FieldError::invalid(path, &"".into(), format!("can have at most {limit} characters")))
 }
 
-/// Returns an error that shows an empty text as the value, as kube-apiserver does here.
+/// Returns an error that shows an empty string as the value, as kube-apiserver does here.
 fn unshown(field: &str, detail: impl Into<String>) -> FieldError {
     FieldError::invalid(&Path::new(field), &"".into(), detail)
 }

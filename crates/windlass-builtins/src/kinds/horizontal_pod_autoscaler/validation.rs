@@ -22,7 +22,7 @@ const SOURCES: [(&str, &str); 5] = [
     ("containerResource", "ContainerResource"),
 ];
 
-/// Which values of `apiVersion` are accepted.
+/// Accepted values of `apiVersion`.
 #[derive(Clone, Copy)]
 struct Versions {
     any: bool,

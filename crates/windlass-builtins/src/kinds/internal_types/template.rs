@@ -51,7 +51,7 @@ struct Field {
 }
 
 enum Holds {
-    /// A value that is shown as is, or as this text if it is absent.
+    /// A value that is shown as is, or as this string if it is absent.
     Plain(&'static str),
     Struct(&'static str),
     Pointer(&'static str),

@@ -33,7 +33,7 @@ pub(super) fn validate(job: &Value, old: &Value) -> ErrorList {
     errors
 }
 
-/// Requires an unchanged field of the spec.
+/// Requires that a field of the spec is unchanged.
 fn fixed(spec: &Value, old: &Value, field: &str, show: impl Fn(&Value) -> String, errors: &mut ErrorList) {
     let (new, old) = (spec.get(field).unwrap_or(&Value::Null), old.get(field).unwrap_or(&Value::Null));
     immutable(new, old, &Path::new("spec").child(field), show, errors);

@@ -24,7 +24,7 @@ const LOWER: &str = "PreemptLowerPriority";
 const TOKEN_VOLUME: &str = "kube-api-access-";
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// How long pods stay on failing nodes by default, in seconds.
+/// Time for which pods stay on failing nodes by default, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TolerationSeconds {
     /// On nodes that are not ready.

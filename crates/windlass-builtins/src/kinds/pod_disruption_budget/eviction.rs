@@ -10,7 +10,7 @@ const MOST_DISRUPTED: usize = 2000;
 /// The condition of a budget.
 const CONDITION: &str = "DisruptionAllowed";
 
-/// Why a budget does not allow an eviction.
+/// Reasons why a budget does not allow an eviction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Denied {
     /// The disruption controller has not yet observed the current spec.

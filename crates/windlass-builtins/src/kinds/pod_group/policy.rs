@@ -1,4 +1,4 @@
-//! What PodGroups and their templates in Workloads have in common.
+//! Validation that PodGroups and the templates of Workloads share.
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};

@@ -86,7 +86,7 @@ pub struct Allocated {
     pub free_ports: usize,
 }
 
-/// Why no cluster IP or port could be allocated.
+/// Reasons why no cluster IP or port could be allocated.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum AllocationError {
     /// The service requests a value that is not available: a 422 with these causes.

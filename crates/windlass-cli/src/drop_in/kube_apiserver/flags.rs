@@ -26,15 +26,15 @@ pub(super) enum Kind {
     Ip,
     PortRange,
     Text,
-    /// Texts separated by commas; further flags add to the list.
+    /// Strings separated by commas; further flags add to the list.
     Strings,
-    /// A text per flag.
+    /// A string per flag.
     TextArray,
     /// `key=value`, separated by commas; further flags add to the list.
     Pairs,
 }
 
-/// How Windlass treats a flag.
+/// Meaning of a flag for Windlass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// As in kube-apiserver.

@@ -17,7 +17,7 @@ use crate::{failure::ErrorWithHint, signals::Signals};
 /// Maximum time for a command to stop.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     /// By itself.

@@ -27,7 +27,7 @@ use crate::{
     signals::Signals,
 };
 
-/// How often the command runs under learned roles before giving up.
+/// Number of times that the command runs under learned roles before giving up.
 const ATTEMPTS: usize = 3;
 
 const NOT_VERIFIED: &str = "interrupted: the roles are not verified";

@@ -21,7 +21,7 @@ use crate::process::{output, windlass};
 
 /// Far more than a start or a stop takes on any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often a start is repeated if another process took the port in the meantime, as envtest does.
+/// Number of times that a start is repeated if another process took the port in the meantime, as envtest does.
 const STARTS: usize = 5;
 
 /// A directory written by `windlass assets`.

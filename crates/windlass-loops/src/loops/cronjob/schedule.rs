@@ -1,4 +1,4 @@
-//! When a cron job is due, and which runs it has missed.
+//! Due and missed runs of a cron job.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const LATER: SignedDuration = SignedDuration::from_millis(100);
 /// With more missed runs than this, the clock is probably wrong.
 const MANY: i64 = 100;
 
-/// Why a cron job cannot run until it is changed: reason and message of an event.
+/// Reasons why a cron job cannot run until it is changed: reason and message of an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unusable(pub(super) &'static str, pub(super) String);
 

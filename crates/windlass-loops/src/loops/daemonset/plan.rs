@@ -25,7 +25,7 @@ pub(super) struct View<'a> {
     pub(super) now: Timestamp,
 }
 
-/// Why a pod is deleted.
+/// Reasons why a pod is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
     Failed,

@@ -168,13 +168,13 @@ fn is_timed_out(status: &DeploymentStatus, deadline: i32, now: Timestamp) -> boo
     }
 }
 
-/// When a rollout without further progress exceeds its deadline.
+/// Returns the time at which a rollout without further progress exceeds its deadline.
 fn due(condition: &DeploymentCondition, deadline: i32) -> Option<Timestamp> {
     let Time(last) = condition.last_update_time.as_ref()?;
     last.checked_add(SignedDuration::from_secs(deadline.into())).ok()
 }
 
-/// When to check the deadline, if nothing happens before.
+/// Returns the time until the next check of the deadline, if nothing happens before.
 pub(super) fn look_again(deployment: &Deployment, status: &DeploymentStatus, now: Timestamp) -> Option<Duration> {
     let condition = conditions::get(status, PROGRESSING)?;
     if is_complete(deployment, status) || condition.reason.as_deref() == Some(reason::TIMED_OUT) {

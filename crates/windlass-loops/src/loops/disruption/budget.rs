@@ -38,7 +38,7 @@ pub(super) struct Disrupted {
     pub(super) pods: BTreeMap<String, Time>,
     /// Pods whose deletion is overdue.
     pub(super) overdue: Vec<Arc<Pod>>,
-    /// When the next of them becomes overdue.
+    /// Time until the next of them becomes overdue.
     pub(super) again: Option<Duration>,
 }
 

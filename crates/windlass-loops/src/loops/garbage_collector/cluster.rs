@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{discovery::Served, loops::FIELD_MANAGER};
 
-/// Why a request could not be made.
+/// Reasons why a request could not be made.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failed {
     /// The kind is currently not served.
@@ -80,7 +80,7 @@ pub(super) trait Cluster: Sync {
     ) -> impl Future<Output = Result<Option<ObjectMeta>, Failed>> + Send;
 }
 
-/// Number of attempts if another client writes at the same time.
+/// Maximum number of attempts if other clients write concurrently.
 const ATTEMPTS: usize = 5;
 
 /// A server, reached through its API.

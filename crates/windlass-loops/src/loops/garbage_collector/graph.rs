@@ -35,12 +35,12 @@ pub(super) enum Effect {
     WrongNamespace { dependent: Identity, owner: Owner },
 }
 
-/// When an owner was deleted with orphaning.
+/// Time at which an owner was deleted with orphaning.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Orphaned {
     /// Objects last written before this resource version existed then.
     pub(super) until: u64,
-    /// Objects created up to this time existed then, even if they were written since.
+    /// Time of the initial list: objects created before it existed then, even if they were written later.
     pub(super) since: Option<Timestamp>,
 }
 

@@ -214,7 +214,7 @@ impl Names {
 #[derive(Debug)]
 struct Pool<T: ?Sized> {
     values: HashSet<Arc<T>>,
-    /// When the pool reaches this size, unused values are dropped.
+    /// Size of the pool at which unused values are dropped.
     sweep_at: usize,
 }
 

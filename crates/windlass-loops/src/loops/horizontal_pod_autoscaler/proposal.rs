@@ -16,7 +16,7 @@ pub(super) struct Proposal {
     pub(super) status: MetricStatus,
 }
 
-/// Why a metric makes no proposal.
+/// Reason why a metric makes no proposal.
 pub(super) struct Failure {
     pub(super) reason: &'static str,
     /// The cause.

@@ -47,7 +47,8 @@ pub(super) fn remaining(failures: u32, last: Timestamp, now: Timestamp) -> Durat
     Duration::try_from(wait.saturating_sub(passed)).unwrap_or_default()
 }
 
-/// When a pod ended: when its last container terminated, else when it became unready, was deleted or was created.
+/// Returns the time at which a pod ended: when its last container terminated, else when it became unready, was deleted
+/// or was created.
 pub(super) fn finished_at(pod: &Pod) -> Timestamp {
     let created = pod.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
     containers_finished_at(pod).or_else(|| unready_since(pod)).or_else(|| deleted_at(pod)).unwrap_or(created)

@@ -50,7 +50,7 @@ pub(super) struct View {
     pub(super) failures: Failures,
     /// The outcome of the job.
     pub(super) finished: Option<JobCondition>,
-    /// When the active deadline of the job ends.
+    /// Time until the active deadline of the job.
     pub(super) deadline: Option<Duration>,
 }
 
@@ -190,7 +190,7 @@ impl View {
         Some(renamed(target, "Failed", self.now))
     }
 
-    /// Why the job has to fail, except because of its indexes.
+    /// Returns the condition of a job that has to fail, except because of its indexes.
     fn fails(&mut self, failed: i64) -> Option<JobCondition> {
         let target = |reason, message: &str| Some(condition("FailureTarget", true, reason, message, self.now));
         let message = self.pods.iter().filter(|pod| self.is_failed(pod)).find_map(|pod| match self.judge(pod) {

@@ -1,4 +1,4 @@
-//! What happens to a token: it is kept, marked as invalid or deleted.
+//! Decides whether a token is kept, marked as invalid or deleted.
 
 use jiff::{SignedDuration, Timestamp, ToSpan as _, civil::Date, tz::TimeZone};
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
@@ -10,7 +10,7 @@ const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
 
-/// How long a token is kept after its last use, and after it was marked as invalid.
+/// Time for which a token is kept after its last use, and after it was marked as invalid.
 const KEPT: SignedDuration = SignedDuration::from_hours(365 * 24);
 
 /// The time during which a token must be unused.

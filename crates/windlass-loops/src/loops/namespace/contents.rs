@@ -13,7 +13,7 @@ const FINALIZERS_TAKE: i64 = 15;
 /// The result of deleting the contents of a namespace.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
-    /// Why discovery was incomplete.
+    /// Reason why discovery was incomplete.
     pub(super) discovery_failure: Option<String>,
     /// Failed deletions.
     pub(super) failures: Vec<String>,
@@ -46,7 +46,7 @@ impl Contents {
         self.remaining.iter().map(|(resource, _)| resource)
     }
 
-    /// Why the deletion has to be retried.
+    /// Returns the reason why the deletion has to be retried.
     pub(super) fn error(&self) -> Option<String> {
         let all: Vec<&str> = self.discovery_failure.iter().chain(&self.failures).map(String::as_str).collect();
         (!all.is_empty()).then(|| all.join(", "))

@@ -33,7 +33,7 @@ pub(super) struct Now {
 /// The observed health of a node.
 #[derive(Debug, Clone)]
 pub(super) struct Health {
-    /// When it last reported.
+    /// Time at which it last reported.
     pub(super) heard: Instant,
     /// The heartbeat of its condition `Ready` at that time, if any.
     heartbeat: Option<Option<Time>>,
@@ -98,7 +98,7 @@ pub(super) fn ready_of(node: &Node) -> Option<&NodeCondition> {
     conditions.into_iter().flatten().find(|condition| condition.type_ == "Ready")
 }
 
-/// When a node was created, by the monotonic clock.
+/// Returns the time at which a node was created, by the monotonic clock.
 fn created(node: &Node, now: Now) -> Instant {
     let created = node.metadata.creation_timestamp.as_ref().map_or(now.time, |time| time.0);
     let age = Duration::try_from(now.time.duration_since(created)).unwrap_or_default();

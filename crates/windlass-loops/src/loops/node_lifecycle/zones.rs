@@ -48,7 +48,7 @@ struct Zone {
     /// Waiting and tainted nodes.
     listed: BTreeSet<String>,
     rate: f64,
-    /// When the next node may be tainted.
+    /// Time at which the next node may be tainted.
     next: Option<Instant>,
 }
 

@@ -13,7 +13,7 @@ fn policy(volume: &PersistentVolume) -> &str {
     volume.spec.as_ref().and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref()).unwrap_or("Retain")
 }
 
-/// How a released volume is reclaimed.
+/// Reclaim policy of a released volume.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reclaim {
     Leave,

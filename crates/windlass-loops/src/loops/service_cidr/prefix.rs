@@ -1,4 +1,4 @@
-//! Which networks contain which addresses and networks.
+//! Containment of addresses and networks in networks.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! How long pods tolerate the taints of their node. Pure.
+//! Time for which pods tolerate the taints of their node. Pure.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(super) fn no_execute(node: &Node) -> Vec<Taint> {
     taints.into_iter().flatten().filter(|taint| taint.effect == "NoExecute").cloned().collect()
 }
 
-/// How long a pod may stay.
+/// Maximum time that a pod may stay.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Stay {
     /// Indefinitely.

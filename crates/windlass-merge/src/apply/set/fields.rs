@@ -8,7 +8,7 @@ use crate::apply::path::{ElementError, PathElement, write_string};
 /// Reason why a value is not valid FieldsV1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FieldsError {
-    /// The text is not valid JSON.
+    /// The string is not valid JSON.
     #[error("{0}")]
     Json(String),
     /// A value that is neither an object nor null.

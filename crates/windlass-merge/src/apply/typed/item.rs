@@ -56,7 +56,7 @@ fn keyed(list: ListType<'_>, keys: Keys<'_>, item: &Map<String, Value>) -> Resul
 /// Maximum length of the lists that [`aligned`] examines.
 const ALIGNED: usize = 8;
 
-/// Returns whether two short lists have the same elements in the same order, each once and with all keys: the common
+/// Returns whether two short lists have the same elements in the same order, without duplicates and with all keys: the common
 /// case, which needs no index. `false` means unknown.
 pub(super) fn aligned(list: ListType<'_>, left: &[Value], right: &[Value]) -> bool {
     if left.len() != right.len() || left.len() > ALIGNED {

@@ -64,7 +64,7 @@ fn maps(old: &mut Map<String, Value>, new: &Map<String, Value>, ty: MapType<'_>,
     }
 }
 
-/// Where the items of an element are in a list.
+/// Positions of the items of an element in a list.
 #[derive(Clone, Copy)]
 enum Place {
     Nowhere,

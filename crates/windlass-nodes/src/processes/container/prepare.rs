@@ -26,7 +26,7 @@ pub(super) struct Prepared {
     pub(super) last_message: PathBuf,
 }
 
-/// Why a container cannot be started yet.
+/// Reasons why a container cannot be started yet.
 pub(super) enum StartError {
     Image(ImageError),
     Config(String),

@@ -24,12 +24,12 @@ use crate::processes::{
 
 /// Number of output chunks that an attached client may lag behind.
 const ATTACHED: usize = 256;
-/// How long to read the output of a container after it has exited.
+/// Time to read the output of a container after it has exited.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Maximum length of a termination message.
 const MESSAGE_MAX: usize = 4096;
 
-/// Why a container is terminated.
+/// Reasons why a container is terminated.
 enum End {
     /// A probe failed; it gets this grace period.
     Unhealthy { why: String, grace: Duration },

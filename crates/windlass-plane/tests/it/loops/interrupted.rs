@@ -29,7 +29,7 @@ use windlass_loops::{ClusterCertificates, LoopIdentity, SecretToken, TokenSigner
 use windlass_store::{Store as _, memory::MemoryStore};
 use windlass_testing::eventually;
 
-/// What happens to a write.
+/// Fate of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     /// The server responds with an error.

@@ -1,4 +1,4 @@
-//! Changes and own writes go in, events come out.
+//! Changes and writes of this process go in, events come out.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::ObjectMeta;

@@ -1,4 +1,4 @@
-//! What is left of a set: its objects that exist and are no longer desired, as far as this is known.
+//! Leftovers of a set: its objects that exist and are no longer desired, as far as this is known.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ const LOOKED_UP: usize = 100;
 /// Time for which it is remembered whether a kind is served in another version.
 const REMEMBERED: Duration = Duration::from_secs(30);
 
-/// What is left of a set.
+/// Leftovers of a set.
 #[derive(Default)]
 pub(super) struct Left {
     pub(super) objects: Vec<Leftover>,
@@ -44,7 +44,7 @@ pub(super) struct Leftover {
 }
 
 impl Pruning<'_> {
-    /// Returns the objects of the set that exist and are not desired, each once.
+    /// Returns the objects of the set that exist and are not desired, without duplicates.
     pub(super) async fn left(&self) -> Left {
         let mut seen = HashSet::new();
         let mut left = Left::default();
@@ -98,7 +98,7 @@ impl Pruning<'_> {
         let is_readable = |meta: &ObjectMeta| !unreadable.iter().any(|other| other.key == ObjectKey::of_meta(meta));
         let controlled = entry.controlled_by(uid);
         let mut candidates: Vec<_> = controlled.iter().map(|object| object.metadata().clone()).collect();
-        // Those are former states.
+        // These are former states.
         candidates.retain(is_readable);
         if unreadable.len() > LOOKED_UP {
             unknown.push(format!("{kind}: {} objects are unreadable", unreadable.len()));

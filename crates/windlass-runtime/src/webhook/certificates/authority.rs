@@ -117,7 +117,7 @@ pub(super) fn renew(
     Ok(StoredCertificates { authorities: authorities.into_iter().map(|(pair, _)| pair).collect(), serving, former })
 }
 
-/// Returns the CAs of a PEM text that have not expired, without duplicates.
+/// Returns the CAs of PEM data that have not expired, without duplicates.
 pub(super) fn valid(bundle: &str, now: Duration) -> String {
     let mut valid: Vec<String> = Vec::new();
     for block in blocks(bundle) {
@@ -215,7 +215,7 @@ fn new_serving(
     Ok(CertificateAndKey { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
-/// Returns the blocks of a PEM text with their markers, without the text in between.
+/// Returns the blocks of PEM data with their markers, without the text in between.
 fn blocks(text: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut block = String::new();

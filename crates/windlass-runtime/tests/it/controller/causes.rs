@@ -1,4 +1,4 @@
-//! Why a reconcile runs.
+//! Causes of a reconcile.
 
 use std::time::Duration;
 

@@ -91,7 +91,7 @@ pub struct CronTabStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "windlass::schema::optional_time")]
     pub last_schedule_time: Option<Time>,
-    /// When a run last succeeded.
+    /// Time of the last successful run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "windlass::schema::optional_time")]
     pub last_successful_time: Option<Time>,

@@ -25,7 +25,7 @@ pub struct Pod2Spec {
     /// Processes to run. Immutable.
     #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub containers: Vec<Container>,
-    /// When to restart a process that has exited.
+    /// Restart policy for a process that has exited.
     #[serde(default)]
     pub restart_policy: RestartPolicy,
     /// Maximum time for processes to exit after SIGTERM.
@@ -69,7 +69,7 @@ pub struct Variable {
     pub value: String,
 }
 
-/// When to restart a process that has exited.
+/// Restart policy for a process that has exited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum RestartPolicy {
     /// Always restart it.

@@ -91,15 +91,15 @@ pub struct PodTaskStatus {
     /// Number of failed attempts.
     #[serde(default)]
     pub failures: i32,
-    /// When the task was started.
+    /// Time at which the task was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "windlass::schema::optional_time")]
     pub start_time: Option<Time>,
-    /// When the task is retried.
+    /// Time of the next attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "windlass::schema::optional_time")]
     pub retry_time: Option<Time>,
-    /// When the task finished.
+    /// Time at which the task finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "windlass::schema::optional_time")]
     pub completion_time: Option<Time>,

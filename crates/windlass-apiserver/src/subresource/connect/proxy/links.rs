@@ -13,7 +13,7 @@ const TEXT: [&str; 9] = ["script", "style", "textarea", "title", "xmp", "iframe"
 /// Elements with an attribute `src` that is a link.
 const SOURCES: [&str; 9] = ["audio", "embed", "frame", "iframe", "img", "input", "script", "source", "video"];
 
-/// Where links of a page lead.
+/// Rewrites links of a page to paths of the proxy.
 pub(super) struct Links<'a> {
     /// The path of the proxy.
     pub(super) prefix: &'a str,

@@ -1,4 +1,4 @@
-//! Where requests for a pod or a service are forwarded to.
+//! Destinations of requests to pods and services.
 
 use std::{net::IpAddr, sync::Arc};
 

@@ -47,7 +47,7 @@ pub fn needed_features(pod: &Value, old: &Value) -> Vec<&'static str> {
     needed
 }
 
-/// Why a node cannot resize a pod.
+/// Reasons why a node cannot resize a pod.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ResizeRejection {
     /// The reason in the cause of the error.

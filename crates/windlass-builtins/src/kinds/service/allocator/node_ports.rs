@@ -17,7 +17,7 @@ impl Default for NodePortRange {
     }
 }
 
-/// Why a range of ports is invalid, worded as in kube-apiserver.
+/// Reasons why a range of ports is invalid, worded as in kube-apiserver.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidPortRange(String);

@@ -64,7 +64,7 @@ fn seconds(time: f64) -> String {
     }
 }
 
-/// Truncates a text that is too long.
+/// Truncates a string that is too long.
 pub(super) fn fit(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();

@@ -27,7 +27,7 @@ struct Object {
     born_of: Vec<u32>,
     born_at: u64,
     finalizers: Vec<String>,
-    /// When its deletion started.
+    /// Time at which its deletion started.
     deleting: Option<u64>,
     revision: u64,
 }
@@ -44,7 +44,7 @@ struct State {
     made: u32,
     /// Undelivered events, by kind.
     events: [VecDeque<Event>; 3],
-    /// When owners with orphaning started to be deleted.
+    /// Time at which owners with orphaning started to be deleted.
     orphaned: BTreeMap<u32, u64>,
     broken: Vec<String>,
 }

@@ -141,7 +141,7 @@ fn failure(status: &Status, what: &str) -> Failure {
     Failure { message, conflict: status.code == 409 && status.reason == "Conflict" }
 }
 
-/// Encodes a text as the value of a query parameter.
+/// Encodes a string as the value of a query parameter.
 pub(super) fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -111,11 +111,11 @@ struct Model {
     /// Objects that are not read are packed, so nothing else may hold them.
     packs: bool,
     server: Server,
-    /// How much of the log the watch has delivered.
+    /// Length of the log that the watch has delivered.
     delivered: usize,
     absent: bool,
     store: Store<Map>,
-    /// What a handler would know.
+    /// State that a handler would know.
     replayed: BTreeMap<String, Arc<Map>>,
     /// The latest revision of each UID in the events.
     told: BTreeMap<String, u64>,

@@ -1,4 +1,4 @@
-//! Why controllers reconcile.
+//! Causes of reconciles.
 
 use std::collections::BTreeSet;
 
