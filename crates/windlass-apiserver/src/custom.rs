@@ -266,7 +266,7 @@ impl<'a> EndpointBuilder<'a> {
             (true, None) => self.stored_resource.clone(),
             (false, None) => Arc::new(resource(definition, version, self.stored, self.table)),
             (_, Some(_)) => Arc::new(Resource {
-                verbs: COMPUTED_VERBS.iter().map(|verb| Str::Borrowed(verb.as_str())).collect(),
+                verbs: COMPUTED_VERBS.to_vec(),
                 storage_version_hash: Str::Borrowed(""),
                 subresources: Vec::new(),
                 ..resource(definition, version, self.stored, self.table)
@@ -290,7 +290,6 @@ impl<'a> EndpointBuilder<'a> {
 fn resource(definition: &Definition, version: &Version, stored: &Version, table: &Table) -> Resource {
     let names = &definition.accepted_names;
     let texts = |list: &[String]| -> Vec<Str> { list.iter().map(|text| text.clone().into()).collect() };
-    let verbs = |list: &[Verb]| -> Vec<Str> { list.iter().map(|verb| Str::Borrowed(verb.as_str())).collect() };
     let mut subresources = Vec::new();
     if version.status {
         subresources.push(Subresource {
@@ -298,7 +297,7 @@ fn resource(definition: &Definition, version: &Version, stored: &Version, table:
             group: Str::Borrowed(""),
             version: Str::Borrowed(""),
             kind: names.kind.clone().into(),
-            verbs: verbs(&SUBRESOURCE_VERBS),
+            verbs: SUBRESOURCE_VERBS.to_vec(),
             ty: None,
         });
     }
@@ -308,7 +307,7 @@ fn resource(definition: &Definition, version: &Version, stored: &Version, table:
             group: "autoscaling".into(),
             version: "v1".into(),
             kind: "Scale".into(),
-            verbs: verbs(&SUBRESOURCE_VERBS),
+            verbs: SUBRESOURCE_VERBS.to_vec(),
             ty: table.kind("autoscaling/v1", "Scale"),
         });
     }
@@ -321,7 +320,7 @@ fn resource(definition: &Definition, version: &Version, stored: &Version, table:
         short_names: texts(&names.short_names),
         categories: texts(&names.categories),
         namespaced: definition.namespaced,
-        verbs: verbs(&VERBS),
+        verbs: VERBS.to_vec(),
         storage_version_hash: storage_version_hash(&definition.group, &stored.name, &names.kind).into(),
         deletion_returns_object: false,
         ty: object_type(table),

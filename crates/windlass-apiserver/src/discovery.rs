@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
 use serde_json::{Value, json};
-use windlass_builtins::resource::Subresource;
+use windlass_builtins::{resource::Subresource, verb::Verb};
 use windlass_schema::sorting;
 use windlass_schema::{json as go_json, types::Str};
 
@@ -138,7 +138,7 @@ fn resource_list(registry: &Registry, group: &str, version: &str) -> Value {
     for resource in registry.resources(group, version) {
         let mut entry = json!({
             "name": &*resource.plural, "singularName": &*resource.singular, "namespaced": resource.namespaced,
-            "kind": &*resource.kind, "verbs": texts(&resource.verbs),
+            "kind": &*resource.kind, "verbs": names(&resource.verbs),
         });
         if !resource.short_names.is_empty() {
             entry["shortNames"] = texts(&resource.short_names);
@@ -153,7 +153,7 @@ fn resource_list(registry: &Registry, group: &str, version: &str) -> Value {
         for sub in &resource.subresources {
             let mut entry = json!({
                 "name": format!("{}/{}", resource.plural, sub.name), "singularName": "",
-                "namespaced": resource.namespaced, "kind": &*sub.kind, "verbs": texts(&sub.verbs),
+                "namespaced": resource.namespaced, "kind": &*sub.kind, "verbs": names(&sub.verbs),
             });
             if !sub.version.is_empty() {
                 entry["group"] = json!(&*sub.group);
@@ -203,7 +203,7 @@ fn aggregated_version(registry: &Registry, group: &str, version: &str) -> Value 
                 "responseKind": {"group": "", "version": "", "kind": &*resource.kind},
                 "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
                 "singularResource": &*resource.singular,
-                "verbs": texts(&resource.verbs),
+                "verbs": names(&resource.verbs),
             });
             if !resource.short_names.is_empty() {
                 entry["shortNames"] = texts(&resource.short_names);
@@ -225,8 +225,12 @@ fn aggregated_subresource(sub: &Subresource) -> Value {
     json!({
         "subresource": &*sub.name,
         "responseKind": {"group": &*sub.group, "version": &*sub.version, "kind": &*sub.kind},
-        "verbs": texts(&sub.verbs),
+        "verbs": names(&sub.verbs),
     })
+}
+
+fn names(verbs: &[Verb]) -> Value {
+    verbs.iter().map(|verb| Value::from(verb.as_str())).collect()
 }
 
 fn texts(list: &[Str]) -> Value {

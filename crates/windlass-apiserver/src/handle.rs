@@ -263,13 +263,13 @@ impl Inner {
         served.describe(verb, resource, subresource);
         let verbs = subresource.map_or(&resource.verbs, |sub| &sub.verbs);
         let proxied = is_proxied(endpoint, &target);
-        let allowed = verbs.iter().any(|have| **have == *verb.as_str()) || (proxied && parts.method == Method::OPTIONS);
+        let allowed = verbs.contains(&verb) || (proxied && parts.method == Method::OPTIONS);
         let named_create = verb == Verb::Create && !target.name.is_empty() && subresource.is_none();
         let unnamed = target.name.is_empty() && matches!(verb, Verb::Update | Verb::Patch);
         match custom {
             Some(_) if !allowed => return Err(ApiError::verb_not_supported(verb, &resource.plural, &resource.group)),
             Some(_) if unnamed => return Err(ApiError::bad_request("name must be provided")),
-            None if !allowed && verb == Verb::Watch && resource.has_verb("list") => {
+            None if !allowed && verb == Verb::Watch && resource.has_verb(Verb::List) => {
                 return Err(ApiError::verb_not_supported(verb, &resource.plural, &resource.group));
             }
             None if !allowed || named_create || unnamed => return Err(ApiError::method_not_allowed()),

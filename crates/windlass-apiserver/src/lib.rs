@@ -61,15 +61,16 @@ mod tls;
 pub mod tokens;
 mod upload;
 pub mod user;
-mod verb;
 mod verbs;
 pub mod webhooks;
 mod write;
 
+use windlass_builtins::verb;
+
 pub use limits::Limits;
 pub use runtime_config::{RuntimeConfig, RuntimeConfigError};
 pub use server::{BoxError, BuildError, Server, ServerBuilder};
-pub use verb::Verb;
-pub use windlass_builtins::kinds::service::allocator::{
-    InvalidNetwork, InvalidPortRange, NodePortRange, ServiceNetwork,
+pub use windlass_builtins::{
+    kinds::service::allocator::{InvalidNetwork, InvalidPortRange, NodePortRange, ServiceNetwork},
+    verb::Verb,
 };

@@ -210,12 +210,27 @@ impl Labels {
     fn text(&self) -> String {
         format!(
             "verb=\"{}\",group=\"{}\",version=\"{}\",resource=\"{}\",subresource=\"{}\"",
-            self.verb.metrics_label(),
+            verb_label(self.verb),
             self.group,
             self.version,
             self.resource,
             self.subresource
         )
+    }
+}
+
+/// Returns the name of a verb in metrics.
+fn verb_label(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Get => "GET",
+        Verb::List => "LIST",
+        Verb::Watch => "WATCH",
+        Verb::Create => "POST",
+        Verb::Update => "PUT",
+        Verb::Patch => "PATCH",
+        Verb::Delete => "DELETE",
+        Verb::DeleteCollection => "DELETECOLLECTION",
+        Verb::Unknown => "OTHER",
     }
 }
 

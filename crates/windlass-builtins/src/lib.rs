@@ -19,5 +19,6 @@ pub mod strategy;
 pub mod table;
 pub mod upgrade;
 pub mod validate;
+pub mod verb;
 
 pub use table::table;

@@ -2,6 +2,8 @@
 
 use windlass_schema::types::{Str, StructId, TypeTable};
 
+use crate::verb::Verb;
+
 /// The contents of the generated table.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Table {
@@ -57,7 +59,7 @@ pub struct Resource {
     /// Whether the resource is namespaced.
     pub namespaced: bool,
     /// Verbs, sorted as in discovery.
-    pub verbs: Vec<Str>,
+    pub verbs: Vec<Verb>,
     /// Storage version hash of discovery; empty for resources that are not stored (reviews).
     pub storage_version_hash: Str,
     /// Whether a completed deletion returns the object instead of a `Status`.
@@ -80,7 +82,7 @@ pub struct Subresource {
     /// Kind of the body.
     pub kind: Str,
     /// Verbs.
-    pub verbs: Vec<Str>,
+    pub verbs: Vec<Verb>,
     /// Struct type of the body, if the table has it.
     pub ty: Option<StructId>,
 }
@@ -105,8 +107,8 @@ impl Table {
 
 impl Resource {
     /// Returns whether the resource supports a verb.
-    pub fn has_verb(&self, verb: &str) -> bool {
-        self.verbs.iter().any(|have| &**have == verb)
+    pub fn has_verb(&self, verb: Verb) -> bool {
+        self.verbs.contains(&verb)
     }
 
     /// Returns the subresource with this name.

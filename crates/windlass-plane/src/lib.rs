@@ -41,7 +41,7 @@ pub use pki::{
 };
 pub use plane::{GivenCredentials, Plane, PlaneError, PlaneOptions, Standalone, StoreKind};
 pub use windlass_apiserver::{
-    InvalidPortRange, Limits, NodePortRange, RuntimeConfig, RuntimeConfigError, ServiceNetwork,
+    InvalidPortRange, Limits, NodePortRange, RuntimeConfig, RuntimeConfigError, ServiceNetwork, Verb,
     admission::{AdmissionConfiguration, DISABLEABLE_PLUGINS, NO_EVENT_LIMITS, OPTIONAL_PLUGINS},
     audit,
     authentication::{

@@ -3,7 +3,10 @@
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
 use serde_json::Value;
-use windlass_builtins::resource::{Group, Kind, Resource, Subresource, Table};
+use windlass_builtins::{
+    resource::{Group, Kind, Resource, Subresource, Table},
+    verb::Verb,
+};
 use windlass_schema::types::{Field, Inline, PatchStrategy, Scalar, Str, Struct, StructId, Topology, Type, TypeTable};
 
 /// Converts the output of the Go program to a table.
@@ -13,7 +16,7 @@ pub(super) fn table(json: &[u8]) -> anyhow::Result<Table> {
     Ok(Table {
         types: TypeTable { structs },
         groups: read.groups.into_iter().map(|group| Group { name: group.name, versions: group.versions }).collect(),
-        resources: read.resources.into_iter().map(resource).collect(),
+        resources: read.resources.into_iter().map(resource).collect::<anyhow::Result<_>>()?,
         kinds: read
             .kinds
             .into_iter()
@@ -98,8 +101,8 @@ fn ty(read: ReadType) -> anyhow::Result<Type> {
     })
 }
 
-fn resource(read: ReadResource) -> Resource {
-    Resource {
+fn resource(read: ReadResource) -> anyhow::Result<Resource> {
+    Ok(Resource {
         group: read.group,
         version: read.version,
         plural: read.plural,
@@ -108,23 +111,29 @@ fn resource(read: ReadResource) -> Resource {
         short_names: read.short_names,
         categories: read.categories,
         namespaced: read.namespaced,
-        verbs: read.verbs,
+        verbs: verbs(&read.verbs)?,
         storage_version_hash: read.storage_version_hash,
         deletion_returns_object: read.deletion_returns_object,
         ty: StructId(read.structure),
         subresources: read
             .subresources
             .into_iter()
-            .map(|sub| Subresource {
-                name: sub.name,
-                group: sub.group,
-                version: sub.version,
-                kind: sub.kind,
-                verbs: sub.verbs,
-                ty: sub.structure.map(StructId),
+            .map(|sub| {
+                Ok(Subresource {
+                    name: sub.name,
+                    group: sub.group,
+                    version: sub.version,
+                    kind: sub.kind,
+                    verbs: verbs(&sub.verbs)?,
+                    ty: sub.structure.map(StructId),
+                })
             })
-            .collect(),
-    }
+            .collect::<anyhow::Result<_>>()?,
+    })
+}
+
+fn verbs(names: &[Str]) -> anyhow::Result<Vec<Verb>> {
+    names.iter().map(|name| Verb::from_name(name).with_context(|| format!("unknown verb {name}"))).collect()
 }
 
 #[derive(Deserialize)]

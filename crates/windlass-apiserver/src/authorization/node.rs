@@ -13,7 +13,7 @@ use windlass_schema::selector::FieldSelector;
 
 use self::graph::{Graph, Kind};
 use super::{Action, Attributes, Authorization, Authorizer, Decision, ResourceAction, UserRules};
-use crate::{blocking, storage::Storage, user::User};
+use crate::{blocking, storage::Storage, user::User, verb::Verb};
 
 /// The namespace of the leases of nodes.
 const LEASES: &str = "kube-node-lease";
@@ -37,8 +37,8 @@ impl NodeAuthorizer {
         match (action.group, action.resource) {
             ("", "secrets") => self.read_one(node, Kind::Secret, action),
             ("", "configmaps") => self.read_one(node, Kind::ConfigMap, action),
-            ("", "persistentvolumeclaims") if action.subresource == "status" => match action.verb {
-                "update" | "patch" => self.related(node, Kind::Claim, action),
+            ("", "persistentvolumeclaims") if action.subresource == "status" => match verb(action) {
+                Verb::Update | Verb::Patch => self.related(node, Kind::Claim, action),
                 _ => denied("can only get/update/patch this type"),
             },
             ("", "persistentvolumeclaims") => self.get_one(node, Kind::Claim, action),
@@ -58,7 +58,7 @@ impl NodeAuthorizer {
 
     /// Decides about a read of one object, directly or by a list or watch with its name.
     fn read_one(&self, node: &str, kind: Kind, action: &ResourceAction<'_>) -> Answer {
-        if !matches!(action.verb, "get" | "list" | "watch") {
+        if !matches!(verb(action), Verb::Get | Verb::List | Verb::Watch) {
             return denied("can only read resources of this type");
         }
         if !action.subresource.is_empty() {
@@ -71,7 +71,7 @@ impl NodeAuthorizer {
     }
 
     fn get_one(&self, node: &str, kind: Kind, action: &ResourceAction<'_>) -> Answer {
-        if action.verb != "get" {
+        if verb(action) != Verb::Get {
             return denied("can only get individual resources of this type");
         }
         if !action.subresource.is_empty() {
@@ -102,10 +102,10 @@ impl NodeAuthorizer {
     }
 
     fn service_account(&self, node: &str, action: &ResourceAction<'_>) -> Answer {
-        if action.verb == "get" && action.subresource.is_empty() {
+        if verb(action) == Verb::Get && action.subresource.is_empty() {
             return self.read_one(node, Kind::ServiceAccount, action);
         }
-        if action.verb != "create" || action.name.is_empty() {
+        if verb(action) != Verb::Create || action.name.is_empty() {
             return denied("can only create tokens for individual service accounts");
         }
         if action.subresource != "token" {
@@ -118,12 +118,12 @@ impl NodeAuthorizer {
         if !action.subresource.is_empty() {
             return denied("cannot authorize ResourceSlice subresources");
         }
-        match action.verb {
+        match verb(action) {
             // NodeRestriction checks the node of a new slice.
-            "create" => Ok(()),
-            "get" | "update" | "patch" | "delete" => self.related(node, Kind::Slice, action),
-            "watch" | "list" | "deletecollection" if selects(action, "spec.nodeName", node) => Ok(()),
-            "watch" | "list" | "deletecollection" => {
+            Verb::Create => Ok(()),
+            Verb::Get | Verb::Update | Verb::Patch | Verb::Delete => self.related(node, Kind::Slice, action),
+            Verb::Watch | Verb::List | Verb::DeleteCollection if selects(action, "spec.nodeName", node) => Ok(()),
+            Verb::Watch | Verb::List | Verb::DeleteCollection => {
                 denied("can only list/watch/deletecollection resourceslices with nodeName field selector")
             }
             _ => denied(
@@ -134,13 +134,15 @@ impl NodeAuthorizer {
     }
 
     fn pod(&self, node: &str, action: &ResourceAction<'_>) -> Answer {
-        match (action.subresource, action.verb) {
-            ("", "get") => self.get_one(node, Kind::Pod, action),
-            ("", "list" | "watch") if selects(action, "spec.nodeName", node) => Ok(()),
-            ("", "list" | "watch") if !action.name.is_empty() => self.related(node, Kind::Pod, action),
-            ("", "list" | "watch") => denied("can only list/watch pods with spec.nodeName field selector"),
+        match (action.subresource, verb(action)) {
+            ("", Verb::Get) => self.get_one(node, Kind::Pod, action),
+            ("", Verb::List | Verb::Watch) if selects(action, "spec.nodeName", node) => Ok(()),
+            ("", Verb::List | Verb::Watch) if !action.name.is_empty() => self.related(node, Kind::Pod, action),
+            ("", Verb::List | Verb::Watch) => denied("can only list/watch pods with spec.nodeName field selector"),
             // NodeRestriction checks that the pod is on the node.
-            ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => Ok(()),
+            ("", Verb::Create | Verb::Delete) | ("status", Verb::Update | Verb::Patch) | ("eviction", Verb::Create) => {
+                Ok(())
+            }
             _ => denied(""),
         }
     }
@@ -170,41 +172,46 @@ impl Authorizer for NodeAuthorizer {
     }
 }
 
+/// Returns the verb; [`Verb::Unknown`] if no resource supports it.
+fn verb(action: &ResourceAction<'_>) -> Verb {
+    Verb::from_name(action.verb).unwrap_or(Verb::Unknown)
+}
+
 fn denied(reason: &str) -> Answer {
     Err(reason.to_owned())
 }
 
 fn lease(node: &str, action: &ResourceAction<'_>) -> Answer {
-    if !matches!(action.verb, "get" | "create" | "update" | "patch" | "delete") {
+    if !matches!(verb(action), Verb::Get | Verb::Create | Verb::Update | Verb::Patch | Verb::Delete) {
         return denied("can only get, create, update, patch, or delete a node lease");
     }
     if action.namespace != LEASES {
         return Err(format!("can only access leases in the {LEASES:?} system namespace"));
     }
-    if action.verb != "create" && action.name != node {
+    if verb(action) != Verb::Create && action.name != node {
         return denied("can only access node lease with the same name as the requesting node");
     }
     Ok(())
 }
 
 fn csi_node(node: &str, action: &ResourceAction<'_>) -> Answer {
-    if !matches!(action.verb, "get" | "create" | "update" | "patch" | "delete") {
+    if !matches!(verb(action), Verb::Get | Verb::Create | Verb::Update | Verb::Patch | Verb::Delete) {
         return denied("can only get, create, update, patch, or delete a CSINode");
     }
     if !action.subresource.is_empty() {
         return denied("cannot authorize CSINode subresources");
     }
-    if action.verb != "create" && action.name != node {
+    if verb(action) != Verb::Create && action.name != node {
         return denied("can only access CSINode with the same name as the requesting node");
     }
     Ok(())
 }
 
 fn node_object(node: &str, action: &ResourceAction<'_>) -> Answer {
-    match (action.subresource, action.verb) {
+    match (action.subresource, verb(action)) {
         // NodeRestriction checks that the node is its own.
-        ("", "create" | "update" | "patch") | ("status", "update" | "patch") => Ok(()),
-        ("", "get" | "list" | "watch") => match action.name {
+        ("", Verb::Create | Verb::Update | Verb::Patch) | ("status", Verb::Update | Verb::Patch) => Ok(()),
+        ("", Verb::Get | Verb::List | Verb::Watch) => match action.name {
             name if name == node => Ok(()),
             "" => Err(format!("node '{node}' cannot read all nodes, only its own Node object")),
             name => Err(format!("node '{node}' cannot read '{name}', only its own Node object")),
@@ -223,18 +230,18 @@ fn selects(action: &ResourceAction<'_>, field: &str, value: &str) -> bool {
 
 /// Returns whether all nodes may do this: the rules of `system:node` for resources that are not subdivided.
 fn is_granted_to_all_nodes(action: &ResourceAction<'_>) -> bool {
-    let verbs: &[&str] = match (action.group, action.resource) {
-        ("authentication.k8s.io", "tokenreviews") => &["create"],
-        ("authorization.k8s.io", "subjectaccessreviews" | "localsubjectaccessreviews") => &["create"],
+    let verbs: &[Verb] = match (action.group, action.resource) {
+        ("authentication.k8s.io", "tokenreviews") => &[Verb::Create],
+        ("authorization.k8s.io", "subjectaccessreviews" | "localsubjectaccessreviews") => &[Verb::Create],
         ("", "services") | ("storage.k8s.io", "csidrivers") | ("node.k8s.io", "runtimeclasses") => {
-            &["get", "list", "watch"]
+            &[Verb::Get, Verb::List, Verb::Watch]
         }
-        ("" | "events.k8s.io", "events") => &["create", "update", "patch"],
-        ("", "endpoints") => &["get"],
-        ("certificates.k8s.io", "certificatesigningrequests") => &["create", "get", "list", "watch"],
+        ("" | "events.k8s.io", "events") => &[Verb::Create, Verb::Update, Verb::Patch],
+        ("", "endpoints") => &[Verb::Get],
+        ("certificates.k8s.io", "certificatesigningrequests") => &[Verb::Create, Verb::Get, Verb::List, Verb::Watch],
         _ => &[],
     };
-    action.subresource.is_empty() && verbs.contains(&action.verb)
+    action.subresource.is_empty() && verbs.contains(&verb(action))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::schema::{Digest, Target};
 use crate::{
     limits::Limits,
     status::{ApiError, Result},
+    verb::Verb,
 };
 
 /// The number of requests that may still begin; `None` without a limit.
@@ -29,7 +30,7 @@ impl InFlight {
     /// Lets a request begin, or rejects it at once. Members of `system:masters` are never rejected.
     pub(super) fn admit(&self, request: &Digest<'_>) -> Result<Option<OwnedSemaphorePermit>> {
         let (Target::Path { verb, .. } | Target::Resource { verb, .. }) = request.target;
-        let reads = matches!(verb, "get" | "list" | "watch");
+        let reads = Verb::from_name(verb).is_some_and(Verb::is_read);
         let Some(limit) = (if reads { &self.reading } else { &self.mutating }) else { return Ok(None) };
         match limit.clone().try_acquire_owned() {
             Ok(permit) => Ok(Some(permit)),

@@ -26,7 +26,7 @@ pub(super) fn check_scope(endpoint: &Endpoint, target: &ResourceRequest<'_>, met
             return Err(ApiError::no_such_resource());
         }
         // Without a list of all namespaces, the path is that of no resource.
-        if !in_namespace && !resource.has_verb("list") {
+        if !in_namespace && !resource.has_verb(Verb::List) {
             return Err(ApiError::no_such_resource());
         }
         if !in_namespace && *method != Method::GET && *method != Method::HEAD {
@@ -36,7 +36,7 @@ pub(super) fn check_scope(endpoint: &Endpoint, target: &ResourceRequest<'_>, met
         return Err(ApiError::no_such_resource());
     }
     // Objects that can only be created, such as reviews, have no path.
-    let has_objects = ["get", "update", "patch", "delete"].iter().any(|verb| resource.has_verb(verb));
+    let has_objects = [Verb::Get, Verb::Update, Verb::Patch, Verb::Delete].iter().any(|verb| resource.has_verb(*verb));
     if !has_objects && !target.name.is_empty() && target.subresource.is_empty() {
         return Err(ApiError::no_such_resource());
     }
@@ -84,7 +84,7 @@ pub(super) fn method_error(path: &str, unknown: impl FnOnce() -> Option<ApiError
 pub(super) fn has_tables(endpoint: &Endpoint, subresource: &str) -> bool {
     let resource = &*endpoint.resource;
     match subresource {
-        "" => endpoint.custom().is_some() || resource.verbs.iter().any(|verb| **verb == *"list"),
+        "" => endpoint.custom().is_some() || resource.has_verb(Verb::List),
         "status" => (&*resource.group, &*resource.plural) != ("resource.k8s.io", "resourceclaims"),
         other => other == "scale",
     }

@@ -18,6 +18,7 @@ use windlass_apiserver::{
     body::Body,
     user::User,
 };
+use windlass_builtins::verb::Verb;
 use windlass_store::memory::MemoryStore;
 
 use self::cells::{Cell, HttpRequest, Identity, NAME, Scope, Subject, Target};
@@ -130,7 +131,7 @@ async fn fill(client: &Client) -> usize {
     let mut objects = 0;
     for resource in &windlass_builtins::table().resources {
         // The server writes the conditions of FlowSchemas at any time after they are created.
-        if !resource.has_verb("create") || !resource.has_verb("watch") || &*resource.kind == "FlowSchema" {
+        if !resource.has_verb(Verb::Create) || !resource.has_verb(Verb::Watch) || &*resource.kind == "FlowSchema" {
             continue;
         }
         let root = match &*resource.group {
@@ -160,7 +161,7 @@ async fn fill(client: &Client) -> usize {
 /// Returns all objects of the server.
 async fn contents(client: &Client) -> Vec<Value> {
     let mut lists = Vec::new();
-    for resource in windlass_builtins::table().resources.iter().filter(|resource| resource.has_verb("watch")) {
+    for resource in windlass_builtins::table().resources.iter().filter(|resource| resource.has_verb(Verb::Watch)) {
         let root = match &*resource.group {
             "" => "/api/v1".to_owned(),
             group => format!("/apis/{group}/{}", resource.version),

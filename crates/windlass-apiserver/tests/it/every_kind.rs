@@ -1,7 +1,7 @@
 //! Every built-in resource can be created, read, watched, patched and deleted.
 
 use serde_json::{Value, json};
-use windlass_builtins::resource::Resource;
+use windlass_builtins::{resource::Resource, verb::Verb};
 
 use crate::client::Client;
 
@@ -110,7 +110,7 @@ async fn every_stored_resource_can_be_created_changed_and_deleted() {
     for resource in &windlass_builtins::table().resources {
         // The server writes the conditions of these, which have tests of their own in `definitions` and `flow_control`.
         let has_conditions = matches!(&*resource.kind, "CustomResourceDefinition" | "FlowSchema");
-        if !resource.has_verb("create") || !resource.has_verb("watch") || has_conditions {
+        if !resource.has_verb(Verb::Create) || !resource.has_verb(Verb::Watch) || has_conditions {
             continue;
         }
         stored += 1;

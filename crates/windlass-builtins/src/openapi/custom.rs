@@ -9,6 +9,7 @@ use windlass_schema::types::StructId;
 use super::operations::{self, META};
 use super::{Dialect, Sources, Subject, schemas_with_references, v2, v3};
 use crate::resource::{Resource, Subresource, Table};
+use crate::verb::Verb;
 
 mod schema;
 #[cfg(test)]
@@ -91,13 +92,12 @@ impl<'a> CustomSubject<'a> {
 
     fn resource(&self, table: &Table) -> Resource {
         let owned = |text: &str| text.to_owned().into();
-        let verbs = |verbs: &[&str]| verbs.iter().map(|verb| owned(verb)).collect();
         let subresource = |[group, version, kind]: [&str; 3], name: &str, ty| Subresource {
             name: owned(name),
             group: owned(group),
             version: owned(version),
             kind: owned(kind),
-            verbs: verbs(&["get", "patch", "update"]),
+            verbs: vec![Verb::Get, Verb::Patch, Verb::Update],
             ty,
         };
         let status = self.status.then(|| subresource(["", "", self.kind], "status", None));
@@ -111,10 +111,10 @@ impl<'a> CustomSubject<'a> {
             short_names: Vec::new(),
             categories: Vec::new(),
             namespaced: self.namespaced,
-            verbs: verbs(match self.read_only {
-                true => &["get", "list"],
-                false => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
-            }),
+            verbs: match self.read_only {
+                true => vec![Verb::Get, Verb::List],
+                false => Verb::ALL.to_vec(),
+            },
             storage_version_hash: "".into(),
             deletion_returns_object: false,
             // Never used: the schema is named explicitly.

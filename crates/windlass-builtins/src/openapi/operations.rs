@@ -6,6 +6,7 @@ use super::Subject;
 use super::names::{capital, group_version, tag};
 use super::parameters::{self, DELETE, FORCE, PRETTY, Parameter, RESOURCE_VERSION, SELECT, WATCH, WRITE};
 use crate::resource::{Resource, Subresource, Table};
+use crate::verb::Verb;
 
 pub(super) const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
@@ -79,14 +80,14 @@ pub(super) fn of<'a>(subject: &Subject<'a>, table: &'a Table) -> Vec<PathItem<'a
     for subresource in &resource.subresources {
         items.extend(writer.subresource(&format!("{collection}/{{name}}/{}", subresource.name), subresource));
     }
-    if resource.namespaced && resource.has_verb("list") {
+    if resource.namespaced && resource.has_verb(Verb::List) {
         items.push(writer.all_namespaces(&format!("{base}/{}", resource.plural)));
     }
-    if resource.has_verb("watch") && !subject.custom {
+    if resource.has_verb(Verb::Watch) && !subject.custom {
         items.extend(writer.watches(&base, &collection));
     }
     items.retain(|item| !item.operations.is_empty());
-    let is_watched = resource.has_verb("watch") && !subject.custom;
+    let is_watched = resource.has_verb(Verb::Watch) && !subject.custom;
     for item in &mut items {
         let subresource = item.path.rsplit_once("{name}/").map_or("", |(_, name)| name.trim_end_matches("/{path}"));
         for operation in &mut item.operations {
@@ -232,7 +233,7 @@ impl<'a> Writer<'_, 'a> {
     fn collection(&self, path: &str) -> PathItem<'a> {
         let resource = self.resource();
         let mut operations = Vec::new();
-        if resource.has_verb("deletecollection") {
+        if resource.has_verb(Verb::DeleteCollection) {
             let id = self.long_id("delete", "Collection", "");
             let mut operation = self.delete("deletecollection", id);
             if self.subject.custom {
@@ -243,10 +244,10 @@ impl<'a> Writer<'_, 'a> {
             }
             operations.push(operation);
         }
-        if resource.has_verb("list") {
+        if resource.has_verb(Verb::List) {
             operations.push(self.list(self.id("list", "")));
         }
-        if resource.has_verb("create") {
+        if resource.has_verb(Verb::Create) {
             operations.push(self.write("post", self.id("create", ""), self.subject.object));
         }
         self.item(path, operations)
@@ -255,7 +256,7 @@ impl<'a> Writer<'_, 'a> {
     fn object(&self, path: &str) -> PathItem<'a> {
         let resource = self.resource();
         let mut operations = Vec::new();
-        if resource.has_verb("delete") {
+        if resource.has_verb(Verb::Delete) {
             let mut operation = self.delete("delete", self.id("delete", ""));
             if resource.deletion_returns_object {
                 operation.answer = Answer::Object(self.subject.object.to_owned());
@@ -263,13 +264,13 @@ impl<'a> Writer<'_, 'a> {
             operation.codes = &[200, 202];
             operations.push(operation);
         }
-        if resource.has_verb("get") {
+        if resource.has_verb(Verb::Get) {
             operations.push(self.read(self.id("read", "")));
         }
-        if resource.has_verb("patch") {
+        if resource.has_verb(Verb::Patch) {
             operations.push(self.write("patch", self.id("patch", ""), self.subject.object));
         }
-        if resource.has_verb("update") {
+        if resource.has_verb(Verb::Update) {
             operations.push(self.write("put", self.id("replace", ""), self.subject.object));
         }
         self.item(path, operations)
@@ -308,8 +309,8 @@ impl<'a> Writer<'_, 'a> {
         let schema = if subresource.kind == self.resource().kind { self.subject.object } else { schema };
         let mut operations = Vec::new();
         for verb in &subresource.verbs {
-            operations.push(match &**verb {
-                "get" => {
+            operations.push(match verb {
+                Verb::Get => {
                     let mut operation = self.read(self.id("read", &rest));
                     operation.answer = Answer::Object(schema.to_owned());
                     if subresource.name == "log" {
@@ -320,9 +321,9 @@ impl<'a> Writer<'_, 'a> {
                     }
                     operation
                 }
-                "create" => self.write("post", self.id("create", &rest), schema),
-                "patch" => self.write("patch", self.id("patch", &rest), schema),
-                "update" => self.write("put", self.id("replace", &rest), schema),
+                Verb::Create => self.write("post", self.id("create", &rest), schema),
+                Verb::Patch => self.write("patch", self.id("patch", &rest), schema),
+                Verb::Update => self.write("put", self.id("replace", &rest), schema),
                 _ => continue,
             });
         }
@@ -346,12 +347,12 @@ impl<'a> Writer<'_, 'a> {
     fn connections(&self, path: &str, subresource: &'a Subresource, options: StructId) -> Vec<PathItem<'a>> {
         let mut methods: Vec<&'static str> = Vec::new();
         for verb in &subresource.verbs {
-            match &**verb {
-                "create" => methods.push("post"),
-                "delete" => methods.push("delete"),
-                "get" => methods.push("get"),
-                "patch" => methods.push("patch"),
-                "update" => methods.extend(["put", "head", "options"]),
+            match verb {
+                Verb::Create => methods.push("post"),
+                Verb::Delete => methods.push("delete"),
+                Verb::Get => methods.push("get"),
+                Verb::Patch => methods.push("patch"),
+                Verb::Update => methods.extend(["put", "head", "options"]),
                 _ => {}
             }
         }

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::resource::{Resource, Subresource};
 use crate::table;
+use crate::verb::Verb;
 
 fn documents() -> Vec<(String, Value)> {
     let groups =
@@ -89,7 +90,7 @@ fn kubectl_finds_field_validation_on_every_patch() {
             kinds.insert(patch["x-kubernetes-group-version-kind"].to_string());
         }
     }
-    for resource in table().resources.iter().filter(|resource| resource.has_verb("patch")) {
+    for resource in table().resources.iter().filter(|resource| resource.has_verb(Verb::Patch)) {
         let (group, version, kind) = (&*resource.group, &*resource.version, &*resource.kind);
         assert!(kinds.contains(&json!({"group": group, "version": version, "kind": kind}).to_string()));
     }
@@ -269,7 +270,6 @@ fn the_index_names_documents_by_their_hash() {
 
 #[test]
 fn a_custom_resource_has_paths_without_protobuf_and_old_watches() {
-    let verbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
     let resource = Resource {
         group: "parity.example.com".into(),
         version: "v1".into(),
@@ -279,7 +279,7 @@ fn a_custom_resource_has_paths_without_protobuf_and_old_watches() {
         short_names: Vec::new(),
         categories: Vec::new(),
         namespaced: true,
-        verbs: verbs.map(Into::into).to_vec(),
+        verbs: Verb::ALL.to_vec(),
         storage_version_hash: "".into(),
         deletion_returns_object: false,
         ty: windlass_schema::types::StructId(0),
@@ -288,7 +288,7 @@ fn a_custom_resource_has_paths_without_protobuf_and_old_watches() {
             group: "".into(),
             version: "".into(),
             kind: "Boat".into(),
-            verbs: ["get", "patch", "update"].map(Into::into).to_vec(),
+            verbs: vec![Verb::Get, Verb::Patch, Verb::Update],
             ty: None,
         }],
     };

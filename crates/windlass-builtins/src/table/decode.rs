@@ -6,6 +6,7 @@ use windlass_schema::types::{Field, Inline, PatchStrategy, Str, Struct, StructId
 
 use super::{LIST, MAP, SCALARS, STRUCT, flag};
 use crate::resource::{Group, Kind, Resource, Subresource, Table};
+use crate::verb::Verb;
 
 /// Reasons why a table could not be decoded.
 #[derive(Debug, thiserror::Error)]
@@ -126,6 +127,13 @@ impl Reader {
         self.list(Self::string)
     }
 
+    fn verb(&mut self) -> Result<Verb, TableError> {
+        match Verb::from_name(self.text()?) {
+            Some(verb) => Ok(verb),
+            None => self.damaged(),
+        }
+    }
+
     fn id(&mut self) -> Result<StructId, TableError> {
         self.number().map(StructId)
     }
@@ -219,7 +227,7 @@ impl Reader {
             short_names: self.strings()?,
             categories: self.strings()?,
             namespaced: self.number()? != 0,
-            verbs: self.strings()?,
+            verbs: self.list(Self::verb)?,
             storage_version_hash: self.string()?,
             deletion_returns_object: self.number()? != 0,
             ty: self.id()?,
@@ -233,7 +241,7 @@ impl Reader {
             group: self.string()?,
             version: self.string()?,
             kind: self.string()?,
-            verbs: self.strings()?,
+            verbs: self.list(Self::verb)?,
             ty: self.number()?.checked_sub(1).map(StructId),
         })
     }

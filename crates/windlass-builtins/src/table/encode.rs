@@ -10,6 +10,7 @@ use windlass_schema::types::{Field, Scalar, Str, Struct, Topology, Type};
 
 use super::{LIST, MAP, SCALARS, STRUCT, flag};
 use crate::resource::{Resource, Subresource, Table};
+use crate::verb::Verb;
 
 /// Encodes a table for [`decode`](super::decode). The same table always yields the same bytes.
 pub fn encode(table: &Table) -> Vec<u8> {
@@ -64,6 +65,10 @@ impl Writer {
         for item in list {
             one(self, item);
         }
+    }
+
+    fn verbs(&mut self, list: &[Verb]) {
+        self.list(list, |writer, verb| writer.string(verb.as_str()));
     }
 
     fn strings(&mut self, list: &[Str]) {
@@ -141,7 +146,7 @@ impl Writer {
         self.strings(&resource.short_names);
         self.strings(&resource.categories);
         self.number(u32::from(resource.namespaced));
-        self.strings(&resource.verbs);
+        self.verbs(&resource.verbs);
         self.string(&resource.storage_version_hash);
         self.number(u32::from(resource.deletion_returns_object));
         self.number(resource.ty.0);
@@ -153,7 +158,7 @@ impl Writer {
         self.string(&subresource.group);
         self.string(&subresource.version);
         self.string(&subresource.kind);
-        self.strings(&subresource.verbs);
+        self.verbs(&subresource.verbs);
         self.number(subresource.ty.map_or(0, |id| id.0 + 1));
     }
 

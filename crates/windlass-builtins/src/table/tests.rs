@@ -1,6 +1,7 @@
 use windlass_schema::types::{Scalar, StructId, Topology, Type};
 
 use super::{decode, encode, file, table, unstable};
+use crate::verb::Verb;
 
 fn struct_named(name: &str) -> &'static windlass_schema::types::Struct {
     table().types.structs.iter().find(|have| have.name == name).expect("the struct must be in the table")
@@ -30,7 +31,7 @@ fn every_resource_and_subresource_has_a_struct_and_a_kind() {
     for resource in &table.resources {
         assert_eq!(table.types.get(resource.ty).go_name, resource.kind);
         assert_eq!(table.kind(&resource.api_version(), &resource.kind), Some(resource.ty));
-        if resource.has_verb("list") {
+        if resource.has_verb(Verb::List) {
             let list = table.kind(&resource.api_version(), &format!("{}List", resource.kind));
             let list = table.types.get(list.expect("a list kind must be in the table"));
             let items = list.field("items").expect("a list must have items");
@@ -50,10 +51,10 @@ fn a_resource_matches_discovery() {
     assert_eq!(deployments.short_names, ["deploy"]);
     assert_eq!(deployments.categories, ["all"]);
     assert_eq!(deployments.storage_version_hash, "8aSe+NMegvE=");
-    assert!(deployments.namespaced && deployments.has_verb("deletecollection"));
+    assert!(deployments.namespaced && deployments.has_verb(Verb::DeleteCollection));
     let scale = deployments.subresource("scale").expect("deployments must have a scale");
     assert_eq!((&*scale.group, &*scale.version, &*scale.kind), ("autoscaling", "v1", "Scale"));
-    assert_eq!(scale.verbs, ["get", "patch", "update"]);
+    assert_eq!(scale.verbs, [Verb::Get, Verb::Patch, Verb::Update]);
 }
 
 #[test]

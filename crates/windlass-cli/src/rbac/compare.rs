@@ -135,7 +135,7 @@ pub(super) fn compare(grants: &Grants, needs: &Needs, own: &str) -> Difference {
             missing
                 .entry(format!("{}{name}{place}", called(&need.group, &need.resource)))
                 .or_default()
-                .insert(need.verb);
+                .insert(need.verb.as_str());
         }
     }
     let mut difference = Difference { missing: lines(&missing), unused: Vec::new() };
@@ -195,10 +195,11 @@ fn called(group: &str, resource: &str) -> String {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use windlass_plane::Verb;
 
     use super::*;
 
-    fn need(group: &str, resource: &str, verb: &'static str, namespace: Option<&str>) -> Need {
+    fn need(group: &str, resource: &str, verb: Verb, namespace: Option<&str>) -> Need {
         Need {
             group: group.to_owned(),
             resource: resource.to_owned(),
@@ -235,10 +236,10 @@ mod tests {
         ];
         let needs = Needs {
             resources: [
-                need("", "pods", "list", None),
-                need("apps", "deployments/scale", "patch", Some("x")),
-                need("coordination.k8s.io", "leases", "update", Some("mine")),
-                need("coordination.k8s.io", "leases", "update", Some("elsewhere")),
+                need("", "pods", Verb::List, None),
+                need("apps", "deployments/scale", Verb::Patch, Some("x")),
+                need("coordination.k8s.io", "leases", Verb::Update, Some("mine")),
+                need("coordination.k8s.io", "leases", Verb::Update, Some("elsewhere")),
             ]
             .into(),
             paths: [("get".to_owned(), "/logs".to_owned())].into(),

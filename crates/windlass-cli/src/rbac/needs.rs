@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use windlass_plane::Permission;
+use windlass_plane::{Permission, Verb};
 
 /// A recorded request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +24,7 @@ pub(super) struct Need {
     pub(super) group: String,
     /// Including the subresource: `pods/log`.
     pub(super) resource: String,
-    pub(super) verb: &'static str,
+    pub(super) verb: Verb,
     /// `None` for the whole cluster.
     pub(super) namespace: Option<String>,
     /// `None` for all objects.
@@ -74,7 +74,7 @@ impl Need {
     /// Returns whether the default roles of every cluster grant this to all authenticated users.
     fn is_granted_to_all(&self) -> bool {
         let reviews = ["selfsubjectaccessreviews", "selfsubjectreviews", "selfsubjectrulesreviews"];
-        self.verb == "create" && self.group.ends_with(".k8s.io") && reviews.contains(&self.resource.as_str())
+        self.verb == Verb::Create && self.group.ends_with(".k8s.io") && reviews.contains(&self.resource.as_str())
     }
 }
 
@@ -89,25 +89,25 @@ impl Needs {
                     needs.paths.insert((verb, path));
                 }
                 Some(Permission::Resource { verb, group, resource, subresource, namespace, name })
-                    if !verb.as_str().is_empty() =>
+                    if verb != Verb::Unknown =>
                 {
-                    let connects = verb.as_str() == "get" && CONNECTS.contains(&subresource.as_str());
-                    let creates = request.status == 201 && matches!(verb.as_str(), "patch" | "update");
+                    let connects = verb == Verb::Get && CONNECTS.contains(&subresource.as_str());
+                    let creates = request.status == 201 && matches!(verb, Verb::Patch | Verb::Update);
                     let some = |text: String| Some(text).filter(|text| !text.is_empty());
                     let need = Need {
                         group,
                         resource: if subresource.is_empty() { resource } else { format!("{resource}/{subresource}") },
-                        verb: verb.as_str(),
+                        verb,
                         namespace: request.place(some(namespace), own),
                         name: some(name),
                     };
                     if connects {
                         // Since 1.35, upgraded GET requests need this as well.
-                        needs.resources.insert(Need { verb: "create", ..need.clone() });
+                        needs.resources.insert(Need { verb: Verb::Create, ..need.clone() });
                     }
                     if creates {
                         // An apply or a PUT of an object that did not exist.
-                        needs.resources.insert(Need { verb: "create", name: None, ..need.clone() });
+                        needs.resources.insert(Need { verb: Verb::Create, name: None, ..need.clone() });
                     }
                     if !need.is_granted_to_all() {
                         needs.resources.insert(need);
@@ -145,7 +145,7 @@ impl Needs {
     ///
     /// Operators only elect a leader in a cluster, where there may be several replicas.
     pub(super) fn add_election(&mut self, name: &str, own: &str) -> bool {
-        let lease = |verb: &'static str, name: Option<&str>| Need {
+        let lease = |verb: Verb, name: Option<&str>| Need {
             group: "coordination.k8s.io".to_owned(),
             resource: "leases".to_owned(),
             verb,
@@ -155,7 +155,11 @@ impl Needs {
         let is_seen =
             self.resources.iter().any(|need| (need.group.as_str(), need.base()) == ("coordination.k8s.io", "leases"));
         if !is_seen {
-            self.resources.extend([lease("create", None), lease("get", Some(name)), lease("update", Some(name))]);
+            self.resources.extend([
+                lease(Verb::Create, None),
+                lease(Verb::Get, Some(name)),
+                lease(Verb::Update, Some(name)),
+            ]);
         }
         !is_seen
     }
@@ -166,17 +170,17 @@ impl Needs {
     pub(super) fn add_renewal(&mut self, own: &str) -> bool {
         let trusts = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations", "customresourcedefinitions"];
         let renewal = |need: &Need| {
-            let name = need.name.as_ref().filter(|_| need.verb == "get")?;
+            let name = need.name.as_ref().filter(|_| need.verb == Verb::Get)?;
             let is_kept = need.group.is_empty()
                 && need.resource == "secrets"
                 && need.namespace.as_deref() == Some(own)
                 && name.ends_with("-webhook-certificates");
-            let verb = if trusts.contains(&need.resource.as_str()) { "patch" } else { "update" };
-            (is_kept || verb == "patch").then(|| Need { verb, ..need.clone() })
+            let verb = if trusts.contains(&need.resource.as_str()) { Verb::Patch } else { Verb::Update };
+            (is_kept || verb == Verb::Patch).then(|| Need { verb, ..need.clone() })
         };
         let renewals: Vec<Need> = self.resources.iter().filter_map(renewal).collect();
         // An operator without certificates reads CRDs for other reasons.
-        if !renewals.iter().any(|need| need.verb == "update") {
+        if !renewals.iter().any(|need| need.verb == Verb::Update) {
             return false;
         }
         let before = self.resources.len();
@@ -187,12 +191,12 @@ impl Needs {
     /// Adds the permissions to create and update events wherever something is watched, unless they were exercised;
     /// returns whether they were added. Events are sent with a delay, when a test may be over.
     pub(super) fn add_events(&mut self) -> bool {
-        let watched = self.resources.iter().filter(|need| need.verb == "watch").map(|need| need.namespace.clone());
+        let watched = self.resources.iter().filter(|need| need.verb == Verb::Watch).map(|need| need.namespace.clone());
         let mut places: BTreeSet<Option<String>> = watched.collect();
         if places.contains(&None) {
             places = BTreeSet::from([None]);
         }
-        let event = |verb: &'static str, namespace: &Option<String>| Need {
+        let event = |verb: Verb, namespace: &Option<String>| Need {
             group: "events.k8s.io".to_owned(),
             resource: "events".to_owned(),
             verb,
@@ -200,13 +204,13 @@ impl Needs {
             name: None,
         };
         let before = self.resources.len();
-        self.resources.extend(places.iter().flat_map(|place| [event("create", place), event("patch", place)]));
+        self.resources.extend(places.iter().flat_map(|place| [event(Verb::Create, place), event(Verb::Patch, place)]));
         self.resources.len() > before
     }
 
     /// Returns whether roles or bindings were written, which needs permissions that requests do not show.
     pub(super) fn grants_rights(&self) -> bool {
-        let writes = ["create", "update", "patch"];
+        let writes = [Verb::Create, Verb::Update, Verb::Patch];
         self.resources.iter().any(|need| need.group == "rbac.authorization.k8s.io" && writes.contains(&need.verb))
     }
 }
@@ -284,7 +288,7 @@ mod tests {
             (answered("PATCH", 200), &["patch"]),
         ] {
             let needs = Needs::of([&request], "system");
-            assert_eq!(needs.resources.iter().map(|need| need.verb).collect::<Vec<_>>(), verbs);
+            assert_eq!(needs.resources.iter().map(|need| need.verb.as_str()).collect::<Vec<_>>(), verbs);
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
+use windlass_plane::Verb;
 
 use super::needs::{Need, Needs};
 
@@ -10,7 +11,16 @@ use super::needs::{Need, Needs};
 const MOST_NAMES: usize = 5;
 
 /// Verbs in output order.
-const VERBS: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+const VERBS: &[Verb] = &[
+    Verb::Get,
+    Verb::List,
+    Verb::Watch,
+    Verb::Create,
+    Verb::Update,
+    Verb::Patch,
+    Verb::Delete,
+    Verb::DeleteCollection,
+];
 
 /// A rule of a role.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,7 +88,7 @@ impl Roles {
         for ((_, base), needs) in by_base {
             let scope = if everywhere && base.1 == "events" { None } else { scope(&needs) };
             // By scope, resource and verb.
-            let mut names: BTreeMap<(Option<&str>, &str, &str), Names<'_>> = BTreeMap::new();
+            let mut names: BTreeMap<(Option<&str>, &str, Verb), Names<'_>> = BTreeMap::new();
             for need in &needs {
                 let scope = if options.namespaces { need.namespace.as_deref() } else { scope };
                 let granted = scopes.get(&None).into_iter().flatten();
@@ -99,7 +109,7 @@ impl Roles {
                     groups: vec![base.0.to_owned()],
                     resources: vec![resource.to_owned()],
                     names: names.into_iter().flatten().map(str::to_owned).collect(),
-                    verbs: vec![verb.to_owned()],
+                    verbs: vec![verb.to_string()],
                     ..Rule::default()
                 });
             }
@@ -128,7 +138,7 @@ fn scope<'a>(needs: &[&'a Need]) -> Option<&'a str> {
 
 /// Returns whether a permission applies to all objects of a resource.
 fn is_of_all(need: &Need) -> bool {
-    need.name.is_none() && ["list", "watch", "deletecollection"].contains(&need.verb)
+    need.name.is_none() && matches!(need.verb, Verb::List | Verb::Watch | Verb::DeleteCollection)
 }
 
 fn has_fixed_names(base: Base<'_>, scope: Option<&str>, needs: &[&Need]) -> bool {
@@ -153,7 +163,7 @@ fn merge_by(rules: Vec<Rule>, list: impl Fn(&mut Rule) -> &mut Vec<String>) -> V
     }
     let mut rules: Vec<Rule> = Vec::with_capacity(merged.len());
     for (mut rule, mut words) in merged {
-        words.sort_by_key(|word| (VERBS.iter().position(|verb| verb == word), word.clone()));
+        words.sort_by_key(|word| (VERBS.iter().position(|verb| verb.as_str() == word), word.clone()));
         words.dedup();
         *list(&mut rule) = words;
         rules.push(rule);
@@ -205,7 +215,7 @@ impl Rule {
         let resource = has(&self.resources, &need.resource)
             || need.resource.split_once('/').is_some_and(|(_, sub)| has(&self.resources, &format!("*/{sub}")));
         let name = self.names.is_empty() || need.name.as_ref().is_some_and(|name| self.names.contains(name));
-        has(&self.verbs, need.verb) && has(&self.groups, &need.group) && resource && name
+        has(&self.verbs, need.verb.as_str()) && has(&self.groups, &need.group) && resource && name
     }
 
     /// Returns whether it grants a path, with the semantics of Kubernetes.

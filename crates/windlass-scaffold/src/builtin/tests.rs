@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope, Resource};
+use windlass_builtins::verb::Verb;
 
 use super::*;
 
@@ -89,7 +90,7 @@ fn all_watchable_kinds_of_the_server_are_known() {
     for resource in table.resources.iter() {
         let found = Builtin::find(&resource.group, &resource.version, &resource.kind);
         let place = format!("{} of {}", resource.kind, resource.api_version());
-        match resource.has_verb("watch") {
+        match resource.has_verb(Verb::Watch) {
             true => {
                 let found = found.unwrap_or_else(|| panic!("{place} is not known"));
                 assert_eq!((found.plural, found.namespaced), (&*resource.plural, resource.namespaced), "{place}");

@@ -36,7 +36,7 @@ fn of_resource(need: &Need) -> SubjectAccessReviewSpec {
         group: Some(need.group.clone()),
         resource: Some(resource.to_owned()),
         subresource: Some(subresource.to_owned()).filter(|sub| !sub.is_empty()),
-        verb: Some(need.verb.to_owned()),
+        verb: Some(need.verb.to_string()),
         namespace: need.namespace.clone(),
         name: need.name.clone(),
         ..ResourceAttributes::default()

@@ -169,7 +169,7 @@ mod properties {
         (
             word(&["", "apps"]),
             word(&["pods", "pods/log", "secrets", "foos", "foos/status"]),
-            word(VERBS),
+            prop::sample::select(VERBS),
             prop::option::of(word(&["a", "b"])),
             prop::option::of(word(&["x", "y", "z", "1", "2", "3", "4"])),
         )
