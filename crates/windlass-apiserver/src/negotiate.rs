@@ -9,6 +9,7 @@ mod content_type;
 
 use http::{HeaderMap, HeaderValue, header};
 use serde_json::Map;
+use windlass_schema::go_format;
 
 use self::accept::Clause;
 use crate::{
@@ -257,7 +258,7 @@ fn wants_pretty(headers: &HeaderMap, query: Option<&str>) -> bool {
     if query.is_some_and(|query| query.contains("pretty"))
         && let Some(value) = Query::parse(query).get("pretty").filter(|value| !value.is_empty())
     {
-        return matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True");
+        return go_format::parse_bool(value) == Some(true);
     }
     let agent = headers.get(header::USER_AGENT).map(HeaderValue::as_bytes).unwrap_or_default();
     [&b"curl"[..], b"Wget", b"Mozilla/5.0"].iter().any(|prefix| agent.starts_with(prefix))

@@ -10,7 +10,7 @@ use std::{
 };
 
 use windlass_builtins::resource::{Kind, Resource, Table};
-use windlass_schema::sorting::Gather as _;
+use windlass_schema::{go_format::parse_bool, sorting::Gather as _};
 
 /// A beta or alpha version of resources that also have another version, `base`, in which they are stored.
 struct View {
@@ -342,9 +342,9 @@ fn parse_entry(key: &str, value: &str) -> Result<bool, RuntimeConfigError> {
         return Err(RuntimeConfigError::Version(group_version));
     }
     let enabled = match value {
-        "" | "1" | "t" | "T" | "true" | "TRUE" | "True" => true,
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => false,
-        _ => return Err(RuntimeConfigError::Value { key: key.to_owned(), value: value.to_owned() }),
+        "" => true,
+        value => parse_bool(value)
+            .ok_or_else(|| RuntimeConfigError::Value { key: key.to_owned(), value: value.to_owned() })?,
     };
     if let Some(resource) = parts.next().filter(|resource| resource.to_lowercase() != *resource) {
         return Err(RuntimeConfigError::Resource { key: key.to_owned(), resource: resource.to_owned() });

@@ -75,9 +75,10 @@ pub(crate) fn is_ready(pod: &Pod) -> bool {
     ready_condition(pod).is_some_and(|condition| condition.status == "True")
 }
 
-/// Returns whether it has been ready for at least this many seconds.
-pub(crate) fn is_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> bool {
+/// Returns whether it has been ready for at least this many seconds, 0 by default.
+pub(crate) fn is_available(pod: &Pod, min_ready_seconds: Option<i32>, now: Timestamp) -> bool {
     let Some(condition) = ready_condition(pod).filter(|condition| condition.status == "True") else { return false };
+    let min_ready_seconds = min_ready_seconds.unwrap_or_default();
     if min_ready_seconds == 0 {
         return true;
     }

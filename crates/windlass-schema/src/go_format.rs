@@ -1,4 +1,4 @@
-//! Formats text and JSON values like Go, for kube-apiserver messages that contain them.
+//! Formats text and JSON values like Go, for kube-apiserver messages that contain them, and parses booleans like it.
 
 use std::fmt::Write;
 
@@ -60,6 +60,15 @@ pub fn syntax(value: &Value) -> String {
 /// Inside a list or map, a null is written without the verb.
 fn nested_verb_s(value: &Value) -> String {
     if value.is_null() { "<nil>".to_owned() } else { verb_s(value) }
+}
+
+/// Parses a boolean like Go's `strconv.ParseBool`.
+pub fn parse_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
 }
 
 /// Returns the name of a value's JSON type as in Go's `cannot unmarshal X into ...`.

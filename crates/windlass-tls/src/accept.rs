@@ -1,4 +1,4 @@
-//! The accept loop of a TLS server.
+//! The accept loop of a server, with TLS or without.
 
 use std::{future::Future, io, sync::Arc, time::Duration};
 
@@ -49,7 +49,7 @@ pub async fn accept<S, F>(
     tls: Arc<ServerConfig>,
     max_connections: usize,
     stop: impl Future<Output = ()>,
-    mut failed: impl FnMut(&io::Error),
+    failed: impl FnMut(&io::Error),
     serve: S,
 ) -> JoinSet<()>
 where
@@ -57,6 +57,22 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     let acceptor = TlsAcceptor::from(tls);
+    let serve = move |stream| serve(Handshake { acceptor: acceptor.clone(), stream });
+    accept_tcp(listener, max_connections, stop, failed, serve).await
+}
+
+/// [`accept`] without TLS.
+pub async fn accept_tcp<S, F>(
+    listener: TcpListener,
+    max_connections: usize,
+    stop: impl Future<Output = ()>,
+    mut failed: impl FnMut(&io::Error),
+    serve: S,
+) -> JoinSet<()>
+where
+    S: Fn(TcpStream) -> F,
+    F: Future<Output = ()> + Send + 'static,
+{
     let mut connections = JoinSet::new();
     let mut stop = std::pin::pin!(stop);
     let mut pauses = Pauses::default();
@@ -69,7 +85,7 @@ where
         match accepted {
             Ok((stream, _)) => {
                 pauses = Pauses::default();
-                connections.spawn(serve(Handshake { acceptor: acceptor.clone(), stream }));
+                connections.spawn(serve(stream));
             }
             // The client disconnected before it was accepted.
             Err(error) if is_of_connection(&error) => debug!(%error, "accept failed"),

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use serde_json::Value;
 use windlass_builtins::kinds::pod::admission;
+use windlass_schema::go_format::parse_bool;
 
 use super::{Admission, Attributes, Operation};
 use crate::{meta, status::Result, storage::ResourceCache};
@@ -46,7 +47,7 @@ impl Admission for ServiceAccounts {
         }
         let account = self.account(write, object).await?;
         let enforced = account["metadata"]["annotations"][ENFORCE].as_str();
-        if !matches!(enforced, Some("1" | "t" | "T" | "TRUE" | "true" | "True")) {
+        if enforced.and_then(parse_bool) != Some(true) {
             return Ok(());
         }
         let kinds: &[&str] = if adds_ephemeral { &["ephemeralContainers"] } else { &["initContainers", "containers"] };

@@ -11,6 +11,7 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracing::warn;
+use windlass_schema::go_format::parse_bool;
 
 use super::{
     FlowControl,
@@ -240,11 +241,7 @@ fn revised(current: &Value, default: &Value) -> Option<Value> {
 
 /// Returns the value of the annotation, if it is a boolean.
 fn auto_update(object: &Value) -> Option<bool> {
-    match object["metadata"]["annotations"][AUTO_UPDATE].as_str()? {
-        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
-        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
-        _ => None,
-    }
+    parse_bool(object["metadata"]["annotations"][AUTO_UPDATE].as_str()?)
 }
 
 /// Returns the current time as in objects.

@@ -3,7 +3,10 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
-use windlass_schema::decode::{Storage, decode};
+use windlass_schema::{
+    decode::{Storage, decode},
+    go_format::json_type,
+};
 
 use crate::{status::ApiError, user::User};
 
@@ -182,14 +185,7 @@ fn check_types(response: &Value) -> Result<(), String> {
     match given.find(|(_, value, fits, _)| !value.is_null() && !fits(value)) {
         None => Ok(()),
         Some((name, value, _, expected)) => {
-            let kind = match value {
-                Value::Null => "null",
-                Value::Bool(_) => "bool",
-                Value::Number(_) => "number",
-                Value::String(_) => "string",
-                Value::Array(_) => "array",
-                Value::Object(_) => "object",
-            };
+            let kind = json_type(value);
             Err(format!(
                 "json: cannot unmarshal {kind} into Go struct field AdmissionResponse.response.{name} of type {expected}"
             ))

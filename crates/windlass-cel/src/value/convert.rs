@@ -39,11 +39,9 @@ impl<'a> Value<'a> {
     fn to_bool(&self) -> Outcome<'a> {
         match self {
             Value::Bool(value) => Ok(Value::Bool(*value)),
-            Value::String(text) => match &**text {
-                "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(Value::Bool(true)),
-                "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(Value::Bool(false)),
-                _ => Err(self.no_conversion("bool")),
-            },
+            Value::String(text) => {
+                go_format::parse_bool(text).map(Value::Bool).ok_or_else(|| self.no_conversion("bool"))
+            }
             _ => Err(self.no_overload("bool")),
         }
     }

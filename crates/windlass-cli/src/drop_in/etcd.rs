@@ -12,6 +12,7 @@ use std::{
 
 use http::Uri;
 use serde_json::json;
+use windlass_schema::go_format::parse_bool;
 
 use self::{
     flags::{Flags, Parsed},
@@ -92,7 +93,7 @@ impl Configuration {
             data_dir,
             clients: urls("listen-client-urls", "http://localhost:2379")?,
             peers: urls("listen-peer-urls", "http://localhost:2380")?,
-            fsync: value("unsafe-no-fsync").is_none_or(|value| flags::boolean(&value) != Some(true)),
+            fsync: value("unsafe-no-fsync").is_none_or(|value| parse_bool(&value) != Some(true)),
             quota_bytes: value("quota-backend-bytes").and_then(|value| value.parse().ok()).filter(|bytes| *bytes > 0),
         })
     }

@@ -58,7 +58,7 @@ pub(super) fn status_of<K: Parent>(parent: &K, pods: &[Arc<Pod>], failure: Optio
         replicas: count(active()),
         fully_labeled: count(active().filter(labeled)),
         ready: count(ready()),
-        available: count(ready().filter(|pod| is_available(pod, parent.min_ready_seconds(), now))),
+        available: count(ready().filter(|pod| is_available(pod, Some(parent.min_ready_seconds()), now))),
         observed_generation: parent.meta().generation.unwrap_or_default(),
         terminating: K::COUNTS_TERMINATING.then(|| count(leaving())),
     }

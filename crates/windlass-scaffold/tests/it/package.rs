@@ -8,6 +8,7 @@ use windlass_scaffold::{
     Files, Overlay, Project, ProjectOptions,
     package::{CATALOG, Image, Package, Product, Variant, lost_in_bundle},
 };
+use windlass_schema::yaml;
 
 use crate::golden;
 
@@ -98,7 +99,7 @@ fn the_default_deployment_with_an_overlay_is_that_of_the_operator() {
     let made = files(&Package { variants: &[variant], ..input.package() });
     let documents = |file: &str| -> Vec<Value> {
         let text = &made[&format!("deploy/overlays/a/{file}.yaml")];
-        text.split("---\n").map(|text| serde_saphyr::from_str(text).unwrap()).collect()
+        yaml::documents(text).iter().map(|(_, document)| serde_saphyr::from_str(document).unwrap()).collect()
     };
     let identity = |one: &Value| {
         (one["kind"].to_string(), one["metadata"]["namespace"].to_string(), one["metadata"]["name"].to_string())

@@ -3,7 +3,7 @@
 use http::header::CONTENT_TYPE;
 use serde_json::Value;
 use windlass_builtins::protobuf;
-use windlass_schema::{decode, json, yaml};
+use windlass_schema::{decode, go_format::json_type, json, yaml};
 
 use super::given;
 use crate::{
@@ -87,11 +87,7 @@ fn check_types(body: &Value) -> Result<(), String> {
 /// Returns the name of a value's JSON type as in the errors of Go's decoder.
 fn go_name(value: &Value, expected: &str) -> String {
     match value {
-        Value::Bool(_) => "bool".to_owned(),
         Value::Number(number) if expected == "int64" => format!("number {number}"),
-        Value::Number(_) => "number".to_owned(),
-        Value::String(_) => "string".to_owned(),
-        Value::Array(_) => "array".to_owned(),
-        Value::Object(_) | Value::Null => "object".to_owned(),
+        value => json_type(value).to_owned(),
     }
 }

@@ -1,5 +1,7 @@
 //! The command line of etcd, which is one of Go's `flag` package.
 
+use windlass_schema::go_format::parse_bool;
+
 /// Flags that need no value.
 #[rustfmt::skip]
 const SWITCHES: &[&str] = &[
@@ -117,7 +119,7 @@ pub(super) fn parse(arguments: &[String]) -> Result<Parsed, String> {
         }
         let value = if SWITCHES.contains(&name) {
             let value = value.unwrap_or_else(|| "true".to_owned());
-            if boolean(&value).is_none() {
+            if parse_bool(&value).is_none() {
                 return Err(format!("invalid boolean value {value:?} for -{name}: parse error"));
             }
             value
@@ -129,19 +131,10 @@ pub(super) fn parse(arguments: &[String]) -> Result<Parsed, String> {
         };
         flags.given.push((name.to_owned(), value));
     }
-    Ok(match flags.last("version").and_then(boolean) {
+    Ok(match flags.last("version").and_then(parse_bool) {
         Some(true) => Parsed::Version,
         _ => Parsed::Flags(flags),
     })
-}
-
-/// Parses a boolean of Go.
-pub(super) fn boolean(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-        _ => None,
-    }
 }
 
 /// The list of all flags. envtest looks for `--unsafe-no-fsync` at the beginning of a line.

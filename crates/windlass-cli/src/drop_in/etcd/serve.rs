@@ -12,12 +12,16 @@ use tokio::{
     net::{TcpListener, TcpStream},
     task::JoinSet,
 };
+use windlass_tls::accept_tcp;
 
 use super::VERSION;
 use crate::{
     drop_in::{handover, handover::Storage, io_errors},
     signals::Signals,
 };
+
+/// Maximum number of connections to a port; others wait.
+const MAX_CONNECTIONS: usize = 1000;
 
 /// Listening sockets.
 pub(super) struct Endpoints {
@@ -52,10 +56,10 @@ impl Endpoints {
         }
         tokio::select! {
             () = signals.first() => Ok(()),
-            Some(ended) = tasks.join_next() => match ended {
-                Ok(never) => match never {},
-                Err(error) => Err(error.into()),
-            },
+            Some(ended) = tasks.join_next() => {
+                ended?;
+                anyhow::bail!("the server has stopped accepting connections")
+            }
         }
     }
 }
@@ -69,25 +73,12 @@ async fn bind(addresses: &[SocketAddr]) -> anyhow::Result<Vec<TcpListener>> {
     Ok(listeners)
 }
 
-async fn accept<F>(listener: TcpListener, serve: impl Fn(TcpStream) -> F) -> Infallible
+/// Accepts connections without end.
+async fn accept<F>(listener: TcpListener, serve: impl Fn(TcpStream) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(serve(stream));
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "failed to accept a connection");
-                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-                }
-            },
-            Some(_) = connections.join_next() => {}
-        }
-    }
+    accept_tcp(listener, MAX_CONNECTIONS, std::future::pending(), |_| {}, serve).await;
 }
 
 async fn connection(stream: TcpStream, storage: Storage) {

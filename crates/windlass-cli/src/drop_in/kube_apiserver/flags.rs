@@ -1,7 +1,7 @@
 //! The command line of kube-apiserver, which is one of Go's `pflag` package.
 
 use windlass_plane::NodePortRange;
-use windlass_schema::time::parse_duration;
+use windlass_schema::{go_format::parse_bool, time::parse_duration};
 
 use super::table::FLAGS;
 
@@ -170,7 +170,7 @@ impl Flags {
             let name = if flag.name == "v" { "-v, --v".to_owned() } else { format!("--{}", flag.name) };
             format!("invalid argument {value:?} for {name:?} flag: {problem}")
         })?;
-        let value = match (flag.kind, boolean(value)) {
+        let value = match (flag.kind, parse_bool(value)) {
             (Kind::Bool, Some(value)) => value.to_string(),
             _ => value.to_owned(),
         };
@@ -183,7 +183,7 @@ impl Flags {
 fn check(kind: Kind, value: &str) -> Result<(), String> {
     let syntax = |function: &str| format!("strconv.{function}: parsing {value:?}: invalid syntax");
     match kind {
-        Kind::Bool => boolean(value).map(drop).ok_or_else(|| syntax("ParseBool")),
+        Kind::Bool => parse_bool(value).map(drop).ok_or_else(|| syntax("ParseBool")),
         Kind::Int => match value.parse::<i128>() {
             Ok(number) if i64::try_from(number).is_err() => {
                 Err(format!("strconv.ParseInt: parsing {value:?}: value out of range"))
@@ -198,15 +198,6 @@ fn check(kind: Kind, value: &str) -> Result<(), String> {
         }
         Kind::PortRange => value.parse::<NodePortRange>().map(drop).map_err(|error| error.to_string()),
         Kind::Version | Kind::Text | Kind::Strings | Kind::TextArray | Kind::Pairs => Ok(()),
-    }
-}
-
-/// Parses a boolean of Go.
-pub(super) fn boolean(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-        _ => None,
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::flags::{Flags, boolean};
+use windlass_schema::go_format::parse_bool;
+
+use super::flags::Flags;
 
 /// The feature gates of Kubernetes 1.36, sorted, with the value of locked gates.
 const GATES: &str = include_str!("feature_gates.txt");
@@ -18,7 +20,7 @@ pub(super) fn check_feature_gates(flags: &Flags) -> Result<(), String> {
             format!("invalid value of {gate}={value}, err: {problem}")
         };
         // The last one counts.
-        values.insert(gate, boolean(value).ok_or_else(invalid)?);
+        values.insert(gate, parse_bool(value).ok_or_else(invalid)?);
     }
     let problems: Vec<String> =
         values.into_iter().filter_map(|(gate, value)| check_feature_gate(gate, value).err()).collect();
@@ -34,7 +36,7 @@ fn check_feature_gate(gate: &str, value: bool) -> Result<(), String> {
     let Some((_, locked)) = known.find(|(known, _)| *known == gate) else {
         return Err(format!("unrecognized feature gate: {gate}"));
     };
-    match boolean(locked).filter(|locked| *locked != value) {
+    match parse_bool(locked).filter(|locked| *locked != value) {
         Some(locked) => Err(format!("cannot set feature gate {gate} to {value}, feature is locked to {locked}")),
         None => Ok(()),
     }
@@ -55,7 +57,7 @@ mod tests {
     #[test]
     fn wrong_feature_gates_are_errors() {
         assert!(GATES.lines().is_sorted());
-        assert!(GATES.lines().all(|line| line.split_once(' ').is_none_or(|(_, locked)| boolean(locked).is_some())));
+        assert!(GATES.lines().all(|line| line.split_once(' ').is_none_or(|(_, locked)| parse_bool(locked).is_some())));
         for (line, expected) in [
             ("--feature-gates=WatchList=true,kube:AllAlpha=false", Ok(())),
             ("--feature-gates=Foo=true", Err("unrecognized feature gate: Foo")),

@@ -82,8 +82,7 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn is_available(&self, pod: &Pod) -> bool {
-        let min_ready_seconds = self.set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
-        pods::is_available(pod, min_ready_seconds, self.now)
+        pods::is_available(pod, self.set.spec.as_ref().and_then(|spec| spec.min_ready_seconds), self.now)
     }
 
     pub(super) fn is_updated(&self, pod: &Pod) -> bool {

@@ -21,7 +21,7 @@ pub(super) struct Names<'a> {
 /// Computes the status of a set with these pods.
 pub(super) fn of(set: &StatefulSet, names: &Names<'_>, pods: &[Arc<Pod>], now: Timestamp) -> StatefulSetStatus {
     let spec = set.spec.as_ref();
-    let min_ready_seconds = spec.and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
+    let min_ready_seconds = spec.and_then(|spec| spec.min_ready_seconds);
     let count = |counts: &dyn Fn(&Pod) -> bool| {
         i32::try_from(pods.iter().filter(|pod| counts(pod)).count()).unwrap_or(i32::MAX)
     };
