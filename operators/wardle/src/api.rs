@@ -1,45 +1,7 @@
-//! The kinds: Fischer, and the newest version of Flunder.
+//! Resource types, one module per kind.
 
-use kube::CustomResource;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-pub mod v1alpha1;
+pub mod fischer;
+pub mod flunder;
 
 /// The API group.
 pub const GROUP: &str = "wardle.example.com";
-
-/// Desired state of a Flunder.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[kube(group = "wardle.example.com", version = "v1beta1", kind = "Flunder", namespaced)]
-#[kube(printcolumn = r#"{"name": "Created At", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#)]
-#[serde(rename_all = "camelCase")]
-pub struct FlunderSpec {
-    /// Name of another Flunder.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub flunder_reference: Option<String>,
-    /// Name of a Fischer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fischer_reference: Option<String>,
-    /// Kind of the reference.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reference_type: Option<ReferenceType>,
-}
-
-/// Kind that a Flunder refers to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-pub enum ReferenceType {
-    /// Another Flunder.
-    Flunder,
-    /// A Fischer.
-    Fischer,
-}
-
-/// Names that no new Flunder may have.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Fischer {
-    /// The names.
-    #[serde(default)]
-    pub disallowed_flunders: Vec<String>,
-}

@@ -5,7 +5,11 @@ use kube::core::GroupVersionResource;
 use serde_json::Value;
 use windlass_extension::{Admission, ApiError, Attributes, Conversion, Extension, Kind, Operation, Result};
 
-use crate::api::{Fischer, Flunder, FlunderSpec, GROUP, ReferenceType, v1alpha1};
+use crate::api::{
+    GROUP,
+    fischer::Fischer,
+    flunder::{Flunder, FlunderSpec, ReferenceType, v1alpha1},
+};
 
 /// Checks that a Flunder has the reference that its type promises, and no other.
 fn check(flunder: &Flunder, _: Operation) -> Result<(), String> {

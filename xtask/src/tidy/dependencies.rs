@@ -96,7 +96,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("pod2-operator", &["windlass"]),
     ("podtask-operator", &["windlass"]),
     ("vpc-operator", &["windlass"]),
-    ("wardle-server", &["windlass-extension"]),
+    ("wardle-apiserver", &["windlass-extension"]),
     ("metrics-server", &["windlass-clock", "windlass-extension", "windlass-resource-metrics"]),
     // Drives servers from the outside, except for decisions about access, which it measures in its own process.
     ("windlass-bench", &["windlass-apiserver", "windlass-store"]),

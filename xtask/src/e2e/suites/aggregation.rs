@@ -8,7 +8,7 @@ use super::{kubectl_script, peers};
 use crate::cargo;
 
 pub(super) fn wardle(folder: &Path, peers: &Path) -> anyhow::Result<Command> {
-    let program = cargo::build("wardle-server", "wardle-server")?;
+    let program = cargo::build("wardle-apiserver", "wardle-apiserver")?;
     checks("wardle", &program, folder, peers)
 }
 

@@ -1,10 +1,10 @@
-//! The old version of Flunder, with one field for both kinds of references.
+//! Version `v1alpha1` of Flunder, with one field for both kinds of references.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ReferenceType;
+use super::v1beta1::{self, ReferenceType};
 
 /// Desired state of a Flunder.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -20,7 +20,7 @@ pub struct FlunderSpec {
     pub reference_type: Option<ReferenceType>,
 }
 
-impl From<Flunder> for super::Flunder {
+impl From<Flunder> for v1beta1::Flunder {
     fn from(old: Flunder) -> Self {
         let FlunderSpec { reference, reference_type } = old.spec;
         let reference_type = reference_type.or(reference.as_ref().map(|_| ReferenceType::Flunder));
@@ -28,14 +28,14 @@ impl From<Flunder> for super::Flunder {
             Some(ReferenceType::Fischer) => (None, reference),
             _ => (reference, None),
         };
-        let spec = super::FlunderSpec { flunder_reference, fischer_reference, reference_type };
+        let spec = v1beta1::FlunderSpec { flunder_reference, fischer_reference, reference_type };
         Self { metadata: old.metadata, spec }
     }
 }
 
-impl From<super::Flunder> for Flunder {
-    fn from(new: super::Flunder) -> Self {
-        let super::FlunderSpec { flunder_reference, fischer_reference, reference_type } = new.spec;
+impl From<v1beta1::Flunder> for Flunder {
+    fn from(new: v1beta1::Flunder) -> Self {
+        let v1beta1::FlunderSpec { flunder_reference, fischer_reference, reference_type } = new.spec;
         let reference =
             if reference_type == Some(ReferenceType::Fischer) { fischer_reference } else { flunder_reference };
         Self { metadata: new.metadata, spec: FlunderSpec { reference, reference_type } }

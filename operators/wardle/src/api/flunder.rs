@@ -1,0 +1,7 @@
+//! Flunder of the API group `wardle.example.com`.
+
+pub mod v1alpha1;
+pub mod v1beta1;
+
+// The storage version, which the rest of the server uses.
+pub use v1beta1::*;

@@ -1,8 +1,0 @@
-//! Entry point of the server.
-
-use std::process::ExitCode;
-
-#[tokio::main]
-async fn main() -> ExitCode {
-    wardle_server::extension::extension().main().await
-}
