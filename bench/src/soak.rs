@@ -33,9 +33,9 @@ const LOOK: Duration = Duration::from_secs(2);
 const PODS_PER_NODE: usize = 110;
 /// Maximum number of writes per Deployment and everything it owns, in one rollout or its creation; more means that a
 /// loop spins.
-const MOST_WRITES: f64 = 60.0;
+const MAX_WRITES: f64 = 60.0;
 /// Maximum growth of memory from the first rollout to the last.
-const MOST_GROWTH: f64 = 1.15;
+const MAX_GROWTH: f64 = 1.15;
 
 /// Create many Deployments on simulated nodes, roll them out again, and check that the control loops come to rest
 #[derive(Debug, Args)]
@@ -226,13 +226,13 @@ fn judge(phases: &[Phase], deployments: usize) -> anyhow::Result<()> {
     let Some((rest, busy)) = phases.split_last() else { return Ok(()) };
     for phase in busy {
         let each = phase.writes.without_signs_of_life() as f64 / deployments as f64;
-        ensure!(each <= MOST_WRITES, "{}: {each:.1} writes per Deployment: a loop spins", phase.name);
+        ensure!(each <= MAX_WRITES, "{}: {each:.1} writes per Deployment: a loop spins", phase.name);
     }
     let idle = rest.writes.without_signs_of_life();
     ensure!(idle == 0, "{idle} writes at rest: {}", rest.writes);
     if let [_, first, .., last] = busy {
         let growth = last.memory as f64 / first.memory as f64;
-        ensure!(growth <= MOST_GROWTH, "memory grew by a factor of {growth:.2} from the first rollout to the last");
+        ensure!(growth <= MAX_GROWTH, "memory grew by a factor of {growth:.2} from the first rollout to the last");
     }
     Ok(())
 }

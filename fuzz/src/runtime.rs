@@ -8,7 +8,7 @@ use tokio::{
 };
 
 /// The virtual time after which a connection that should end is a finding.
-const PATIENCE: Duration = Duration::from_secs(3600);
+const TIMEOUT: Duration = Duration::from_secs(3600);
 
 thread_local! {
     static RUNTIME: Runtime = runtime();
@@ -37,6 +37,6 @@ pub(crate) async fn talk(client: DuplexStream, bytes: &[u8]) -> Vec<u8> {
     let mut received = Vec::new();
     let reading = read.read_to_end(&mut received);
     let both = async { tokio::join!(writing, reading) };
-    tokio::time::timeout(PATIENCE, both).await.expect("the connection must end").1.expect("a pipe must not fail");
+    tokio::time::timeout(TIMEOUT, both).await.expect("the connection must end").1.expect("a pipe must not fail");
     received
 }

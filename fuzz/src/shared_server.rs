@@ -20,7 +20,7 @@ use crate::{pods::EchoingPods, runtime};
 /// The inputs after which a server is replaced, because its store keeps the history of its objects.
 const INPUTS: u32 = 1000;
 /// Maximum time for a response to continue, in virtual time. A watch lasts longer.
-const PATIENCE: Duration = Duration::from_millis(20);
+const RESPONSE_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// A server with its store.
 pub(crate) struct SharedServer {
@@ -144,7 +144,7 @@ fn same(entry: &Entry) -> (&str, &[u8]) {
 async fn read(mut body: Body) -> (Vec<u8>, bool) {
     let mut bytes = Vec::new();
     loop {
-        match tokio::time::timeout(PATIENCE, body.frame()).await {
+        match tokio::time::timeout(RESPONSE_TIMEOUT, body.frame()).await {
             Ok(Some(Ok(frame))) => bytes.extend_from_slice(&frame.into_data().unwrap_or_default()),
             // The client may have asked for a time limit that is shorter than the list takes, or for something that
             // another server has.

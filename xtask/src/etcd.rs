@@ -15,7 +15,7 @@ use crate::{cargo, peers};
 
 const USAGE: &str = "usage: cargo xtask etcd [--peers DIR]";
 /// Maximum time for a cluster to listen.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs the tests.
 pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
@@ -88,7 +88,7 @@ impl Cluster {
     }
 
     fn wait(&mut self, folder: &Path) -> anyhow::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + LISTEN_TIMEOUT;
         for (child, port) in &mut self.members {
             while TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).is_err() {
                 let ended = child.try_wait()?.is_some();

@@ -10,7 +10,7 @@ use windlass_bench::table::thousands;
 /// Maximum number of reports.
 const STEPS: usize = 10;
 /// Phases shorter than this report no progress.
-const PATIENCE: Duration = Duration::from_secs(2);
+const MIN_REPORTED: Duration = Duration::from_secs(2);
 
 /// Progress of one phase.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Progress {
     /// Counts one more repetition.
     pub(super) fn step(&self) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
-        if done.is_multiple_of(self.count.div_ceil(STEPS)) && self.start.elapsed() > PATIENCE {
+        if done.is_multiple_of(self.count.div_ceil(STEPS)) && self.start.elapsed() > MIN_REPORTED {
             eprintln!("    {} of {} {}", thousands(done as u64), thousands(self.count as u64), self.what);
         }
     }

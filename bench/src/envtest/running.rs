@@ -22,7 +22,7 @@ use super::Suite;
 const SAMPLE: Duration = Duration::from_millis(100);
 /// Time that envtest gives each program to start and to stop. Its default of 20 seconds is too short for kube-apiserver
 /// on a busy machine.
-const PATIENCE: &str = "120s";
+const TIMEOUT: &str = "120s";
 
 /// The result of a suite.
 #[derive(Debug, Clone)]
@@ -85,8 +85,8 @@ pub(super) fn run_suite(suite: &Suite, assets: &Path) -> anyhow::Result<Outcome>
             .args(["-test.timeout=30m", "--ginkgo.no-color"])
             .current_dir(&suite.directory)
             .env("KUBEBUILDER_ASSETS", assets)
-            .env("KUBEBUILDER_CONTROLPLANE_START_TIMEOUT", PATIENCE)
-            .env("KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT", PATIENCE)
+            .env("KUBEBUILDER_CONTROLPLANE_START_TIMEOUT", TIMEOUT)
+            .env("KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT", TIMEOUT)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)

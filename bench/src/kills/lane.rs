@@ -23,7 +23,7 @@ use super::{
 use crate::client::{Body, Client};
 
 /// A request without a response for this long has an unknown outcome.
-const PATIENCE: Duration = Duration::from_secs(20);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Interval between attempts to connect.
 const RETRY: Duration = Duration::from_millis(2);
 /// Size of the pages of a list.
@@ -65,7 +65,7 @@ impl Shared {
         loop {
             // Fails only if the run is over.
             let endpoint = endpoints.wait_for(Option::is_some).await.ok()?.clone()?;
-            if let Ok(Ok(client)) = timeout(PATIENCE, Client::connect(&endpoint.url, &endpoint.tls, 1)).await {
+            if let Ok(Ok(client)) = timeout(RESPONSE_TIMEOUT, Client::connect(&endpoint.url, &endpoint.tls, 1)).await {
                 return Some((client, self.connections.fetch_add(1, Ordering::Relaxed)));
             }
             tokio::time::sleep(RETRY).await;
@@ -127,7 +127,7 @@ impl Lane {
     pub(super) async fn perform(&mut self, client: &Client, connection: u32, call: Call) -> anyhow::Result<bool> {
         let id = OpId(self.shared.operations.fetch_add(1, Ordering::Relaxed) + 1);
         let begin = self.shared.now();
-        let answer = timeout(PATIENCE, self.send(client, id, call)).await;
+        let answer = timeout(RESPONSE_TIMEOUT, self.send(client, id, call)).await;
         let end = self.shared.now();
         let (outcome, usable) = match answer {
             Ok(Ok((status, value))) => (interpret(call, status, &value)?, true),

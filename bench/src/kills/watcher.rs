@@ -17,7 +17,7 @@ use super::{
 use crate::client::{Body, Client};
 
 /// Time limit for the last events.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LAST_EVENTS_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Everything that a watcher recorded.
 #[derive(Debug, Default)]
@@ -123,7 +123,7 @@ impl Watcher {
             if target.is_some_and(|target| newest >= target) {
                 return Ok(End::Complete);
             }
-            let deadline = Instant::now() + PATIENCE;
+            let deadline = Instant::now() + LAST_EVENTS_TIMEOUT;
             let data = tokio::select! {
                 data = next(&mut body) => data,
                 _ = self.target.changed(), if target.is_none() => continue,

@@ -22,7 +22,7 @@ use crate::{
 /// Number of concurrent writes.
 const WRITERS: usize = 16;
 /// Maximum time for the watches to start, and the last event to arrive.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WATCH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns one sample per event and watcher. The latencies are those of the writes.
 pub(super) async fn fan_out(client: &Client, load: &Arc<Load>) -> anyhow::Result<Samples> {
@@ -60,7 +60,7 @@ pub(super) async fn fan_out(client: &Client, load: &Arc<Load>) -> anyhow::Result
         });
     }
     tokio::select! {
-        waited = timeout(PATIENCE, begun.wait()) => { waited.context("the watches did not start")?; }
+        waited = timeout(WATCH_TIMEOUT, begun.wait()) => { waited.context("the watches did not start")?; }
         Some(ended) = watches.join_next() => {
             ended??;
             bail!("a watch ended before it started");
@@ -83,7 +83,7 @@ pub(super) async fn fan_out(client: &Client, load: &Arc<Load>) -> anyhow::Result
         }
         anyhow::Ok(())
     };
-    timeout(PATIENCE, arrived)
+    timeout(WATCH_TIMEOUT, arrived)
         .await
         .with_context(|| format!("only {} events arrived", events.load(Ordering::Relaxed)))??;
 

@@ -18,7 +18,7 @@ pub const PATH: &str = "/windlass/snapshot";
 const PIECES: usize = 2;
 
 /// Maximum time for the client to accept a piece. A snapshot keeps old pages of the store in use.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PIECE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Streams a snapshot, in the format of [`windlass_store::snapshot`]. A stream that ends early lacks the trailer.
 pub(crate) async fn answer(server: &Arc<Inner>) -> Result<Response<Body>> {
@@ -47,7 +47,7 @@ async fn send_all(mut encoder: Encoder, send: mpsc::Sender<Bytes>) -> Result<(),
         let (piece, back) = read.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
         encoder = back;
         let Some(piece) = piece else { return Ok(()) };
-        match send.send_timeout(piece, PATIENCE).await {
+        match send.send_timeout(piece, PIECE_TIMEOUT).await {
             Ok(()) => {}
             Err(mpsc::error::SendTimeoutError::Closed(_)) => return Err("the client disconnected".to_owned()),
             Err(mpsc::error::SendTimeoutError::Timeout(_)) => return Err("the client does not read".to_owned()),

@@ -18,9 +18,9 @@ use windlass_plane::{DataDirLock, Holder};
 use crate::ready_file;
 
 /// Interval at which to poll while waiting for a plane.
-const AGAIN: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// After how long a waiting user gets a progress message.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A running plane, as it describes itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,7 +97,7 @@ pub(crate) fn wait<T>(
     mut look: impl FnMut() -> anyhow::Result<Option<T>>,
 ) -> anyhow::Result<Option<T>> {
     let start = Instant::now();
-    let mut told = PATIENCE;
+    let mut told = PROGRESS_INTERVAL;
     loop {
         if let Some(found) = look()? {
             return Ok(Some(found));
@@ -108,9 +108,9 @@ pub(crate) fn wait<T>(
         }
         if elapsed >= told {
             eprintln!("{what} ({} s)", elapsed.as_secs());
-            told += PATIENCE;
+            told += PROGRESS_INTERVAL;
         }
-        thread::sleep(AGAIN);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 

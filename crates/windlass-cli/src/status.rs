@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Maximum time for a healthy plane to respond.
-const PATIENCE: Duration = Duration::from_secs(5);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Show the status of the control plane
 ///
@@ -120,8 +120,9 @@ async fn gather(folder: &Path) -> anyhow::Result<Status> {
             status.url = Some(running.url);
             status.version = Some(running.version);
             status.since = Some(running.since);
-            let asked = tokio::time::timeout(PATIENCE, ask(&folder.join("kubeconfig"))).await;
-            match asked.unwrap_or_else(|_| Err(anyhow::anyhow!("no response within {} s", PATIENCE.as_secs()))) {
+            let asked = tokio::time::timeout(RESPONSE_TIMEOUT, ask(&folder.join("kubeconfig"))).await;
+            match asked.unwrap_or_else(|_| Err(anyhow::anyhow!("no response within {} s", RESPONSE_TIMEOUT.as_secs())))
+            {
                 Ok(objects) => (status.state, status.objects) = (State::Running, Some(objects)),
                 Err(error) => (status.state, status.problem) = (State::Unhealthy, Some(format!("{error:#}"))),
             }

@@ -10,9 +10,9 @@ use crate::{
 };
 
 /// Number of entries in the first page, and the limits of the others.
-const FIRST: usize = 100;
-const FEWEST: usize = 8;
-const MOST: usize = 10_000;
+const FIRST_PAGE: usize = 100;
+const MIN_PAGE: usize = 8;
+const MAX_PAGE: usize = 10_000;
 /// Size of the pages after the first, about.
 const PAGE_BYTES: usize = 4 << 20;
 /// Number of times that a list begins again, if its revision is compacted meanwhile.
@@ -36,7 +36,7 @@ impl Client {
         // The first revision is that of the empty store, and 0 means the newest.
         let mut at = options.at.map(|at| at.max(Revision::INITIAL));
         let mut entries: Vec<Entry> = Vec::new();
-        let mut page = FIRST;
+        let mut page = FIRST_PAGE;
         loop {
             let wanted = options.limit.map_or(page, |limit| page.min(limit - entries.len()));
             let request = RangeRequest {
@@ -90,7 +90,7 @@ fn after(kv: &KeyValue) -> bytes::Bytes {
 fn next_page(kvs: &[KeyValue]) -> usize {
     let bytes: usize = kvs.iter().map(|kv| kv.key.len() + kv.value.len()).sum();
     let average = (bytes / kvs.len().max(1)).max(1);
-    (PAGE_BYTES / average).clamp(FEWEST, MOST)
+    (PAGE_BYTES / average).clamp(MIN_PAGE, MAX_PAGE)
 }
 
 #[cfg(test)]
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn pages_are_as_large_as_the_entries_allow() {
         let page = |size| next_page(&[KeyValue { value: vec![0; size].into(), ..KeyValue::default() }]);
-        assert_eq!((page(0), page(1 << 10), page(1 << 20), page(2 << 20)), (MOST, 4096, FEWEST, FEWEST));
-        assert_eq!(next_page(&[]), MOST);
+        assert_eq!((page(0), page(1 << 10), page(1 << 20), page(2 << 20)), (MAX_PAGE, 4096, MIN_PAGE, MIN_PAGE));
+        assert_eq!(next_page(&[]), MAX_PAGE);
     }
 }

@@ -21,7 +21,7 @@ use self::account::LoopAccount;
 const RETRIES: usize = 10;
 
 /// Maximum number of different denials that are recorded and logged.
-const MOST_DENIALS: usize = 1000;
+const MAX_DENIALS: usize = 1000;
 
 /// Creates clients of components of the control plane, in this process.
 #[derive(Clone)]
@@ -134,7 +134,7 @@ impl KnownDenials {
     fn note(&mut self, message: &str) -> Noted {
         if self.messages.contains(message) {
             Noted::Nothing
-        } else if self.messages.len() < MOST_DENIALS {
+        } else if self.messages.len() < MAX_DENIALS {
             self.messages.insert(message.to_owned());
             Noted::New
         } else if std::mem::replace(&mut self.overflowed, true) {
@@ -179,7 +179,7 @@ impl Denials {
             tracing::warn!(user = user.name, "a request of the control plane was denied: {message}");
         }
         if noted == Noted::Overflow {
-            tracing::warn!("more than {MOST_DENIALS} different requests were denied; further ones are not logged");
+            tracing::warn!("more than {MAX_DENIALS} different requests were denied; further ones are not logged");
         }
     }
 }
@@ -241,13 +241,13 @@ mod tests {
     #[test]
     fn the_first_denial_beyond_the_limit_says_that_there_are_more() {
         let mut known = KnownDenials::default();
-        for number in 0..MOST_DENIALS {
+        for number in 0..MAX_DENIALS {
             assert_eq!(known.note(&number.to_string()), Noted::New, "{number}");
             assert_eq!(known.note(&number.to_string()), Noted::Nothing, "{number}");
         }
         let beyond = ["a", "a", "b", "0"].map(|message| known.note(message));
         assert_eq!(beyond, [Noted::Overflow, Noted::Nothing, Noted::Nothing, Noted::Nothing]);
-        assert_eq!(known.messages.len(), MOST_DENIALS);
+        assert_eq!(known.messages.len(), MAX_DENIALS);
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod api;
 mod deploy;
 mod extension;
 mod rust_fields;
-mod tests_of;
+mod generated_tests;
 mod wiring;
 
 use std::collections::BTreeMap;
@@ -52,14 +52,14 @@ pub fn generate(project: &Project) -> Files {
     }
     wiring::add(project, &values, &mut files);
     deploy::add(project, &values, &mut files);
-    tests_of::add(project, &values, &mut files);
+    generated_tests::add(project, &values, &mut files);
     extension::add(project, &values, &mut files);
     for resource in &project.resources {
         let values = of_resource(project, resource, values.clone());
         api::add(resource, &values, &mut files);
         wiring::add_resource(resource, &values, &mut files);
         deploy::add_resource(resource, &values, &mut files);
-        tests_of::add_resource(project, resource, &values, &mut files);
+        generated_tests::add_resource(project, resource, &values, &mut files);
     }
     files
 }
@@ -90,7 +90,7 @@ fn of_project(project: &Project) -> Values {
         .with("windlass_extension", dependency(&project.windlass, "windlass-extension"))
         .with("windlass_testing", dependency(&project.windlass, "windlass-testing"))
         .flag("extension", project.has_extension())
-        .flag("deployed", project.resources.iter().any(tests_of::is_ready_when_deployed))
+        .flag("deployed", project.resources.iter().any(generated_tests::is_ready_when_deployed))
         .flag("path_dependency", matches!(project.windlass, Source::Path(_)))
         .with("kinds", kinds.join("\n"))
         .with("sample", sample)

@@ -46,7 +46,7 @@ pub use self::{
 use crate::{Error, Event, ListOptions, Revision, Store, Watch};
 
 /// Time for which a check waits for a watch to deliver an event.
-const PATIENCE: Duration = Duration::from_secs(30);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs all checks on a store, one after the other, below a root such as `/conformance`.
 pub async fn check_all(store: &Arc<dyn Store>, root: &str) {
@@ -90,7 +90,7 @@ async fn events_through(watch: &mut dyn Watch, through: Revision) -> Result<Vec<
     let mut events: Vec<Observed> = Vec::new();
     let mut delivered = Revision(0);
     while delivered < through {
-        let next = tokio::time::timeout(PATIENCE, watch.next());
+        let next = tokio::time::timeout(EVENT_TIMEOUT, watch.next());
         let batch = next.await.unwrap_or_else(|_| panic!("a watch must deliver revision {through}"))?;
         assert!(batch.revision >= delivered, "a watch must not go back");
         for event in &batch.events {

@@ -19,10 +19,10 @@ use windlass_book::shell;
 use super::{Workshop, execute, run};
 
 /// Time limit for commands that depend on a background command, which may have to be compiled.
-const BACKGROUND: Duration = Duration::from_secs(600);
+const BACKGROUND_TIMEOUT: Duration = Duration::from_secs(600);
 /// Maximum time for a watch to print its first line: a CronJob starts every minute.
-const FIRST_LINE: Duration = Duration::from_secs(120);
-const AGAIN: Duration = Duration::from_millis(500);
+const FIRST_LINE_TIMEOUT: Duration = Duration::from_secs(120);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Programs that can be typed.
 const KNOWN: &[&str] = &["cargo", "cd", "eval", "git", "kubectl", "windlass"];
@@ -173,13 +173,13 @@ impl<'a> Terminal<'a> {
 
     /// Runs a command. One that follows a background command is retried: a person would wait until that has started.
     fn run(&mut self, text: &str) -> anyhow::Result<()> {
-        let deadline = Instant::now() + BACKGROUND;
+        let deadline = Instant::now() + BACKGROUND_TIMEOUT;
         loop {
             let result = execute(&mut self.shell(text));
             match result {
                 Err(_) if !self.background.is_empty() && Instant::now() < deadline => {
                     self.check_background()?;
-                    thread::sleep(AGAIN);
+                    thread::sleep(POLL_INTERVAL);
                 }
                 result => return result,
             }
@@ -217,7 +217,7 @@ impl<'a> Terminal<'a> {
 
     fn watch(&mut self, text: &str) -> anyhow::Result<()> {
         let (mut watch, log) = self.spawn(text)?;
-        let deadline = Instant::now() + FIRST_LINE;
+        let deadline = Instant::now() + FIRST_LINE_TIMEOUT;
         loop {
             let output = fs::read_to_string(&log)?;
             if let Some(status) = watch.0.try_wait()? {
@@ -227,8 +227,8 @@ impl<'a> Terminal<'a> {
                 signal("INT", &watch.0);
                 return Ok(());
             }
-            ensure!(Instant::now() < deadline, "it printed nothing within {} s", FIRST_LINE.as_secs());
-            thread::sleep(AGAIN);
+            ensure!(Instant::now() < deadline, "it printed nothing within {} s", FIRST_LINE_TIMEOUT.as_secs());
+            thread::sleep(POLL_INTERVAL);
         }
     }
 

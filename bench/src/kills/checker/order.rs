@@ -7,7 +7,7 @@ use super::{
 };
 
 /// Maximum number of operations out of order that are reported.
-const MOST_REPORTED: usize = 100;
+const MAX_REPORTED: usize = 100;
 
 /// Item that is ordered by revision.
 struct Point<'f> {
@@ -57,7 +57,7 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Findings<'_>) -> Bounds {
         report(facts, &points[earlier], &points[later], findings);
         points.remove(earlier);
         reported += 1;
-        if reported == MOST_REPORTED {
+        if reported == MAX_REPORTED {
             break;
         }
     }

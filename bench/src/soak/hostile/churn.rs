@@ -18,7 +18,7 @@ use crate::client::{Body, Client};
 /// Time that a connection stays open in the middle of an exchange before it is cut.
 const LINGER: Duration = Duration::from_millis(300);
 /// Maximum time that a connection may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// Number of ways to cut a connection.
 const WAYS: u64 = 8;
 
@@ -33,7 +33,7 @@ pub(super) async fn run(target: Arc<Target>, counters: Arc<Counters>, per_second
         let number = counters.opened.fetch_add(1, Ordering::Relaxed);
         let (target, counters) = (target.clone(), counters.clone());
         open.spawn(async move {
-            if !matches!(timeout(PATIENCE, cut(&target, number)).await, Ok(Ok(()))) {
+            if !matches!(timeout(CONNECTION_TIMEOUT, cut(&target, number)).await, Ok(Ok(()))) {
                 counters.rejected.fetch_add(1, Ordering::Relaxed);
             }
         });

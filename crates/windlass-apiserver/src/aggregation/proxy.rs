@@ -31,7 +31,7 @@ use crate::{
 const UNAVAILABLE: &str = "service unavailable\n";
 const REDIRECTED: &str = "the backend attempted to redirect this request, which is not permitted";
 /// Time for which virtual time stands still for a response.
-const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_HOLD_TIME: Duration = Duration::from_secs(60);
 
 /// A request to forward.
 pub(crate) struct Forwarded<'a> {
@@ -71,7 +71,7 @@ fn prepare(link: &Link, request: &Forwarded<'_>) -> Result<Request<Full<Bytes>>,
 }
 
 async fn forward(server: &Arc<Inner>, link: &Link, request: Forwarded<'_>) -> Response<Body> {
-    let _hold = hold_time(PATIENCE);
+    let _hold = hold_time(MAX_HOLD_TIME);
     let sent = async { link.send(&server.aggregation, prepare(link, &request)?, HttpVersions::All).await };
     match sent.await {
         Ok(response) => passed_on(server, response, request.long_running),
@@ -86,7 +86,7 @@ async fn forward_upgrade(
     request: Forwarded<'_>,
     client: OnUpgrade,
 ) -> Response<Body> {
-    let _hold = hold_time(PATIENCE);
+    let _hold = hold_time(MAX_HOLD_TIME);
     let sent = async { link.send(&server.aggregation, prepare(link, &request)?, HttpVersions::Upgradable).await };
     let mut response = match sent.await {
         Ok(response) => response,

@@ -10,7 +10,7 @@ use windlass_apiserver::{
     authentication::{AuthenticationOptions, RequestHeaderOptions, TokenFile},
 };
 
-use crate::tls_server::{Connected, PATIENCE, TlsServer};
+use crate::tls_server::{Connected, TIMEOUT, TlsServer};
 
 const REVIEW: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
@@ -142,7 +142,7 @@ async fn unauthenticated_clients_get_one_response_per_http2_connection() {
         let response = nobody.post(REVIEW, headers, "{}").await;
         assert_eq!(response.status(), if headers.is_empty() { 403 } else { 401 });
         response.into_body().collect().await.unwrap();
-        tokio::time::timeout(PATIENCE, nobody.ended.join_next()).await.expect("the server closes the connection");
+        tokio::time::timeout(TIMEOUT, nobody.ended.join_next()).await.expect("the server closes the connection");
     }
     let mut known = server.http2_with(None).await;
     for _ in 0..2 {

@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use windlass_apiserver::Limits;
 
-use crate::tls_server::{PATIENCE, RequestBody, TlsServer};
+use crate::tls_server::{RequestBody, TIMEOUT, TlsServer};
 
 const WATCH: &str = "/api/v1/configmaps?watch=true";
 const REVIEWS: &str = "https://127.0.0.1/apis/authentication.k8s.io/v1/selfsubjectreviews";
@@ -26,7 +26,7 @@ async fn idle_connections_over_the_limit_are_closed_in_favour_of_new_ones() {
     assert_eq!(server.admin().await.get("/api").await.unwrap().status(), 200);
     // The oldest are closed, and the connection with the watch is not.
     for connection in &mut idle[..6] {
-        let read = tokio::time::timeout(PATIENCE, connection.read(&mut [0; 64])).await.expect("the end in time");
+        let read = tokio::time::timeout(TIMEOUT, connection.read(&mut [0; 64])).await.expect("the end in time");
         assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
     }
     assert_eq!(watching.get("/api").await.unwrap().status(), 200);
@@ -42,7 +42,7 @@ async fn busy_connections_do_not_lock_the_administrator_out() {
         busy.push((connection.get(WATCH).await.unwrap(), connection));
     }
     let mut other = server.connect("eve", &[]).await;
-    let read = tokio::time::timeout(PATIENCE, other.read(&mut [0; 64])).await.expect("the end in time");
+    let read = tokio::time::timeout(TIMEOUT, other.read(&mut [0; 64])).await.expect("the end in time");
     assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
     assert_eq!(server.admin().await.get("/api").await.unwrap().status(), 200);
 }
@@ -57,7 +57,7 @@ async fn a_client_with_too_many_connections_loses_its_own() {
     let _second = server.http2("eve", &[]).await;
     let mut third = server.http2("eve", &[]).await;
     assert_eq!(third.get("/api").await.unwrap().status(), 200);
-    tokio::time::timeout(PATIENCE, first.ended.join_next()).await.expect("the first connection is closed");
+    tokio::time::timeout(TIMEOUT, first.ended.join_next()).await.expect("the first connection is closed");
     assert_eq!(bob.get("/api").await.unwrap().status(), 200);
 }
 
@@ -86,7 +86,7 @@ async fn a_client_that_does_not_read_its_list_loses_its_connection() {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, closed).await.expect("the connection is closed");
+    tokio::time::timeout(TIMEOUT, closed).await.expect("the connection is closed");
     // The response is incomplete.
     let mut read = Vec::new();
     let _ = stalled.read_to_end(&mut read).await;
@@ -112,7 +112,7 @@ async fn a_client_that_holds_many_large_bodies_is_stopped() {
     // A quarter of the memory is for one user: two of the bodies, so that at least six requests are rejected.
     for _ in 0..6 {
         let (response, _, rest) =
-            tokio::time::timeout(PATIENCE, select_all(requests)).await.expect("a response in time");
+            tokio::time::timeout(TIMEOUT, select_all(requests)).await.expect("a response in time");
         requests = rest;
         let response = response.unwrap();
         assert_eq!(response.status(), 429);

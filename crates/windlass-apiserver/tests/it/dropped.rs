@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// More await points than any request has.
-const MOST: usize = 300;
+const MAX_POLLS: usize = 300;
 
 /// Ways in which a request ends early.
 #[derive(Debug, Clone, Copy)]
@@ -83,7 +83,7 @@ async fn cut_everywhere(case: &Case, cut: Cut) {
     let client = Client::over(Arc::new(TestStore::slow())).await;
     invariants::create_quota(&client).await;
     client.post("/api/v1/namespaces", &json!({"metadata": {"name": "collection"}})).await.expect(201);
-    for attempt in 0..MOST {
+    for attempt in 0..MAX_POLLS {
         let mut asks = (case.requests)(attempt);
         let last = asks.pop().unwrap();
         for ask in asks {
@@ -104,7 +104,7 @@ async fn cut_everywhere(case: &Case, cut: Cut) {
             return;
         }
     }
-    panic!("{}: no answer after {MOST} polls", case.name);
+    panic!("{}: no answer after {MAX_POLLS} polls", case.name);
 }
 
 /// Waits until everything that requests have started has ended.

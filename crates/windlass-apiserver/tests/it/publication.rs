@@ -58,7 +58,7 @@ async fn a_deleted_publication_returns_when_the_disk_has_space_again() {
 }
 
 /// More await points than a start has.
-const MOST: usize = 500;
+const MAX_POLLS: usize = 500;
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_was_killed_before_it_published_does_so_at_its_next_start() {
@@ -72,7 +72,7 @@ async fn a_server_that_was_killed_before_it_published_does_so_at_its_next_start(
     store.accept();
     // Killed at every await point of the start: before the write, while it is in the store's queue, and after it.
     let (mut before, mut after) = (0, 0);
-    for polls in 1..MOST {
+    for polls in 1..MAX_POLLS {
         if let Some(published) = store.inner.get(KEY).await.unwrap() {
             store.inner.delete(KEY, published.revision).await.unwrap();
         }
@@ -89,7 +89,7 @@ async fn a_server_that_was_killed_before_it_published_does_so_at_its_next_start(
         let client = start(store.clone(), &authority).await;
         assert_eq!(published(&client).await, json!(authority), "killed after {polls} polls");
     }
-    panic!("a start has more than {MOST} await points");
+    panic!("a start has more than {MAX_POLLS} await points");
 }
 
 #[tokio::test(start_paused = true)]

@@ -21,7 +21,7 @@ use windlass_apiserver::{Limits, Server, authentication::AuthenticationOptions};
 use windlass_store::memory::MemoryStore;
 
 /// Far more than anything here takes on any machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 type Frames = futures_util::stream::BoxStream<'static, Result<http_body::Frame<Bytes>, std::io::Error>>;
 /// The body of a request: bytes, or frames that the test sends.
@@ -148,7 +148,7 @@ impl Connected {
     pub(crate) async fn send(&mut self, request: Request<RequestBody>) -> hyper::Result<Response<Incoming>> {
         self.requests.ready().await?;
         let response = self.requests.send_request(request);
-        tokio::time::timeout(PATIENCE, response).await.expect("a response in time")
+        tokio::time::timeout(TIMEOUT, response).await.expect("a response in time")
     }
 
     /// Sends a POST and returns the response without its body.

@@ -28,7 +28,7 @@ use crate::failure::ErrorWithHint;
 /// Timeout for a condition, generous enough for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Polling interval.
-const AGAIN: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The running operators.
 pub(super) struct Operators {
@@ -211,7 +211,7 @@ impl<'a> StoryPlayer<'a> {
             match holds {
                 Ok(()) => return Ok(self.screen.print("\n")?),
                 Err(why) if since.elapsed() > DEADLINE => return Err(late(text, &why)),
-                Err(_) => tokio::time::sleep(AGAIN).await,
+                Err(_) => tokio::time::sleep(POLL_INTERVAL).await,
             }
         }
     }
@@ -222,7 +222,7 @@ impl<'a> StoryPlayer<'a> {
             match self.look(until).await? {
                 (Ok(()), at) => return Ok(at.duration_since(self.done)),
                 (Err(why), _) if self.done.elapsed() > DEADLINE => return Err(late(what, &why)),
-                (Err(_), _) => tokio::time::sleep(AGAIN).await,
+                (Err(_), _) => tokio::time::sleep(POLL_INTERVAL).await,
             }
         }
     }

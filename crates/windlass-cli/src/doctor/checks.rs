@@ -10,8 +10,8 @@ const RUST: &str = env!("CARGO_PKG_RUST_VERSION");
 /// Minor version of the served Kubernetes API.
 const MINOR: u64 = 36;
 /// Thresholds of free disk space for a problem and for a warning.
-const LITTLE: u64 = 100_000_000;
-const ENOUGH: u64 = 2_000_000_000;
+const MIN_FREE_PROBLEM: u64 = 100_000_000;
+const MIN_FREE_WARNING: u64 = 2_000_000_000;
 /// Minimum numbers of inotify watches and instances.
 const WATCHES: u64 = 8192;
 const INSTANCES: u64 = 64;
@@ -141,8 +141,8 @@ fn disk(machine: &Machine) -> Option<Finding> {
     let free = machine.free?;
     let said = format!("{} free for the data directory", bytes(free));
     Some(match free {
-        ..LITTLE => problem("disk", said, "free up disk space, or choose another disk with --data-dir"),
-        LITTLE..ENOUGH => warning("disk", said, "builds and data grow: free up disk space soon"),
+        ..MIN_FREE_PROBLEM => problem("disk", said, "free up disk space, or choose another disk with --data-dir"),
+        MIN_FREE_PROBLEM..MIN_FREE_WARNING => warning("disk", said, "builds and data grow: free up disk space soon"),
         _ => ok("disk", said),
     })
 }

@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Maximum time for a cluster to respond.
-const PATIENCE: Duration = Duration::from_secs(3);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Gathers all facts for a data directory and the working directory.
 pub(super) async fn all(folder: &Path) -> Facts {
@@ -143,9 +143,9 @@ async fn cluster() -> Cluster {
         None => env::var_os("HOME").map(|home| PathBuf::from(home).join(".kube/config")).into_iter().collect(),
     };
     let Some(kubeconfig) = paths.into_iter().find(|path| path.exists()) else { return Cluster::default() };
-    let answer = match tokio::time::timeout(PATIENCE, query()).await {
+    let answer = match tokio::time::timeout(RESPONSE_TIMEOUT, query()).await {
         Ok(answer) => answer.map_err(|error| format!("{error:#}")),
-        Err(_) => Err(format!("no response within {} s", PATIENCE.as_secs())),
+        Err(_) => Err(format!("no response within {} s", RESPONSE_TIMEOUT.as_secs())),
     };
     Cluster { kubeconfig: Some(kubeconfig), answer: Some(answer) }
 }
@@ -154,7 +154,7 @@ async fn cluster() -> Cluster {
 async fn query() -> anyhow::Result<(String, Option<i64>)> {
     let kubeconfig = Kubeconfig::read().context("failed to read the kubeconfig")?;
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    config.connect_timeout = Some(PATIENCE);
+    config.connect_timeout = Some(RESPONSE_TIMEOUT);
     let client = Client::try_from(config)?;
     let response = client.send(Request::get("/version").body(Body::empty())?).await?;
     let date = response.headers().get("date").and_then(|date| date.to_str().ok());

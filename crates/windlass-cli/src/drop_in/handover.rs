@@ -18,13 +18,13 @@ use crate::failure::ErrorWithHint;
 /// Path at which etcd describes its storage.
 pub(super) const PATH: &str = "/windlass/storage";
 /// Maximum time for an etcd to start, as with kube-apiserver.
-const PATIENCE: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// Pause between attempts to reach it.
-const AGAIN: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Time limit for a response.
-const ANSWER: Duration = Duration::from_secs(2);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Far more than a description has.
-const LONGEST: usize = 64 << 10;
+const MAX_DESCRIPTION_BYTES: usize = 64 << 10;
 
 /// Location and settings of the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,17 +43,17 @@ pub(super) async fn find(servers: &[String]) -> anyhow::Result<Storage> {
     loop {
         let mut problem = None;
         for server in servers {
-            match tokio::time::timeout(ANSWER, ask(server)).await {
+            match tokio::time::timeout(RESPONSE_TIMEOUT, ask(server)).await {
                 Ok(Ok(answer)) => return understand(server, answer),
                 Ok(Err(error)) => problem = Some(error),
                 Err(_) => problem = Some(anyhow::anyhow!("etcd at {server} does not answer")),
             }
         }
-        if started.elapsed() >= PATIENCE {
+        if started.elapsed() >= START_TIMEOUT {
             let problem = problem.unwrap_or_else(|| anyhow::anyhow!("there is no etcd"));
             return Err(problem.context("failed to reach etcd: context deadline exceeded"));
         }
-        tokio::time::sleep(AGAIN).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -78,7 +78,7 @@ async fn ask(server: &str) -> anyhow::Result<(StatusCode, Bytes)> {
     let asking = async {
         let answer = sender.send_request(request).await?;
         let status = answer.status();
-        let body = Limited::new(answer.into_body(), LONGEST).collect().await;
+        let body = Limited::new(answer.into_body(), MAX_DESCRIPTION_BYTES).collect().await;
         let body = body.map_err(|error| anyhow::anyhow!("failed to read the answer of etcd at {server}: {error}"))?;
         Ok::<_, anyhow::Error>((status, body.to_bytes()))
     };

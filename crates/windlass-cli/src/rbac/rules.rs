@@ -8,7 +8,7 @@ use windlass_plane::Verb;
 use super::needs::{Need, Needs};
 
 /// Above this number, names are not considered fixed: they come from objects.
-const MOST_NAMES: usize = 5;
+const MAX_NAMES: usize = 5;
 
 /// Verbs in output order.
 const VERBS: &[Verb] = &[
@@ -144,7 +144,7 @@ fn is_of_all(need: &Need) -> bool {
 fn has_fixed_names(base: Base<'_>, scope: Option<&str>, needs: &[&Need]) -> bool {
     let known = if scope.is_some() { NAMED } else { NAMED_OF_CLUSTER };
     let names: BTreeSet<&String> = needs.iter().filter_map(|need| need.name.as_ref()).collect();
-    known.contains(&base) && !needs.iter().any(|need| is_of_all(need)) && names.len() <= MOST_NAMES
+    known.contains(&base) && !needs.iter().any(|need| is_of_all(need)) && names.len() <= MAX_NAMES
 }
 
 /// Merges rules: first verbs of a resource, then resources of a group, then groups.

@@ -34,7 +34,7 @@ use crate::{
 /// Requested lifetime of tokens.
 const LIFETIME: Duration = Duration::from_hours(1);
 /// Time between attempts to renew a token.
-const AGAIN: Duration = Duration::from_secs(5);
+const RENEWAL_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// Interval at which the age of a token is checked. While the machine sleeps, only the wall clock advances.
 const CHECK_EVERY: Duration = Duration::from_secs(10);
 
@@ -134,7 +134,8 @@ impl AccountCredentials {
         write(&self.0.token, &issued.token)?;
         let lifetime = Duration::try_from(issued.expires.duration_since(windlass_clock::now())).unwrap_or_default();
         // Clients read the file again within a minute.
-        let due = windlass_clock::now().checked_add((lifetime / 2).max(AGAIN)).unwrap_or(Timestamp::MAX);
+        let due =
+            windlass_clock::now().checked_add((lifetime / 2).max(RENEWAL_RETRY_INTERVAL)).unwrap_or(Timestamp::MAX);
         *self.0.current.lock() = Some((account.clone(), due));
         self.0.changed.notify_one();
         Ok(())
@@ -158,7 +159,7 @@ impl AccountCredentials {
             }
             if let Err(error) = self.renew(&account).await {
                 self.0.reporter.complain(&error.context("failed to renew the operator's token")).await;
-                tokio::time::sleep(AGAIN).await;
+                tokio::time::sleep(RENEWAL_RETRY_INTERVAL).await;
             }
         }
     }

@@ -24,7 +24,7 @@ use windlass::{
 use crate::process::{Up, output, windlass};
 
 /// Far more than a recording takes on any machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Selects what the recorded program does.
 const PROGRAM: &str = "WINDLASS_TEST_PROGRAM";
@@ -326,7 +326,7 @@ fn an_interrupted_proof_leaves_no_process_and_no_files() {
     let process = loop {
         match fs::read_to_string(&pid) {
             Ok(text) if text.ends_with('\n') => break text.trim().to_owned(),
-            _ => assert!(start.elapsed() < PATIENCE && child.try_wait().unwrap().is_none()),
+            _ => assert!(start.elapsed() < TIMEOUT && child.try_wait().unwrap().is_none()),
         }
         std::thread::sleep(Duration::from_millis(10));
     };

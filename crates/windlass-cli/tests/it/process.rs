@@ -13,7 +13,7 @@ use kube::{
 };
 
 /// Far more than a start or a stop takes on any machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The command, independent of the environment of the test.
 pub(crate) fn windlass() -> Command {
@@ -76,7 +76,7 @@ impl Up {
                     up.url = text.trim_end().to_owned();
                     return up;
                 }
-                Err(error) => assert!(start.elapsed() < PATIENCE, "not ready: {error}"),
+                Err(error) => assert!(start.elapsed() < TIMEOUT, "not ready: {error}"),
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -121,7 +121,7 @@ impl Up {
             if let Some(exit) = self.child.try_wait().unwrap() {
                 break exit;
             }
-            assert!(start.elapsed() < PATIENCE, "still running");
+            assert!(start.elapsed() < TIMEOUT, "still running");
             std::thread::sleep(Duration::from_millis(5));
         };
         (exit, fs::read_to_string(self.data_dir.with_extension("log")).unwrap())
@@ -136,7 +136,7 @@ impl Up {
             if let Some(exit) = self.child.try_wait().unwrap() {
                 break exit;
             }
-            assert!(start.elapsed() < PATIENCE, "still running after {signal}");
+            assert!(start.elapsed() < TIMEOUT, "still running after {signal}");
             std::thread::sleep(Duration::from_millis(5));
         };
         let took = start.elapsed();

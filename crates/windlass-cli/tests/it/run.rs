@@ -23,7 +23,7 @@ use kube::{
 use crate::process::{output, windlass};
 
 /// Far more than anything here takes on any machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Builds the existing program, unless it is broken.
 const CARGO: &str = r#"#!/bin/sh
@@ -161,7 +161,7 @@ impl Run {
             if let Some(found) = look() {
                 return found;
             }
-            assert!(start.elapsed() < PATIENCE, "{what}: {}", self.said());
+            assert!(start.elapsed() < TIMEOUT, "{what}: {}", self.said());
             let ended = self.child.try_wait().unwrap();
             assert!(ended.is_none(), "{what}: ended with {ended:?}: {}", self.said());
             std::thread::sleep(Duration::from_millis(10));
@@ -182,7 +182,7 @@ impl Run {
             if let Some(exit) = self.child.try_wait().unwrap() {
                 break exit;
             }
-            assert!(start.elapsed() < PATIENCE, "still running: {}", self.said());
+            assert!(start.elapsed() < TIMEOUT, "still running: {}", self.said());
             std::thread::sleep(Duration::from_millis(5));
         };
         assert!(exit.success(), "{exit}: {}", self.said());

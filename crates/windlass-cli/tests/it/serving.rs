@@ -15,9 +15,9 @@ use tokio::net::TcpStream;
 use crate::process::{Up, output, windlass};
 
 /// Far more than a connection or a response takes on any machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// "At once" if nothing is in flight; other tests share the cores.
-const AT_ONCE: Duration = Duration::from_secs(1);
+const MAX_IDLE_SHUTDOWN: Duration = Duration::from_secs(1);
 
 async fn get(client: &Client, path: &str) -> Result<String, u16> {
     match client.request_text(Request::get(path).body(Vec::new()).unwrap()).await {
@@ -73,11 +73,11 @@ async fn a_thousand_idle_connections_do_not_lock_the_administrator_out() {
     let tls = tokio_rustls::TlsConnector::from(std::sync::Arc::new(tls));
     let mut idle = Vec::new();
     for _ in 0..1010 {
-        let connected = tokio::time::timeout(PATIENCE, idle_connection(&up, &tls)).await;
+        let connected = tokio::time::timeout(TIMEOUT, idle_connection(&up, &tls)).await;
         idle.push(connected.expect("the server accepts connections"));
     }
     let admin = up.admin().await;
-    let answer = tokio::time::timeout(PATIENCE, get(&admin, "/readyz")).await;
+    let answer = tokio::time::timeout(TIMEOUT, get(&admin, "/readyz")).await;
     assert_eq!(answer.expect("an answer in time"), Ok("ok".into()));
 }
 
@@ -108,7 +108,7 @@ async fn a_signal_stops_the_server_despite_open_watches() {
         assert_eq!(watch.status(), 200);
         let (exit, took, _) = up.stop(signal);
         assert_eq!(exit.code(), Some(0), "{signal}");
-        assert!(took < AT_ONCE, "{signal}: {took:?}");
+        assert!(took < MAX_IDLE_SHUTDOWN, "{signal}: {took:?}");
         drop(watch);
     }
 }

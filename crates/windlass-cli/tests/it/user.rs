@@ -23,7 +23,7 @@ use kube::{
 use crate::process::{Up, output, windlass};
 
 /// Far more than anything here takes on any machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Adds a user of the plane in a directory.
 fn add(data: &Path, arguments: &[&str]) -> Output {
@@ -190,7 +190,7 @@ async fn an_interrupted_command_leaves_neither_a_file_nor_a_request() {
         request.status.and_then(|status| status.conditions).is_some_and(|conditions| !conditions.is_empty())
     };
     while !requests.list(&ListParams::default()).await.unwrap().items.into_iter().any(is_approved) {
-        assert!(start.elapsed() < PATIENCE && waiting.try_wait().unwrap().is_none());
+        assert!(start.elapsed() < TIMEOUT && waiting.try_wait().unwrap().is_none());
     }
     assert!(Command::new("kill").args(["-s", "INT", &waiting.id().to_string()]).status().unwrap().success());
     assert_eq!(waiting.wait().unwrap().code(), Some(130));

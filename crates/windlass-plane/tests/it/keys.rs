@@ -22,7 +22,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use windlass_plane::{NodeOptions, Plane, PlaneOptions, Selection};
 
 /// Far longer than a check takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A plane without loops and nodes.
 fn options(folder: &Path) -> PlaneOptions {
@@ -166,7 +166,7 @@ async fn certificates_are_renewed_while_the_plane_runs() {
     }
     let started = std::time::Instant::now();
     while read("kubeconfig") == kubeconfig {
-        assert!(started.elapsed() < PATIENCE, "the kubeconfig is still the same");
+        assert!(started.elapsed() < TIMEOUT, "the kubeconfig is still the same");
         // The server closes HTTP/1.1 connections that are idle for half a minute.
         advance(Duration::from_secs(16)).await;
         ask(&mut open).await;
@@ -180,7 +180,7 @@ async fn certificates_are_renewed_while_the_plane_runs() {
     advance(Duration::from_hours(336 * 24)).await;
     let started = std::time::Instant::now();
     while read("kubeconfig") == kubeconfig {
-        assert!(started.elapsed() < PATIENCE, "the kubeconfig is still the same");
+        assert!(started.elapsed() < TIMEOUT, "the kubeconfig is still the same");
         // The previous check may not have ended before.
         advance(Duration::from_secs(16)).await;
         connect(&url, &authority).await;

@@ -6,7 +6,7 @@ use hashbrown::HashSet;
 
 /// Maximum number of tombstones; the oldest is dropped first. Losing one does little harm: a late state of its object
 /// would be visible until the watch delivers its deletion.
-const MOST: usize = 8 * 1024;
+const MAX_TOMBSTONES: usize = 8 * 1024;
 
 /// The UIDs of deleted objects, which are never reused. A list without an object does not mean that the watch is past
 /// it: it may have been out of scope, and states from when it was back may follow. So tombstones are dropped only by
@@ -24,7 +24,7 @@ impl Tombstones {
         if self.uids.insert(uid.clone()) {
             self.order.push_back(uid);
         }
-        if self.order.len() > MOST
+        if self.order.len() > MAX_TOMBSTONES
             && let Some(oldest) = self.order.pop_front()
         {
             self.uids.remove(&oldest);
@@ -47,11 +47,11 @@ mod tests {
     #[test]
     fn the_oldest_is_forgotten_when_there_are_too_many() {
         let mut tombstones = Tombstones::default();
-        for number in 0..=MOST {
+        for number in 0..=MAX_TOMBSTONES {
             tombstones.insert(&number.to_string());
         }
         assert!(!tombstones.contains(Some("0")));
-        assert!(tombstones.contains(Some("1")) && tombstones.contains(Some(&MOST.to_string())));
-        assert_eq!((tombstones.uids.len(), tombstones.order.len()), (MOST, MOST));
+        assert!(tombstones.contains(Some("1")) && tombstones.contains(Some(&MAX_TOMBSTONES.to_string())));
+        assert_eq!((tombstones.uids.len(), tombstones.order.len()), (MAX_TOMBSTONES, MAX_TOMBSTONES));
     }
 }

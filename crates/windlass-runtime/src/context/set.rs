@@ -24,7 +24,7 @@ pub const SET_LABEL: &str = "windlass.dev/set";
 pub const SET_ORDER: &str = "windlass.dev/set-order";
 
 /// Number of objects that are applied or deleted concurrently, unless the set has another.
-const AT_ONCE: usize = 8;
+const DEFAULT_CONCURRENCY: usize = 8;
 
 /// Objects of any kinds that a parent desires, and their order.
 ///
@@ -49,7 +49,7 @@ pub struct Desired {
 
 impl Default for Desired {
     fn default() -> Self {
-        Self { objects: Vec::new(), concurrency: AT_ONCE }
+        Self { objects: Vec::new(), concurrency: DEFAULT_CONCURRENCY }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Maximum number of events of watched objects that are kept per reconcile.
-const MOST: usize = 8;
+const MAX_CHANGES: usize = 8;
 
 /// A reason for a reconcile; see [`Context::causes`](crate::context::Context::causes).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -201,7 +201,7 @@ impl Causes {
                     let same = |other: &WatchedChange| other.kind == change.kind && other.key == change.key;
                     match watched.iter().position(same) {
                         Some(at) => watched[at].new = change.new,
-                        None if watched.len() < MOST => watched.push(change.clone()),
+                        None if watched.len() < MAX_CHANGES => watched.push(change.clone()),
                         None => self.flags |= MORE,
                     }
                 }
@@ -346,7 +346,7 @@ mod tests {
         for number in 0..100 {
             causes.add(Causes::watched(&kind, &AnyChange::of(&updated(&format!("p{number}"), "1", "2"))));
         }
-        assert_eq!(causes.list().len(), MOST);
+        assert_eq!(causes.list().len(), MAX_CHANGES);
         assert!(causes.to_string().ends_with("Pod p7 1->2, ..."), "{causes}");
     }
 }

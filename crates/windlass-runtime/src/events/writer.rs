@@ -23,7 +23,7 @@ use crate::random;
 /// Interval at which series are checked.
 const TICK: Duration = Duration::from_secs(10);
 /// Timeout of a request.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for the last writes after all recorders are dropped.
 const LAST_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -125,7 +125,7 @@ async fn perform(client: Client, write: Write) -> Outcome {
             }
         }
     };
-    let error = match tokio::time::timeout(PATIENCE, asked).await {
+    let error = match tokio::time::timeout(REQUEST_TIMEOUT, asked).await {
         Ok(Ok(())) => return Outcome::Written,
         Ok(Err(error)) => error,
         Err(_) => {

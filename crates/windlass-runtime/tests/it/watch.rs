@@ -22,7 +22,7 @@ use windlass_runtime::{
 use crate::cluster::TestCluster;
 
 /// Time that a change may take before a test fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A reflector whose changes are applied to a map, as a cache does.
 struct Reflected<K> {
@@ -42,7 +42,7 @@ impl<K: Object> Reflected<K> {
     }
 
     async fn next(&mut self) -> Change<K> {
-        let change = tokio::time::timeout(PATIENCE, self.changes.recv()).await;
+        let change = tokio::time::timeout(CHANGE_TIMEOUT, self.changes.recv()).await;
         let change = change.expect("a change must arrive").expect("a reflector must not end");
         match &change {
             Change::Replace { objects, .. } => {
@@ -75,7 +75,7 @@ impl<K: Object> Reflected<K> {
                 self.next().await;
             }
         };
-        tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never came true: {what}"));
+        tokio::time::timeout(CHANGE_TIMEOUT, waiting).await.unwrap_or_else(|_| panic!("never came true: {what}"));
     }
 
     fn names(&self) -> Vec<&str> {
@@ -157,5 +157,5 @@ async fn a_watch_ends_when_its_receiver_is_dropped() {
     let task = tokio::spawn(watch::run::<ConfigMap>(cluster.client(), options(&cluster), sender));
     assert!(matches!(changes.recv().await, Some(Change::Replace { .. })));
     drop(changes);
-    tokio::time::timeout(PATIENCE, task).await.expect("it must end").unwrap();
+    tokio::time::timeout(CHANGE_TIMEOUT, task).await.expect("it must end").unwrap();
 }

@@ -14,7 +14,7 @@ const TYPES: &str = include_str!("../../templates/src/types.rs.tmpl");
 const CONVERSION: &str = include_str!("../../templates/src/conversion.rs.tmpl");
 const BETWEEN: &str = include_str!("../../templates/src/conversion_between.rs.tmpl");
 /// Maximum number of fields of the spec, and of the status, that are shown as printer columns.
-const MOST_COLUMNS: usize = 3;
+const MAX_COLUMNS: usize = 3;
 
 /// Returns the path of the types of a version.
 pub fn types_path(resource: &Resource, version: &str) -> String {
@@ -122,8 +122,8 @@ fn columns(version: &Version, own: bool) -> String {
         Some(column(&name, kind, &format!(".{part}.{}", field.name)))
     };
     let mut columns: Vec<String> =
-        version.fields.iter().filter_map(|field| shown("spec", field)).take(MOST_COLUMNS).collect();
-    columns.extend(version.status_fields.iter().filter_map(|field| shown("status", field)).take(MOST_COLUMNS));
+        version.fields.iter().filter_map(|field| shown("spec", field)).take(MAX_COLUMNS).collect();
+    columns.extend(version.status_fields.iter().filter_map(|field| shown("status", field)).take(MAX_COLUMNS));
     if own {
         columns.push(column("Ready", "string", ".status.conditions[?(@.type=='Ready')].status"));
     }

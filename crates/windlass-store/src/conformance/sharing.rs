@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::task::JoinSet;
 
-use super::{Observed, PATIENCE, below, events_through, listed, observed};
+use super::{EVENT_TIMEOUT, Observed, below, events_through, listed, observed};
 use crate::{Error, ListOptions, Revision, Store};
 
 /// Number of writes that a watch is behind.
@@ -191,7 +191,7 @@ pub async fn a_backlog_of_large_events_is_delivered(store: &Arc<dyn Store>, root
         expected.push((key, revision.expect("the write must succeed")));
     }
     let mut watch = store.watch(root, start).await.expect("watch must start");
-    let (mut events, deadline) = (Vec::new(), tokio::time::Instant::now() + PATIENCE);
+    let (mut events, deadline) = (Vec::new(), tokio::time::Instant::now() + EVENT_TIMEOUT);
     while events.len() < expected.len() {
         let batch = tokio::time::timeout_at(deadline, watch.next()).await.expect("a watch must deliver every event");
         for event in batch.expect("the watch must continue").events {

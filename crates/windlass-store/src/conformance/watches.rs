@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use tokio::task::JoinSet;
 
-use super::{Observed, PATIENCE, events_through, observed};
+use super::{EVENT_TIMEOUT, Observed, events_through, observed};
 use crate::{Revision, Store};
 
 /// A watch delivers the events of its prefix and of no other key.
@@ -51,7 +51,8 @@ pub async fn a_watch_resumes_after_any_batch(store: &Arc<dyn Store>, root: &str)
         expected.push((key, revision, Some(value)));
         if number % 3 == 0 {
             let mut watch = store.watch(root, at).await.expect("watch must start");
-            let batch = tokio::time::timeout(PATIENCE, watch.next()).await.expect("a watch must deliver every event");
+            let batch =
+                tokio::time::timeout(EVENT_TIMEOUT, watch.next()).await.expect("a watch must deliver every event");
             let batch = batch.expect("the watch must continue");
             events.extend(batch.events.iter().map(observed));
             at = batch.revision;
@@ -83,7 +84,7 @@ pub async fn a_wait_that_is_cancelled_loses_nothing(store: &Arc<dyn Store>, root
         })
     };
     let mut events = Vec::new();
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + EVENT_TIMEOUT;
     while events.len() < 50 {
         assert!(tokio::time::Instant::now() < deadline, "a watch must deliver every event");
         tokio::select! {

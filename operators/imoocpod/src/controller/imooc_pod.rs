@@ -12,7 +12,7 @@ use crate::api::imooc_pod::{ImoocPod, ImoocPodStatus};
 /// Label with the name of the ImoocPod that a pod belongs to.
 const LABEL: &str = "k8s.example.com/imoocpod";
 /// Number of pods that are created or deleted concurrently.
-const AT_ONCE: usize = 50;
+const MAX_CONCURRENT_PODS: usize = 50;
 
 /// Watches ImoocPods and their pods.
 pub fn controller() -> Controller<ImoocPod> {
@@ -25,14 +25,14 @@ pub fn controller() -> Controller<ImoocPod> {
 /// counted twice or missed. If one request fails, the others of its batch are still sent.
 pub async fn reconcile(parent: Arc<ImoocPod>, ctx: Context) -> Result<Action> {
     let plan = Plan::new(parent.spec.replicas, ctx.owned(&parent)?);
-    for pods in plan.delete.chunks(AT_ONCE) {
+    for pods in plan.delete.chunks(MAX_CONCURRENT_PODS) {
         for deleted in join_all(pods.iter().map(|pod| ctx.delete(pod))).await {
             deleted?;
         }
     }
     let mut names: Vec<String> = plan.keep.iter().filter_map(|pod| pod.metadata.name.clone()).collect();
     let missing: Vec<Pod> = (0..plan.create).map(|_| pod(&parent)).collect();
-    for pods in missing.chunks(AT_ONCE) {
+    for pods in missing.chunks(MAX_CONCURRENT_PODS) {
         for created in join_all(pods.iter().map(|pod| ctx.create_owned(&parent, pod.clone()))).await {
             names.extend(created?.metadata.name.clone());
         }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::object::{integer, items, map, set, text};
 
 /// Maximum number of evicted pods that the disruption controller has not yet confirmed.
-const MOST_DISRUPTED: usize = 2000;
+const MAX_DISRUPTED: usize = 2000;
 /// The condition of a budget.
 const CONDITION: &str = "DisruptionAllowed";
 
@@ -34,7 +34,7 @@ pub fn check_and_decrement(budget: &Value, pod: &str, now: Timestamp) -> Result<
     if allowed < 0 {
         return Err(Denied::Broken("pdb disruptions allowed is negative"));
     }
-    if map(budget, "/status/disruptedPods").is_some_and(|pods| pods.len() > MOST_DISRUPTED) {
+    if map(budget, "/status/disruptedPods").is_some_and(|pods| pods.len() > MAX_DISRUPTED) {
         return Err(Denied::Broken("DisruptedPods map too big - too many evictions not confirmed by PDB controller"));
     }
     if allowed == 0 {

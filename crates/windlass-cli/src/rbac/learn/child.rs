@@ -15,7 +15,7 @@ use tokio::process::{Child, Command};
 use crate::{failure::ErrorWithHint, signals::Signals};
 
 /// Maximum time for a command to stop.
-const PATIENCE: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ async fn end(child: &mut Child, group: &Group, signal: Signal, signals: &mut Sig
     group.signal(signal);
     tokio::select! {
         _ = child.wait() => {}
-        () = tokio::time::sleep(PATIENCE) => eprintln!("killing the command: it did not stop in time"),
+        () = tokio::time::sleep(STOP_TIMEOUT) => eprintln!("killing the command: it did not stop in time"),
         () = signals.first() => {}
     }
 }

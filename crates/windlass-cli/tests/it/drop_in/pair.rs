@@ -20,7 +20,7 @@ use windlass_plane::{CertificateAndKey, Pki, TokenKey, kubeconfig};
 use crate::process::{output, windlass};
 
 /// Far more than a start or a stop takes on any machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Number of times that a start is repeated if another process took the port in the meantime, as envtest does.
 const STARTS: usize = 5;
 
@@ -87,7 +87,7 @@ impl Process {
             if ended {
                 return None;
             }
-            assert!(start.elapsed() < PATIENCE, "no {text:?} in {log}");
+            assert!(start.elapsed() < TIMEOUT, "no {text:?} in {log}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -98,7 +98,7 @@ impl Process {
             if let Some(exit) = self.child.try_wait().unwrap() {
                 return exit;
             }
-            assert!(start.elapsed() < PATIENCE, "still running: {}", self.log());
+            assert!(start.elapsed() < TIMEOUT, "still running: {}", self.log());
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -8,7 +8,7 @@ use windlass_schema::sorting;
 use crate::{pods, services};
 
 /// Maximum number of addresses per object.
-const MOST: usize = 1000;
+const MAX_ADDRESSES: usize = 1000;
 
 /// An address behind a port.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,14 +128,14 @@ fn address(service: &Service, pod: &Pod) -> Option<EndpointAddress> {
 /// Returns whether there are more addresses than an object may have.
 pub(super) fn are_too_many(subsets: &[EndpointSubset]) -> bool {
     let [ready, not_ready] = totals(subsets);
-    ready + not_ready > MOST
+    ready + not_ready > MAX_ADDRESSES
 }
 
 /// Truncates the addresses, proportionally among subsets, dropping unready ones first.
 pub(super) fn truncate(subsets: &mut [EndpointSubset]) {
     let [ready, not_ready] = totals(subsets);
-    let truncates_ready = ready > MOST;
-    let (room, total) = if truncates_ready { (MOST, ready) } else { (MOST - ready, not_ready) };
+    let truncates_ready = ready > MAX_ADDRESSES;
+    let (room, total) = if truncates_ready { (MAX_ADDRESSES, ready) } else { (MAX_ADDRESSES - ready, not_ready) };
     let mut left = room;
     for subset in subsets {
         if truncates_ready {

@@ -19,7 +19,7 @@ use super::{MANAGED_BY, MANAGED_BY_LABEL, SERVICE_LABEL, endpoint::Reached};
 use crate::{pods, services};
 
 /// Maximum number of endpoints per slice.
-pub(super) const MOST: usize = 100;
+pub(super) const MAX_ENDPOINTS: usize = 100;
 
 /// The writes to make.
 #[derive(Debug, Default, PartialEq)]
@@ -125,9 +125,9 @@ fn fill(
         take(&mut missing, slice);
     }
     while !missing.is_empty() {
-        let room_for_all = |slice: &Arc<EndpointSlice>| MOST.checked_sub(missing.len() + held(slice).len());
+        let room_for_all = |slice: &Arc<EndpointSlice>| MAX_ENDPOINTS.checked_sub(missing.len() + held(slice).len());
         let best = untouched.iter().enumerate().filter_map(|(place, slice)| Some((room_for_all(slice)?, place)));
-        match best.min().filter(|_| missing.len() < MOST) {
+        match best.min().filter(|_| missing.len() < MAX_ENDPOINTS) {
             Some((_, place)) => {
                 let mut slice = EndpointSlice::clone(&untouched.swap_remove(place));
                 take(&mut missing, &mut slice);
@@ -152,7 +152,7 @@ fn held(slice: &EndpointSlice) -> &[Endpoint] {
 /// Moves endpoints into a slice while there is room.
 fn take(missing: &mut BTreeMap<Identity, Endpoint>, slice: &mut EndpointSlice) {
     let held = slice.endpoints.get_or_insert_default();
-    while held.len() < MOST
+    while held.len() < MAX_ENDPOINTS
         && let Some((_, endpoint)) = missing.pop_first()
     {
         held.push(endpoint);

@@ -27,7 +27,7 @@ use crate::{
 /// Annotations of endpoints that are not copied to slices.
 const OWN_ANNOTATIONS: [&str; 2] = [services::TRIGGER_TIME, "kubectl.kubernetes.io/last-applied-configuration"];
 /// Maximum number of mirrored addresses per subset.
-const MOST: usize = 1000;
+const MAX_ADDRESSES: usize = 1000;
 
 /// The writes to make.
 #[derive(Debug, Default, PartialEq)]
@@ -44,7 +44,8 @@ pub(super) fn plan(endpoints: &Endpoints, existing: Vec<Arc<EndpointSlice>>) -> 
     for subset in subsets::repacked(endpoints.subsets.as_deref().unwrap_or_default()) {
         let ready = subset.addresses.iter().flatten().map(|address| (address, true));
         let not_ready = subset.not_ready_addresses.iter().flatten().map(|address| (address, false));
-        let reached = ready.chain(not_ready).filter_map(|(address, ready)| endpoint(address, ready)).take(MOST);
+        let reached =
+            ready.chain(not_ready).filter_map(|(address, ready)| endpoint(address, ready)).take(MAX_ADDRESSES);
         let reached: Vec<(&str, Endpoint)> = reached.collect();
         let ports: Vec<EndpointPort> = subset.ports.iter().flatten().map(port).collect();
         for address_type in ["IPv4", "IPv6"] {

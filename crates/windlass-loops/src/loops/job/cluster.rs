@@ -19,7 +19,7 @@ use super::{
 use crate::{errors::server_message, pods::is_ready};
 
 /// Number of concurrent requests.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT_REQUESTS: usize = 16;
 
 /// The result of deleting pods.
 #[derive(Default)]
@@ -138,5 +138,5 @@ pub(super) async fn make(ctx: &Context, view: &View, indexes: &[Option<i64>]) ->
 }
 
 async fn all<F: Future>(requests: impl Iterator<Item = F>) -> Vec<F::Output> {
-    stream::iter(requests.collect::<Vec<_>>()).buffer_unordered(AT_ONCE).collect().await
+    stream::iter(requests.collect::<Vec<_>>()).buffer_unordered(MAX_CONCURRENT_REQUESTS).collect().await
 }

@@ -12,7 +12,7 @@ use super::{
 use crate::pods::{is_terminating, phase, rank_alone};
 
 /// Maximum number of pods created or deleted per reconciliation.
-const MOST: usize = 500;
+const MAX_PODS: usize = 500;
 
 /// The next change to the pods. Never both at a time: deletion comes first.
 #[derive(Debug)]
@@ -39,12 +39,12 @@ pub(super) fn plan(view: &View) -> Step {
         Some(completions) => (i64::from(completions) - view.succeeded).min(parallelism).max(0),
     };
     let mut surplus = too_many(view, usize::try_from(active - wanted).unwrap_or_default());
-    surplus.truncate(MOST);
+    surplus.truncate(MAX_PODS);
     if !surplus.is_empty() {
         return remove(surplus);
     }
     let leaving = if view.replaces_only_failed() { i64::from(view.terminating) } else { 0 };
-    let missing = usize::try_from(wanted - leaving - active).unwrap_or_default().min(MOST);
+    let missing = usize::try_from(wanted - leaving - active).unwrap_or_default().min(MAX_PODS);
     if missing == 0 {
         return Step::Nothing;
     }

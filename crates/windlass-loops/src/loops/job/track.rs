@@ -18,7 +18,7 @@ use super::{
 use crate::pods::phase;
 
 /// Maximum number of UIDs in the status, to keep it small.
-const MOST: usize = 500;
+const MAX_UIDS: usize = 500;
 
 /// Changes for terminated pods.
 #[derive(Debug, Default)]
@@ -74,7 +74,7 @@ pub(super) fn track(view: &mut View, mut flush: bool) -> Tracking {
         {
             failed.push(uid);
         }
-        if listed + indexes.len() + succeeded.len() + failed.len() >= MOST {
+        if listed + indexes.len() + succeeded.len() + failed.len() >= MAX_UIDS {
             tracking.full = true;
             break;
         }

@@ -25,7 +25,7 @@ use super::contents::{Contents, Found, FoundObject, FoundPods, Rest, incomplete,
 use crate::discovery::{Served, ServedResource};
 
 /// Number of resources that are processed at the same time.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_RESOURCES: usize = 8;
 
 /// Deletes everything in a namespace that was deleted `age` seconds ago.
 pub(super) async fn delete_contents(
@@ -56,7 +56,7 @@ pub(super) async fn delete_contents(
         contents.only_pods = true;
         return contents;
     }
-    for some in others.chunks(AT_ONCE) {
+    for some in others.chunks(MAX_CONCURRENT_RESOURCES) {
         let rests = join_all(some.iter().map(|one| delete_all(client, namespace, one, age))).await;
         for (one, rest) in some.iter().zip(rests) {
             contents.add(one, rest);

@@ -14,7 +14,7 @@ use super::{claims, identity, plan::Step};
 use crate::errors::server_message;
 
 /// Maximum number of concurrent steps.
-const MOST_AT_ONCE: usize = 500;
+const MAX_BATCH: usize = 500;
 
 /// Performs steps one after the other, up to the first failure.
 pub(super) async fn in_order(ctx: &Context, set: &StatefulSet, steps: Vec<Step>) -> Result<()> {
@@ -32,7 +32,7 @@ pub(super) async fn at_once(ctx: &Context, set: &StatefulSet, steps: Vec<Step>) 
         let batch: Vec<Step> = steps.by_ref().take(size).collect();
         let taken = join_all(batch.into_iter().map(|step| take(ctx, set, step))).await;
         taken.into_iter().collect::<Result<()>>()?;
-        size = (size * 2).min(MOST_AT_ONCE);
+        size = (size * 2).min(MAX_BATCH);
     }
     Ok(())
 }

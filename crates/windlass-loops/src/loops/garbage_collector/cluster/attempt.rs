@@ -14,7 +14,7 @@ use super::{
 };
 
 /// Number of dependents that are changed at the same time.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT_DEPENDENTS: usize = 16;
 
 /// Outcome of an attempt.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub(in super::super) async fn orphan<C: Cluster>(graph: &Mutex<Graph>, cluster: 
         (item.identity, graph.dependents(uid))
     };
     let owners = [uid.clone()];
-    for some in dependents.chunks(AT_ONCE) {
+    for some in dependents.chunks(MAX_CONCURRENT_DEPENDENTS) {
         let mut unlinking = Vec::with_capacity(some.len());
         for dependent in some {
             unlinking.push(cluster.unlink(dependent, &owners));
