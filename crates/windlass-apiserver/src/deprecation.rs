@@ -11,7 +11,7 @@ pub(crate) struct Deprecation {
     /// The release that removes it, if that is planned.
     pub(crate) removed_release: Option<&'static str>,
     /// The version and kind to use instead, if there is one.
-    instead: Option<&'static str>,
+    replacement: Option<&'static str>,
 }
 
 impl Deprecation {
@@ -21,8 +21,8 @@ impl Deprecation {
         if let Some(release) = self.removed_release {
             warning.push_str(&format!(", unavailable in v{release}+"));
         }
-        if let Some(instead) = self.instead {
-            warning.push_str(&format!("; use {instead}"));
+        if let Some(replacement) = self.replacement {
+            warning.push_str(&format!("; use {replacement}"));
         }
         warning
     }
@@ -30,7 +30,7 @@ impl Deprecation {
 
 /// Returns what is deprecated about a built-in resource.
 pub(crate) fn of(resource: &Resource) -> Option<Deprecation> {
-    let (since, removed_release, instead) = match (&*resource.version, &*resource.plural, &*resource.group) {
+    let (since, removed_release, replacement) = match (&*resource.version, &*resource.plural, &*resource.group) {
         ("v1", "endpoints", "") => ("1.33", None, Some("discovery.k8s.io/v1 EndpointSlice")),
         ("v1", "componentstatuses", "") => ("1.19", None, None),
         ("v1", ..) => return None,
@@ -54,5 +54,5 @@ pub(crate) fn of(resource: &Resource) -> Option<Deprecation> {
         }
         _ => return None,
     };
-    Some(Deprecation { since, removed_release, instead })
+    Some(Deprecation { since, removed_release, replacement })
 }

@@ -25,8 +25,8 @@ pub(crate) struct DynamicAdmission {
 /// The state between the two rounds of mutating policies and webhooks.
 #[derive(Default)]
 pub(crate) struct Rounds {
-    policies: policies::Rounds,
-    hooks: webhooks::Rounds,
+    policies: policies::PolicyRounds,
+    hooks: webhooks::WebhookRounds,
 }
 
 impl Rounds {

@@ -134,7 +134,7 @@ pub struct AdmissionVerdict {
 pub fn read_admission_response(v1: bool, mutating: bool, uid: &str, body: &[u8]) -> Result<AdmissionVerdict, String> {
     let version = if v1 { ReviewVersion::V1 } else { ReviewVersion::V1Beta1 };
     let answer = client::answer(200, &HeaderMap::new(), body)?;
-    let verdict = Verdict::read(version, uid, mutating, &answer)?;
+    let verdict = Verdict::decode(version, uid, mutating, &answer)?;
     let denial = verdict.denial("webhook.example.com");
     let denial = (denial.code.as_u16(), denial.to_status());
     let Verdict { allowed, patch, warnings, .. } = verdict;
@@ -151,5 +151,5 @@ pub fn read_conversion_response(
 ) -> Result<Vec<Value>, String> {
     let answer = client::answer(200, &HeaderMap::new(), body)?;
     let sent = Sent { version: if v1 { "v1" } else { "v1beta1" }, uid, objects, to };
-    sent.read(&answer).map_err(|error| error.message)
+    sent.decode(&answer).map_err(|error| error.message)
 }

@@ -28,7 +28,7 @@ use self::{
     mutating::Mutations,
     validating::Validations,
 };
-pub(crate) use self::{permission::check_params_permission, rounds::Rounds};
+pub(crate) use self::{permission::check_params_permission, rounds::PolicyRounds};
 use crate::{
     endpoint::Endpoint,
     meta,

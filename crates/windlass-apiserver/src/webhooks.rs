@@ -22,8 +22,8 @@ use windlass_schema::sorting;
 use self::configuration::{Configuration, Hook};
 pub(crate) use self::{
     admit::{
-        Options, Rounds, Subject, Versions, call_mutating_webhooks, call_validating_webhooks, hooks_for, name_of,
-        request, request_resource,
+        Options, Subject, Versions, WebhookRounds, call_mutating_webhooks, call_validating_webhooks, hooks_for,
+        name_of, request, request_resource,
     },
     client::{
         Client, Connections, Fetch, HttpVersions, Identity, Limits, Remote, Service, Target, Tls, authorities,

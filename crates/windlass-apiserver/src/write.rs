@@ -298,7 +298,7 @@ async fn commit(commit: Commit, _running: Running) -> Result<Written, PersistErr
         (Change::Remove(bytes), Some(existing)) => (bytes, existing.stored.revision),
         (Change::Remove(bytes) | Change::Write(bytes), _) => (bytes, revision),
     };
-    Ok(Written::Stored(persist::stored(&endpoint, &bytes, shown)?))
+    Ok(Written::Stored(persist::decode_stored(&endpoint, &bytes, shown)?))
 }
 
 /// A deletion that was decided on, and everything that is needed to carry it out.
@@ -323,7 +323,9 @@ async fn commit_deletion(deletion: DeletionCommit, _running: Running) -> Result<
     let DeletionCommit { server, endpoint, key, current, deletion } = deletion;
     let revision = persist::delete(&server, &endpoint, &key, &current, &deletion).await?;
     match deletion {
-        Deletion::Mark(marked) | Deletion::MarkAndRemove(marked) => persist::stored(&endpoint, &marked, revision),
+        Deletion::Mark(marked) | Deletion::MarkAndRemove(marked) => {
+            persist::decode_stored(&endpoint, &marked, revision)
+        }
         Deletion::Remove => Ok(Arc::new(current.deleted_at(revision))),
     }
 }

@@ -24,7 +24,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A running plane, as it describes itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Running {
+pub(crate) struct RunningPlane {
     /// Process id.
     pub(crate) pid: u32,
     /// URL of the API server.
@@ -43,14 +43,14 @@ pub(crate) enum Presence {
     /// A plane is starting or stopping.
     Busy { pid: Option<u32> },
     /// A plane is serving.
-    Serving(Running),
+    Serving(RunningPlane),
 }
 
 impl Presence {
     /// Checks a directory, which need not exist.
     pub(crate) fn of(folder: &Path) -> anyhow::Result<Self> {
         let Some(Holder { process }) = DataDirLock::holder(folder)? else { return Ok(Self::Nobody) };
-        let said = fs::read(file(folder)).ok().and_then(|text| serde_json::from_slice::<Running>(&text).ok());
+        let said = fs::read(file(folder)).ok().and_then(|text| serde_json::from_slice::<RunningPlane>(&text).ok());
         Ok(match said {
             Some(running) if Some(running.pid) == process => Self::Serving(running),
             _ => Self::Busy { pid: process },
@@ -69,7 +69,7 @@ impl Presence {
 
 /// Records that this process serves the directory, whose lock it holds.
 pub(crate) fn announce(folder: &Path, url: &str) -> anyhow::Result<()> {
-    let running = Running {
+    let running = RunningPlane {
         pid: process::id(),
         url: url.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -144,7 +144,7 @@ mod tests {
         let lock = DataDirLock::acquire(folder).unwrap();
         let Presence::Serving(running) = Presence::of(folder).unwrap() else { panic!("the plane is not serving") };
         assert_eq!((running.pid, running.url.as_str()), (process::id(), "https://127.0.0.1:1"));
-        fs::write(file(folder), serde_json::to_string(&Running { pid: 1, ..running }).unwrap()).unwrap();
+        fs::write(file(folder), serde_json::to_string(&RunningPlane { pid: 1, ..running }).unwrap()).unwrap();
         assert_eq!(Presence::of(folder).unwrap(), Presence::Busy { pid: Some(process::id()) }, "another's words");
         retract(folder);
         assert_eq!(Presence::of(folder).unwrap(), Presence::Busy { pid: Some(process::id()) });

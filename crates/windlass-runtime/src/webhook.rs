@@ -36,8 +36,8 @@ pub use admission::{Defaulter, Validator, Webhook};
 pub use calls::{
     CallOptions, FailurePolicy, MatchCondition, MatchPolicy, ReinvocationPolicy, Rule, RuleScope, SideEffects,
 };
+pub(crate) use certificates::{CaBundleTarget, Watcher, permissions, provider, secret_of};
 pub use certificates::{CertResolver, CertificateError, CertificateFiles, Certificates, SelfSigned, SelfSignedError};
-pub(crate) use certificates::{Target, Watcher, permissions, provider, secret_of};
 pub use conversion::Conversion;
 pub use denied::{Answer, Denied, Warnings};
 pub use describe::{Description, Endpoint};

@@ -3,8 +3,8 @@
 mod api;
 mod deploy;
 mod extension;
-mod rust_fields;
 mod generated_tests;
+mod rust_fields;
 mod wiring;
 
 use std::collections::BTreeMap;

@@ -172,7 +172,7 @@ impl<'t> Decoder<'t> {
             if last.is_some() && done.contains_key(key) {
                 self.report("duplicate", key, context);
             }
-            let mut value = take(map, key, index, &last).unwrap_or_else(|| node.to_value());
+            let mut value = remove_value(map, key, index, &last).unwrap_or_else(|| node.to_value());
             self.value(&mut value, element, &name, &context.then(Segment::Key(key)), Some(node));
             self.no_null_bytes(&mut value, element);
             done.insert(key.clone(), value);
@@ -247,7 +247,7 @@ impl<'t> Decoder<'t> {
                     continue;
                 }
             }
-            let mut value = take(map, key, index, &last).unwrap_or_else(|| node.to_value());
+            let mut value = remove_value(map, key, index, &last).unwrap_or_else(|| node.to_value());
             self.field(&mut value, ty, field, context, Some(node));
             if let (Some(Value::Object(earlier)), Value::Object(now)) = (earlier, &mut value)
                 && matches!(field.ty, Type::Struct(_) | Type::Map(_))
@@ -293,7 +293,12 @@ fn last_places<'a>(entries: &'a [(String, Node)], map: &Map<String, Value>) -> O
 }
 
 /// Takes the value of an entry out of the map, which holds the last value of each key, if this is the last entry.
-fn take(map: &mut Map<String, Value>, key: &str, index: usize, last: &Option<HashMap<&str, usize>>) -> Option<Value> {
+fn remove_value(
+    map: &mut Map<String, Value>,
+    key: &str,
+    index: usize,
+    last: &Option<HashMap<&str, usize>>,
+) -> Option<Value> {
     if last.as_ref().is_some_and(|last| last.get(key) != Some(&index)) {
         return None;
     }

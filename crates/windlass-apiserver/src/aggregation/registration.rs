@@ -73,7 +73,7 @@ impl Local<'_> {
     }
 
     /// Returns the object in the form in which a request to create it would store it.
-    fn stored(&self, now: &str, uid: &str) -> String {
+    fn encode_for_storage(&self, now: &str, uid: &str) -> String {
         let Self { group, version, managed } = self;
         let Priorities { group: group_priority, version: version_priority } = self.priorities();
         let Availability { status, reason, message } = Availability::LOCAL;
@@ -112,7 +112,7 @@ impl Local<'_> {
     /// Returns the object with its desired spec; `None` if it is up to date.
     fn revised(&self, object: &StoredObject) -> Option<Value> {
         let mut object = object.to_value();
-        let wanted: Value = serde_json::from_str(&self.stored("", "")).unwrap_or_default();
+        let wanted: Value = serde_json::from_str(&self.encode_for_storage("", "")).unwrap_or_default();
         if object["spec"] == wanted["spec"] {
             return None;
         }
@@ -153,7 +153,7 @@ pub(crate) async fn store_builtin(server: &Arc<Inner>) -> Result<()> {
     let (mut missing, mut repairs) = (Vec::new(), Vec::new());
     for local in builtin(&registry) {
         match objects.get(&local.name()) {
-            None => missing.push(create(server, local.name(), local.stored(&now, &meta::new_uid()))),
+            None => missing.push(create(server, local.name(), local.encode_for_storage(&now, &meta::new_uid()))),
             Some(object) if registry.is_computed(local.group, local.version) && is_remote(&object) => {}
             Some(object) if [Managed::OnStart, Managed::Always].iter().any(|managed| managed.manages(&object)) => {
                 repairs.extend(local.revised(&object).map(|object| (Method::PUT, local.name(), object)));
@@ -214,7 +214,7 @@ async fn register_custom(server: &Arc<Inner>) -> Result<()> {
         let local = Local { group, version, managed: Managed::Always };
         let name = local.name();
         match snapshot.get(&name) {
-            None => missing.push(create(server, name, local.stored(&now, &meta::new_uid()))),
+            None => missing.push(create(server, name, local.encode_for_storage(&now, &meta::new_uid()))),
             // The routes contain only APIServices that differ from the default.
             Some(object) if Managed::Always.manages(object) && routes.entries.contains_key(&*name) => {
                 repairs.extend(local.revised(object).map(|object| (Method::PUT, name, object)));

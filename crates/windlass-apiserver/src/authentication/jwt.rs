@@ -49,7 +49,7 @@ impl JwtOptions {
 }
 
 /// Authenticates tokens of OpenID Connect issuers.
-pub(crate) struct JwtAuthenticator {
+pub(crate) struct JwtTokenAuthenticator {
     shared: Arc<Shared>,
     /// The task that reloads the file.
     task: Mutex<Option<AbortHandle>>,
@@ -67,7 +67,7 @@ struct ActiveIssuer {
     keys: IssuerKeys,
 }
 
-impl Drop for JwtAuthenticator {
+impl Drop for JwtTokenAuthenticator {
     fn drop(&mut self) {
         if let Some(task) = self.task.lock().take() {
             task.abort();
@@ -75,13 +75,13 @@ impl Drop for JwtAuthenticator {
     }
 }
 
-impl fmt::Debug for JwtAuthenticator {
+impl fmt::Debug for JwtTokenAuthenticator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JwtAuthenticator").finish_non_exhaustive()
+        f.debug_struct("JwtTokenAuthenticator").finish_non_exhaustive()
     }
 }
 
-impl JwtAuthenticator {
+impl JwtTokenAuthenticator {
     /// Starts to load the keys of the issuers, and to follow the file. Waits for neither. Tokens whose issuer is one of
     /// `reserved` belong to another authenticator. Must be called within a tokio runtime.
     ///
@@ -153,7 +153,7 @@ impl Shared {
     }
 }
 
-impl TokenAuthenticator for JwtAuthenticator {
+impl TokenAuthenticator for JwtTokenAuthenticator {
     fn authenticate<'a>(
         &'a self,
         token: &'a str,

@@ -13,7 +13,7 @@ use crate::{
 const NOT_SET: i64 = i32::MIN as i64;
 
 /// Returns the scale of an object; the object must have its replicas set.
-pub(crate) fn read(scale: &Scale, object: &Value) -> Result<Value> {
+pub(crate) fn of(scale: &Scale, object: &Value) -> Result<Value> {
     let view = view(scale, object)?;
     if view["spec"]["replicas"] == NOT_SET {
         let path = &scale.spec_replicas_path;

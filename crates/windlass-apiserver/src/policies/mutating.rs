@@ -11,7 +11,7 @@ use windlass_cel::policy::{
 
 use self::patch::{Patch, patched};
 use super::{
-    ActivePolicies, Rounds,
+    ActivePolicies, PolicyRounds,
     compiled::{Binding, Bound, Evaluator, Policy},
     failure::{self, Failed},
     inputs::{NULL, Shared},
@@ -108,7 +108,7 @@ impl ActivePolicies {
         subject: &Subject<'_>,
         object: &mut Value,
         old: Option<&Value>,
-        rounds: &mut Rounds,
+        rounds: &mut PolicyRounds,
     ) -> Result<()> {
         if self.mutating.is_empty() {
             return Ok(());
@@ -182,7 +182,7 @@ async fn run(
     subject: &Subject<'_>,
     mut versions: Versions<'_>,
     invocations: &[Invocation<'_>],
-    rounds: &mut Rounds,
+    rounds: &mut PolicyRounds,
     failures: &mut Failures,
 ) -> Result<Value> {
     let mut shared = Shared::default();

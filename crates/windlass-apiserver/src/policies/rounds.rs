@@ -9,7 +9,7 @@ pub(super) type InvocationKey = (String, String, String);
 
 /// The state between the two rounds of mutating policies.
 #[derive(Default)]
-pub(crate) struct Rounds {
+pub(crate) struct PolicyRounds {
     /// Whether this is the second round.
     again: bool,
     /// Policies that must run again if the object changes after them.
@@ -22,7 +22,7 @@ pub(crate) struct Rounds {
     outcome: Option<Value>,
 }
 
-impl Rounds {
+impl PolicyRounds {
     /// Begins the second round; returns `false` if there is no reason for one.
     pub(crate) fn begin_again(&mut self) -> bool {
         self.again = true;

@@ -21,7 +21,7 @@ use crate::{
     audit::{Audit, AuditOptions},
     authentication::{
         AnonymousOptions, Authentication, AuthenticationOptions, Publication, TokenAuthenticator, TokenAuthenticators,
-        jwt::{JwtAuthenticator, JwtOptions},
+        jwt::{JwtOptions, JwtTokenAuthenticator},
         webhook_token::{WebhookTokenAuthenticator, WebhookTokenOptions},
     },
     authorization::{AuthorizationOptions, Authorizer, Chain, chain, rbac::Rbac},
@@ -395,7 +395,7 @@ impl ServerBuilder {
         let publication = Publication::of(&self.authentication, &storage)?;
         let rbac = Rbac::new(&storage);
         let issuers = Issuers::new(&self.authentication);
-        let jwt = self.jwt.map(|options| JwtAuthenticator::start(options, &issuers.names()));
+        let jwt = self.jwt.map(|options| JwtTokenAuthenticator::start(options, &issuers.names()));
         let jwt = jwt.transpose()?.map(Arc::new);
         let token_webhook =
             self.token_webhook.map(|options| WebhookTokenAuthenticator::new(&options, &issuers.audiences()));

@@ -41,7 +41,7 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb) -> Result<Answer> {
             let current = call.current().await?.ok_or_else(|| call.not_found())?;
             let object = to_served_value(call, current).await?;
             let value = match scale_of(call.endpoint) {
-                Some(paths) => custom::scale::read(paths, &object)?,
+                Some(paths) => custom::scale::of(paths, &object)?,
                 None => to_scale(&object),
             };
             Ok(Answer::Value { code: StatusCode::OK, value })

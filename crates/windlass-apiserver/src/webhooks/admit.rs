@@ -31,7 +31,7 @@ use crate::{
 
 /// The state between the two rounds of mutating webhooks.
 #[derive(Default)]
-pub(crate) struct Rounds {
+pub(crate) struct WebhookRounds {
     /// Whether this is the second round.
     again: bool,
     /// Webhooks that must be called again if the object changes after them.
@@ -44,7 +44,7 @@ pub(crate) struct Rounds {
     outcome: Value,
 }
 
-impl Rounds {
+impl WebhookRounds {
     fn note_change(&mut self) {
         self.due.extend(self.asked.drain());
     }
@@ -68,7 +68,7 @@ pub(crate) async fn call_mutating_webhooks(
     subject: &Subject<'_>,
     object: &mut Value,
     old: Option<&Value>,
-    rounds: &mut Rounds,
+    rounds: &mut WebhookRounds,
 ) -> Result<()> {
     if rounds.again && rounds.outcome != *object {
         rounds.note_change();

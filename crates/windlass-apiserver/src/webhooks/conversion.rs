@@ -130,7 +130,7 @@ impl Converter for ConversionWebhook {
         });
         let answer = target.post(&review, Limits { timeout: TIMEOUT, announced: false }).await.map_err(failed)?;
         let sent = Sent { version, uid: &uid, objects, to };
-        sent.read(&answer)
+        sent.decode(&answer)
     }
 }
 
@@ -146,7 +146,7 @@ pub(crate) struct Sent<'a> {
 
 impl Sent<'_> {
     /// Returns the converted objects of the response, with the metadata that no conversion may change.
-    pub(crate) fn read(&self, answer: &Value) -> Result<Vec<Value>> {
+    pub(crate) fn decode(&self, answer: &Value) -> Result<Vec<Value>> {
         let Self { version, uid, objects, to } = *self;
         let Some(first) = objects.first() else { return Ok(Vec::new()) };
         let about = about(first);

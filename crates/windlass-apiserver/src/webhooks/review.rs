@@ -79,8 +79,8 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    /// Parses a response, which must be the one to this review.
-    pub(crate) fn read(version: ReviewVersion, uid: &str, mutating: bool, answer: &Value) -> Result<Self, String> {
+    /// Decodes a response, which must be the one to this review.
+    pub(crate) fn decode(version: ReviewVersion, uid: &str, mutating: bool, answer: &Value) -> Result<Self, String> {
         let invalid = |why: String| Err(format!("received invalid webhook response: {why}"));
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let response = &answer["response"];
@@ -214,7 +214,7 @@ mod tests {
 
     fn read(mutating: bool, response: Value) -> Result<Verdict, String> {
         let answer = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
-        Verdict::read(ReviewVersion::V1, "u", mutating, &answer)
+        Verdict::decode(ReviewVersion::V1, "u", mutating, &answer)
     }
 
     fn denied(status: Value) -> Value {

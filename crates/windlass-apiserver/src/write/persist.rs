@@ -205,7 +205,11 @@ async fn remove_damaged_contents(server: &Inner, endpoint: &Endpoint, namespace:
 }
 
 /// Returns an object that was just stored.
-pub(super) fn stored(endpoint: &Endpoint, bytes: &[u8], revision: Revision) -> Result<Arc<StoredObject>, PersistError> {
+pub(super) fn decode_stored(
+    endpoint: &Endpoint,
+    bytes: &[u8],
+    revision: Revision,
+) -> Result<Arc<StoredObject>, PersistError> {
     let parsed = StoredObject::parse(bytes, revision);
     let kind = &endpoint.resource.kind;
     Ok(parsed.map_err(|damage| ApiError::internal(format!("failed to read the {kind} just written: {damage}")))?.into())

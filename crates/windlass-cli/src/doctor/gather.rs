@@ -25,7 +25,7 @@ use super::facts::{Cluster, Facts, Folder, Machine, Port, ProjectFacts, Terminal
 use crate::{
     failure::ErrorWithHint,
     output, project,
-    running::{Presence, Running},
+    running::{Presence, RunningPlane},
 };
 
 /// Maximum time for a cluster to respond.
@@ -79,7 +79,7 @@ fn musl() -> Option<(String, bool)> {
     Some((target, installed))
 }
 
-fn machine(folder: &Path, running: Option<&Running>) -> Machine {
+fn machine(folder: &Path, running: Option<&RunningPlane>) -> Machine {
     let limit = |name: &str| {
         fs::read_to_string(format!("/proc/sys/fs/inotify/{name}")).ok().and_then(|text| text.trim().parse().ok())
     };
@@ -103,7 +103,7 @@ fn existing(folder: &Path) -> Option<&Path> {
     folder.ancestors().find(|folder| folder.exists())
 }
 
-fn data(folder: &Path, running: Option<&Running>) -> Folder {
+fn data(folder: &Path, running: Option<&RunningPlane>) -> Folder {
     let metadata = fs::metadata(folder).ok();
     let problem = match (&metadata, existing(folder)) {
         (Some(metadata), _) if !metadata.is_dir() => Some("it is not a directory".to_owned()),

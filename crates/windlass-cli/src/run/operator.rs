@@ -57,7 +57,7 @@ pub(crate) struct OnReady {
 }
 
 /// A running operator. Its helper tasks end with it.
-pub(crate) struct Running {
+pub(crate) struct RunningOperator {
     process: Process,
     since: Instant,
     /// Work until and after it is ready; polled here, as it is not `Send`.
@@ -67,7 +67,7 @@ pub(crate) struct Running {
 
 impl OperatorOptions {
     /// Starts the operator. Metrics and probes use free ports of the loopback address.
-    pub(crate) fn start(&self, program: &Path, after: OnReady, reporter: &Reporter) -> anyhow::Result<Running> {
+    pub(crate) fn start(&self, program: &Path, after: OnReady, reporter: &Reporter) -> anyhow::Result<RunningOperator> {
         let (metrics, probes) = free_ports().context("failed to find a free port")?;
         let account = account::account(&after.installation.roles);
         let command_line = CommandLine {
@@ -81,7 +81,7 @@ impl OperatorOptions {
         let mut counting = JoinSet::new();
         counting.spawn(count(metrics, reporter.clone()));
         let readiness: Pin<Box<dyn Future<Output = ()>>> = Box::pin(become_ready(probes, after, reporter.clone()));
-        Ok(Running { process, since: Instant::now(), readiness: Some(readiness), _counting: counting })
+        Ok(RunningOperator { process, since: Instant::now(), readiness: Some(readiness), _counting: counting })
     }
 
     /// Environment variables instead of flags, so that flags of the user take precedence.
@@ -107,7 +107,7 @@ impl OperatorOptions {
     }
 }
 
-impl Running {
+impl RunningOperator {
     /// Process id.
     pub(crate) fn id(&self) -> u32 {
         self.process.id()

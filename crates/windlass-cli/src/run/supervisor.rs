@@ -11,7 +11,7 @@ use super::{
     forbidden::LogReader,
     install::Installer,
     lifecycle::{Action, Input, Lifecycle},
-    operator::{OnReady, OperatorOptions, Running, Samples},
+    operator::{OnReady, OperatorOptions, RunningOperator, Samples},
     process::ending,
     resources::Resources,
     tunnel::Installation,
@@ -59,7 +59,7 @@ enum WorkOutcome {
 struct RunState {
     lifecycle: Lifecycle,
     work: Option<Work>,
-    operator: Option<Running>,
+    operator: Option<RunningOperator>,
     due: Option<Instant>,
     program: Option<PathBuf>,
     installation: Arc<Installation>,
@@ -238,7 +238,7 @@ async fn finished(work: &mut Option<Work>) -> WorkOutcome {
     }
 }
 
-async fn ended(operator: &mut Option<Running>) -> (std::io::Result<std::process::ExitStatus>, Duration) {
+async fn ended(operator: &mut Option<RunningOperator>) -> (std::io::Result<std::process::ExitStatus>, Duration) {
     match operator {
         Some(operator) => operator.ended().await,
         None => future::pending().await,

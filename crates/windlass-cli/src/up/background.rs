@@ -16,7 +16,7 @@ use anyhow::Context as _;
 
 use crate::{
     failure::ErrorWithHint,
-    running::{self, Presence, Running},
+    running::{self, Presence, RunningPlane},
     version,
 };
 
@@ -33,7 +33,7 @@ pub(crate) fn log(folder: &Path) -> PathBuf {
 /// Starts a plane and waits until it is serving. A plane that is already serving is fine.
 pub(super) fn start(folder: &Path, option: &str, patience: Duration) -> anyhow::Result<()> {
     match Presence::of(folder)? {
-        Presence::Serving(Running { pid, url, .. }) => {
+        Presence::Serving(RunningPlane { pid, url, .. }) => {
             eprintln!("a control plane is already running in {}: {url} (process {pid})", folder.display());
         }
         Presence::Busy { pid } => return Err(busy(folder, pid, option)),
@@ -50,8 +50,8 @@ pub(super) fn start(folder: &Path, option: &str, patience: Duration) -> anyhow::
 }
 
 /// The error if a plane is already running in the directory.
-pub(super) fn taken(folder: &Path, running: &Running, option: &str) -> anyhow::Error {
-    let Running { pid, url, .. } = running;
+pub(super) fn taken(folder: &Path, running: &RunningPlane, option: &str) -> anyhow::Error {
+    let RunningPlane { pid, url, .. } = running;
     ErrorWithHint {
         message: format!("a control plane is already running in {}: {url} (process {pid})", folder.display()),
         hint: format!(
@@ -111,7 +111,7 @@ fn fresh(log: &Path) -> io::Result<fs::File> {
     fs::OpenOptions::new().append(true).create(true).mode(0o600).open(log)
 }
 
-fn wait(mut child: Child, folder: &Path, log: &Path, patience: Duration) -> anyhow::Result<Running> {
+fn wait(mut child: Child, folder: &Path, log: &Path, patience: Duration) -> anyhow::Result<RunningPlane> {
     let pid = child.id();
     let found = running::wait(patience, "still starting", || {
         if let Presence::Serving(running) = Presence::of(folder)?

@@ -13,7 +13,7 @@ use kube::core::{ApiResource, DynamicObject, Request};
 
 use super::{
     Context, ContextError,
-    error::{Target, Verb},
+    error::{RequestSubject, Verb},
     watched_kinds::Entry,
 };
 use crate::{
@@ -162,8 +162,8 @@ impl<'a> AnyKind<'a> {
         Ok(entries)
     }
 
-    pub(super) fn target(&self, verb: Verb, key: &ObjectKey) -> Target {
-        Target { verb, kind: self.kind_info.kind(), key: key.clone(), is_typed: !self.kind_info.is_open() }
+    pub(super) fn target(&self, verb: Verb, key: &ObjectKey) -> RequestSubject {
+        RequestSubject { verb, kind: self.kind_info.kind(), key: key.clone(), is_typed: !self.kind_info.is_open() }
     }
 
     /// Returns the requests for an object, within its namespace if the kind is namespaced.

@@ -374,7 +374,7 @@ fn is_conflict(status: &Status) -> bool {
 
 /// Subject of a request, for its errors.
 #[derive(Clone, Debug)]
-pub(crate) struct Target {
+pub(crate) struct RequestSubject {
     pub(crate) verb: Verb,
     pub(crate) kind: String,
     pub(crate) key: ObjectKey,
@@ -382,7 +382,7 @@ pub(crate) struct Target {
     pub(crate) is_typed: bool,
 }
 
-impl Target {
+impl RequestSubject {
     pub(crate) fn not_leading(self, source: NotLeading) -> ContextError {
         ContextError::NotLeading { verb: self.verb, kind: self.kind, key: self.key, source }
     }

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::{
     Context, ContextError,
-    error::{Target, Verb},
+    error::{RequestSubject, Verb},
     writes::interrupted,
 };
 use crate::{key::ObjectKey, lease::NotLeading, objects::AsObject};
@@ -137,7 +137,7 @@ impl Exec<'_> {
         }
     }
 
-    async fn output(&self, target: &Target) -> Result<ExecOutput, ContextError> {
+    async fn output(&self, target: &RequestSubject) -> Result<ExecOutput, ContextError> {
         let pods: Api<Pod> = Api::namespaced(self.context.client(), self.pod.namespace().unwrap_or_default());
         let params = AttachParams {
             container: self.container.clone(),

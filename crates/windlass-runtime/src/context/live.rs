@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::{
     Context, ContextError, Kind,
     any_kind::AnyKind,
-    error::{Target, Verb, is_not_found},
+    error::{RequestSubject, Verb, is_not_found},
     write::{Built, built},
 };
 use crate::{any_object::AnyObject, key::ObjectKey, object::Object};
@@ -151,7 +151,7 @@ impl AnyKind<'_> {
         &self,
         namespace: Option<&str>,
         params: &ListParams,
-    ) -> Result<(Target, String), ContextError> {
+    ) -> Result<(RequestSubject, String), ContextError> {
         self.list_text(namespace, Request::new(self.kind_info.url_path(namespace)).list(params)).await
     }
 
@@ -160,11 +160,15 @@ impl AnyKind<'_> {
         &self,
         namespace: Option<&str>,
         params: &ListParams,
-    ) -> Result<(Target, String), ContextError> {
+    ) -> Result<(RequestSubject, String), ContextError> {
         self.list_text(namespace, Request::new(self.kind_info.url_path(namespace)).list_metadata(params)).await
     }
 
-    async fn list_text(&self, namespace: Option<&str>, request: Built) -> Result<(Target, String), ContextError> {
+    async fn list_text(
+        &self,
+        namespace: Option<&str>,
+        request: Built,
+    ) -> Result<(RequestSubject, String), ContextError> {
         let key = ObjectKey::namespaced(namespace.unwrap_or_default(), "");
         let target = self.target(Verb::List, &key);
         let mut request = built(&target, request)?;

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{
     Context, ContextError, Kind,
     any_kind::AnyKind,
-    error::{Target, Verb},
+    error::{RequestSubject, Verb},
     write::{Built, built},
 };
 use crate::{key::ObjectKey, object::Object, objects::AsObject};
@@ -64,7 +64,11 @@ impl Context {
         self.handles.client.request_stream(request).await.map_err(|error| self.failed(target, error))
     }
 
-    fn logs_request(&self, pod: &Pod, params: &LogParams) -> Result<(Target, http::Request<Vec<u8>>), ContextError> {
+    fn logs_request(
+        &self,
+        pod: &Pod,
+        params: &LogParams,
+    ) -> Result<(RequestSubject, http::Request<Vec<u8>>), ContextError> {
         let key = ObjectKey::of(pod);
         let any = self.kind::<Pod>().any();
         let target = any.target(Verb::Logs, &key);
@@ -105,7 +109,7 @@ impl<K: Object> Kind<'_, K> {
 
 impl AnyKind<'_> {
     /// Sends a write whose response is not the object, and looks up what it has done to the object.
-    async fn write_subresource(&self, target: Target, request: Built) -> Result<String, ContextError> {
+    async fn write_subresource(&self, target: RequestSubject, request: Built) -> Result<String, ContextError> {
         let request = built(&target, request)?;
         let (context, kind_info, about) = (self.context.clone(), self.kind_info.clone(), target.clone());
         let key = target.key.clone();

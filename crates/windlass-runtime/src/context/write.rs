@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize, de::IgnoredAny};
 use super::{
     ContextError, Kind,
     any_kind::AnyKind,
-    error::{Target, Verb},
+    error::{RequestSubject, Verb},
 };
 use crate::{
     any_object::{AnyObject, json_of, typed},
@@ -23,7 +23,7 @@ use crate::{
 /// A request, if it could be built.
 pub(super) type Built = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
 /// Response of the API server to a write.
-type Answer = Result<Arc<dyn AnyObject>, ContextError>;
+type WriteResult = Result<Arc<dyn AnyObject>, ContextError>;
 
 impl<K: Object> Kind<'_, K> {
     /// Creates an object. With a `generateName` instead of a name, the API server generates one.
@@ -68,7 +68,7 @@ impl<K: Object> Kind<'_, K> {
 
 impl AnyKind<'_> {
     /// See [`Kind::create`].
-    pub(super) async fn create(&self, object: Box<dyn AnyObject>) -> Answer {
+    pub(super) async fn create(&self, object: Box<dyn AnyObject>) -> WriteResult {
         let key = ObjectKey::of_meta(object.metadata());
         let target = self.target(Verb::Create, &key);
         let body = self.complete(&target, &*object)?;
@@ -78,12 +78,12 @@ impl AnyKind<'_> {
     }
 
     /// See [`Kind::update`].
-    async fn update(&self, object: Box<dyn AnyObject>) -> Answer {
+    async fn update(&self, object: Box<dyn AnyObject>) -> WriteResult {
         self.replace(Verb::Update, &*object, |request, name, params, body| request.replace(name, params, body)).await
     }
 
     /// See [`Kind::update_status`].
-    async fn update_status(&self, object: Box<dyn AnyObject>) -> Answer {
+    async fn update_status(&self, object: Box<dyn AnyObject>) -> WriteResult {
         let put =
             |request: &Request, name: &str, params: &_, body| request.replace_subresource("status", name, params, body);
         self.replace(Verb::SetStatus, &*object, put).await
@@ -94,7 +94,7 @@ impl AnyKind<'_> {
         verb: Verb,
         object: &dyn AnyObject,
         put: fn(&Request, &str, &PostParams, Vec<u8>) -> Built,
-    ) -> Answer {
+    ) -> WriteResult {
         let meta = object.metadata();
         let key = ObjectKey::of_meta(meta);
         let target = self.target(verb, &key);
@@ -107,13 +107,13 @@ impl AnyKind<'_> {
     }
 
     /// See [`Kind::patch`].
-    pub(super) async fn patch<P: Serialize + Debug>(&self, key: &ObjectKey, patch: &Patch<P>) -> Answer {
+    pub(super) async fn patch<P: Serialize + Debug>(&self, key: &ObjectKey, patch: &Patch<P>) -> WriteResult {
         let request = self.request(Verb::Patch, key)?.patch(key.name(), &self.patch_params(patch), patch);
         self.write(self.target(Verb::Patch, key), request).await
     }
 
     /// See [`Kind::patch_status`].
-    pub(super) async fn patch_status<P: Serialize + Debug>(&self, key: &ObjectKey, patch: &Patch<P>) -> Answer {
+    pub(super) async fn patch_status<P: Serialize + Debug>(&self, key: &ObjectKey, patch: &Patch<P>) -> WriteResult {
         let request = self.request(Verb::SetStatus, key)?;
         let request = request.patch_subresource("status", key.name(), &self.patch_params(patch), patch);
         self.write(self.target(Verb::SetStatus, key), request).await
@@ -149,7 +149,7 @@ impl AnyKind<'_> {
 
     fn register_deletion(
         &self,
-        target: Target,
+        target: RequestSubject,
         key: &ObjectKey,
         uid: &str,
         answer: Result<String, ContextError>,
@@ -197,12 +197,12 @@ impl AnyKind<'_> {
     }
 
     /// Sends a write and registers its response, even if the caller is dropped.
-    pub(super) async fn write(&self, target: Target, request: Built) -> Answer {
+    pub(super) async fn write(&self, target: RequestSubject, request: Built) -> WriteResult {
         self.write_named(target, request, None).await
     }
 
     /// Like `write`, for an object with a generated name if there is a `prefix`.
-    async fn write_named(&self, target: Target, request: Built, prefix: Option<String>) -> Answer {
+    async fn write_named(&self, target: RequestSubject, request: Built, prefix: Option<String>) -> WriteResult {
         let request = built(&target, request)?;
         let (context, kind_info, about) = (self.context.clone(), self.kind_info.clone(), target.clone());
         let write = async move {
@@ -228,7 +228,7 @@ impl AnyKind<'_> {
         async move { AnyKind::new(&context, kind_info).look_up(&key, prefix.as_deref()).await }
     }
 
-    pub(super) fn register_text(&self, target: Target, answer: &str) -> Answer {
+    pub(super) fn register_text(&self, target: RequestSubject, answer: &str) -> WriteResult {
         let mut object = self.kind_info.read(answer.as_bytes()).map_err(|error| target.shape(error))?;
         if let Some(object) = Arc::get_mut(&mut object) {
             object.metadata_mut().managed_fields = None;
@@ -252,7 +252,7 @@ impl AnyKind<'_> {
     }
 
     /// Serializes an object with its kind, which dynamic objects may lack.
-    fn complete(&self, target: &Target, object: &dyn AnyObject) -> Result<Vec<u8>, ContextError> {
+    fn complete(&self, target: &RequestSubject, object: &dyn AnyObject) -> Result<Vec<u8>, ContextError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Head {
@@ -275,7 +275,7 @@ impl AnyKind<'_> {
     }
 }
 
-pub(super) fn built(target: &Target, request: Built) -> Result<http::Request<Vec<u8>>, ContextError> {
+pub(super) fn built(target: &RequestSubject, request: Built) -> Result<http::Request<Vec<u8>>, ContextError> {
     request.map_err(|error| target.clone().failed(kube::Error::BuildRequest(error)))
 }
 

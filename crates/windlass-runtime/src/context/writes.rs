@@ -11,7 +11,7 @@ use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::{Context, ContextError, error::Target};
+use super::{Context, ContextError, error::RequestSubject};
 use crate::{access::Origin, client::SendCondition, key::ObjectKey, lease::NotLeading};
 
 /// The writes of a controller that are in flight. Clones share them.
@@ -71,7 +71,7 @@ impl InFlightWrites {
 
 impl Context {
     /// Checks whether a write may be sent now.
-    pub(super) fn may_write(&self, target: &Target) -> Result<(), ContextError> {
+    pub(super) fn may_write(&self, target: &RequestSubject) -> Result<(), ContextError> {
         self.handles.leadership.check().map_err(|error| target.clone().not_leading(error))?;
         match &self.primary {
             Some(primary) if !self.handles.shard.owns(primary) => Err(target.clone().key_lost(primary)),
@@ -80,13 +80,13 @@ impl Context {
     }
 
     /// Returns the sender of a request.
-    pub(super) fn origin(&self, target: &Target) -> Origin {
+    pub(super) fn origin(&self, target: &RequestSubject) -> Origin {
         let operation = target.is_typed.then(|| (target.verb, target.kind.clone()));
         Origin { controller: self.handles.controller.clone(), operation }
     }
 
     /// Returns the error of a request, and logs the missing permission if that is the cause.
-    pub(super) fn failed(&self, target: Target, error: kube::Error) -> ContextError {
+    pub(super) fn failed(&self, target: RequestSubject, error: kube::Error) -> ContextError {
         if let kube::Error::Api(status) = &error {
             self.handles.denials.report(status, || self.origin(&target));
         }
@@ -97,7 +97,7 @@ impl Context {
     /// wait before it is sent (again) is dropped when it may no longer be sent.
     pub(super) async fn send(
         &self,
-        target: &Target,
+        target: &RequestSubject,
         mut request: http::Request<Vec<u8>>,
     ) -> Result<String, ContextError> {
         // The client checks again before each attempt, as its rate limit, its retries and its connection may all have
@@ -135,7 +135,7 @@ impl Context {
     /// caller does not wait.
     pub(super) async fn see_through<T: Send + 'static>(
         &self,
-        target: Target,
+        target: RequestSubject,
         write: impl Future<Output = Result<T, ContextError>> + Send + 'static,
         look_up: impl Future<Output = ()> + Send + 'static,
     ) -> Result<T, ContextError> {

@@ -17,7 +17,7 @@ pub(crate) struct Finalizer {
 
 /// Next step for an object with respect to the finalizer.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum FinalizerStep {
     /// Add the finalizer, then reconcile.
     Add,
     /// Reconcile.
@@ -28,7 +28,7 @@ pub(crate) enum Step {
     Leave,
 }
 
-impl Step {
+impl FinalizerStep {
     pub(crate) fn of(object: &ObjectMeta, finalizer: &str) -> Self {
         match (object.deletion_timestamp.is_some(), finalizer::is_in(object, finalizer)) {
             (false, false) => Self::Add,
@@ -53,9 +53,9 @@ mod tests {
             }
             object
         };
-        assert_eq!(Step::of(&object(false, &["other/x"]), "ours/y"), Step::Add);
-        assert_eq!(Step::of(&object(false, &["other/x", "ours/y"]), "ours/y"), Step::Reconcile);
-        assert_eq!(Step::of(&object(true, &["ours/y"]), "ours/y"), Step::CleanUp);
-        assert_eq!(Step::of(&object(true, &["other/x"]), "ours/y"), Step::Leave);
+        assert_eq!(FinalizerStep::of(&object(false, &["other/x"]), "ours/y"), FinalizerStep::Add);
+        assert_eq!(FinalizerStep::of(&object(false, &["other/x", "ours/y"]), "ours/y"), FinalizerStep::Reconcile);
+        assert_eq!(FinalizerStep::of(&object(true, &["ours/y"]), "ours/y"), FinalizerStep::CleanUp);
+        assert_eq!(FinalizerStep::of(&object(true, &["other/x"]), "ours/y"), FinalizerStep::Leave);
     }
 }

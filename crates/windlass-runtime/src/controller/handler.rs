@@ -18,7 +18,7 @@ use crate::{
         Action, OwnChanges,
         daemon::Daemons,
         error_hook::{self, AnyErrorHook},
-        finalizing::{Finalizer, Step},
+        finalizing::{Finalizer, FinalizerStep},
         reconciler::{AnyReconciler, OnDeleted},
         worker::{Attempt, Handle},
     },
@@ -177,10 +177,10 @@ impl Handler {
     /// Reconciles an object that has, or should have, the controller's finalizer.
     async fn keep(&self, finalizer: &Finalizer, object: Arc<dyn AnyObject>, context: Context) -> Result<Action> {
         let kind = AnyKind::new(&context, self.kind_info.clone());
-        match Step::of(object.metadata(), &finalizer.name) {
-            Step::Leave if self.leaves(&*object) => Ok(Action::done()),
-            Step::Leave | Step::Reconcile => self.reconcile(object, context.clone()).await,
-            Step::Add => match kind.add_finalizer(object, &finalizer.name).await {
+        match FinalizerStep::of(object.metadata(), &finalizer.name) {
+            FinalizerStep::Leave if self.leaves(&*object) => Ok(Action::done()),
+            FinalizerStep::Leave | FinalizerStep::Reconcile => self.reconcile(object, context.clone()).await,
+            FinalizerStep::Add => match kind.add_finalizer(object, &finalizer.name).await {
                 Ok(object) => self.reconcile(object, context.clone()).await,
                 // The object is deleted or about to be. The controller has not started with it, and need not.
                 Err(error) if error.is_not_found() || matches!(error, ContextError::Incomplete { .. }) => {
@@ -188,7 +188,7 @@ impl Handler {
                 }
                 Err(error) => Err(error.into()),
             },
-            Step::CleanUp => {
+            FinalizerStep::CleanUp => {
                 let action = finalizer.cleanup.reconcile(object.clone(), context.clone()).await?;
                 if action.delay().is_some() {
                     return Ok(action);

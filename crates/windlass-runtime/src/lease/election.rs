@@ -1,7 +1,7 @@
 //! The state machine of an election, without clocks or a network.
 //!
-//! [`Election`] returns the next [`Step`] and receives its result as an [`Answer`]. Times come from the candidate's own
-//! monotonic clock.
+//! [`Election`] returns the next [`ElectionStep`] and receives its result as an [`ElectionResult`]. Times come from the
+//! candidate's own monotonic clock.
 //!
 //! Safety argument:
 //! - every write is conditional on the last observed version, so only one of several writes after the same record
@@ -21,7 +21,7 @@ use super::{Timing, leadership::LeadershipState, record::LeaseRecord};
 
 /// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum ElectionStep {
     /// Read the lease.
     Read,
     /// Create the lease.
@@ -34,9 +34,9 @@ pub(crate) enum Step {
     End,
 }
 
-/// Result of a [`Step::Read`], [`Step::Create`] or [`Step::Replace`].
+/// Result of an [`ElectionStep::Read`], [`ElectionStep::Create`] or [`ElectionStep::Replace`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum ElectionResult {
     /// The current lease, or the lease as it was written.
     Is { record: LeaseRecord, version: String },
     /// There is no lease.
@@ -119,14 +119,14 @@ impl Election {
 
     /// Returns the next step. `now` is the candidate's monotonic clock, `wall` is for people who read the Lease,
     /// `chance` is from 0 to 1.
-    pub(crate) fn next(&mut self, now: Instant, wall: Timestamp, chance: f64) -> Step {
+    pub(crate) fn next(&mut self, now: Instant, wall: Timestamp, chance: f64) -> ElectionStep {
         if let LeadershipState::Leads { until } = self.standing
             && now >= until
         {
             self.standing = LeadershipState::Over { led: true };
         }
         if let LeadershipState::Over { .. } = self.standing {
-            return Step::End;
+            return ElectionStep::End;
         }
         if let Some(rest) = self.rest {
             if now < rest {
@@ -134,25 +134,25 @@ impl Election {
                     LeadershipState::Leads { until } => rest.min(until),
                     _ => rest,
                 };
-                return Step::Wait(until - now);
+                return ElectionStep::Wait(until - now);
             }
             self.rest = None;
         }
         if !self.current {
-            return self.ask(Step::Read, now);
+            return self.ask(ElectionStep::Read, now);
         }
         let step = match &self.observed {
-            None => Step::Create(self.claim(None, wall)),
+            None => ElectionStep::Create(self.claim(None, wall)),
             Some(observed) => {
                 let record = &observed.record;
                 let expired = now >= observed.at + record.duration();
                 if record.holder == self.identity || record.holder.is_empty() || expired {
-                    Step::Replace(self.claim(Some(record), wall))
+                    ElectionStep::Replace(self.claim(Some(record), wall))
                 } else {
                     self.current = false;
                     let pause = self.timing.jittered(chance);
                     self.rest = Some(now + pause);
-                    return Step::Wait(pause);
+                    return ElectionStep::Wait(pause);
                 }
             }
         };
@@ -160,10 +160,10 @@ impl Election {
     }
 
     /// Handles the result of the last step, at `now`, which is after the response.
-    pub(crate) fn answer(&mut self, answer: Answer, now: Instant) {
+    pub(crate) fn answer(&mut self, answer: ElectionResult, now: Instant) {
         let Some(pending) = self.pending.take() else { return };
         match (pending.write, answer) {
-            (true, Answer::Is { record, version }) => {
+            (true, ElectionResult::Is { record, version }) => {
                 self.observe(record, version, now);
                 self.unsettled = false;
                 self.granted(pending.at + self.timing.renew_deadline, now);
@@ -172,14 +172,14 @@ impl Election {
                 self.rest = Some(now + self.timing.retry_period);
             }
             (true, answer) => {
-                self.unsettled |= answer == Answer::Failed;
+                self.unsettled |= answer == ElectionResult::Failed;
                 // After the first failure, a leader reads the lease at once; after the second, it waits.
                 let first = self.current && !self.slow && matches!(self.standing, LeadershipState::Leads { .. });
                 self.current = false;
                 self.slow = true;
                 self.rest = (!first).then(|| now + self.timing.retry_period);
             }
-            (false, Answer::Is { record, version }) => {
+            (false, ElectionResult::Is { record, version }) => {
                 self.observe(record, version, now);
                 self.current = true;
                 let ours = self.holder() == Some(&self.identity);
@@ -187,7 +187,7 @@ impl Election {
                     self.standing = LeadershipState::Over { led: true };
                 }
             }
-            (false, Answer::Missing) => {
+            (false, ElectionResult::Missing) => {
                 // The lease was deleted. Its holder may not know yet, so its duration is waited for.
                 let held = self.observed.as_ref().is_some_and(|observed| {
                     let holder = &observed.record.holder;
@@ -216,17 +216,17 @@ impl Election {
     }
 
     /// Returns the next step to release the lease after [`stop`](Self::stop); `None` if it is not ours.
-    pub(crate) fn surrender(&mut self, now: Instant, wall: Timestamp) -> Option<Step> {
+    pub(crate) fn surrender(&mut self, now: Instant, wall: Timestamp) -> Option<ElectionStep> {
         if !self.current {
-            return Some(self.ask(Step::Read, now));
+            return Some(self.ask(ElectionStep::Read, now));
         }
         let observed = self.observed.as_ref().filter(|observed| observed.record.holder == self.identity)?;
-        let step = Step::Replace(observed.record.released(wall));
+        let step = ElectionStep::Replace(observed.record.released(wall));
         Some(self.ask(step, now))
     }
 
-    fn ask(&mut self, step: Step, at: Instant) -> Step {
-        self.pending = Some(PendingRequest { write: step != Step::Read, at });
+    fn ask(&mut self, step: ElectionStep, at: Instant) -> ElectionStep {
+        self.pending = Some(PendingRequest { write: step != ElectionStep::Read, at });
         step
     }
 

@@ -13,7 +13,7 @@ use tokio::{sync::watch, time::timeout};
 
 use super::{
     InvalidTiming, Leadership, Timing, clock,
-    election::{Answer, Election, Step},
+    election::{Election, ElectionResult, ElectionStep},
     identity,
     leadership::LeadershipState,
     record::LeaseRecord,
@@ -177,7 +177,7 @@ impl LeaderElection {
         loop {
             let step = election.next(clock::now(), Timestamp::now(), random::fraction());
             self.publish(&election);
-            if matches!(step, Step::Replace(_)) && election.is_slow() {
+            if matches!(step, ElectionStep::Replace(_)) && election.is_slow() {
                 self.metrics.slow(&name);
             }
             let patience = election.patience(clock::now());
@@ -216,10 +216,10 @@ impl LeaderElection {
         let patience = self.timing.request();
         while let Some(step) = election.surrender(clock::now(), Timestamp::now()) {
             if let StepOutcome::Answered(answer) = self.leases.perform(step, patience).await {
-                if answer == Answer::Missing {
+                if answer == ElectionResult::Missing {
                     return;
                 }
-                if answer == Answer::Failed {
+                if answer == ElectionResult::Failed {
                     tokio::time::sleep(self.timing.retry_period).await;
                 }
                 election.answer(answer, clock::now());
@@ -246,24 +246,26 @@ impl Drop for LeaderElection {
 
 /// Result of a step.
 enum StepOutcome {
-    Answered(Answer),
+    Answered(ElectionResult),
     Waited,
     Ended,
 }
 
 impl LeaseClient {
-    async fn perform(&mut self, step: Step, patience: Duration) -> StepOutcome {
+    async fn perform(&mut self, step: ElectionStep, patience: Duration) -> StepOutcome {
         let params = PostParams::default();
-        let creates = matches!(step, Step::Create(_));
+        let creates = matches!(step, ElectionStep::Create(_));
         let answered = match step {
-            Step::End => return StepOutcome::Ended,
-            Step::Wait(pause) => {
+            ElectionStep::End => return StepOutcome::Ended,
+            ElectionStep::Wait(pause) => {
                 tokio::time::sleep(pause).await;
                 return StepOutcome::Waited;
             }
-            Step::Read => timeout(patience, self.api.get(&self.name)).await,
-            Step::Create(record) => timeout(patience, self.api.create(&params, &self.with(&record, None))).await,
-            Step::Replace(record) => {
+            ElectionStep::Read => timeout(patience, self.api.get(&self.name)).await,
+            ElectionStep::Create(record) => {
+                timeout(patience, self.api.create(&params, &self.with(&record, None))).await
+            }
+            ElectionStep::Replace(record) => {
                 let lease = self.with(&record, self.last.as_ref());
                 timeout(patience, self.api.replace(&self.name, &params, &lease)).await
             }
@@ -273,7 +275,7 @@ impl LeaseClient {
                 let version = lease.metadata.resource_version.clone().unwrap_or_default();
                 let record = LeaseRecord::of(&lease);
                 self.last = Some(lease);
-                Answer::Is { record, version }
+                ElectionResult::Is { record, version }
             }
             Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
                 // A create fails with 404 only if the namespace does not exist.
@@ -283,16 +285,16 @@ impl LeaseClient {
                         "failed to create the lease: create its namespace, or set another with --leader-election-namespace",
                     );
                 }
-                Answer::Missing
+                ElectionResult::Missing
             }
-            Ok(Err(kube::Error::Api(status))) if status.code == 409 => Answer::Rejected,
+            Ok(Err(kube::Error::Api(status))) if status.code == 409 => ElectionResult::Rejected,
             Ok(Err(error)) => {
                 tracing::warn!(lease = %self.name, %error, "request for the lease failed");
-                Answer::Failed
+                ElectionResult::Failed
             }
             Err(_) => {
                 tracing::warn!(lease = %self.name, ?patience, "request for the lease timed out");
-                Answer::Failed
+                ElectionResult::Failed
             }
         };
         StepOutcome::Answered(answer)

@@ -1,7 +1,7 @@
 //! The state machine of a group that shares keys, without clocks or a network.
 //!
-//! [`Membership`] returns the next [`Step`] and receives its result as an [`Answer`], like an election. See
-//! [`Sharding`](super::Sharding) for its guarantees and why they hold.
+//! [`Membership`] returns the next [`MembershipStep`] and receives its result as a [`MembershipResult`], like an
+//! election. See [`Sharding`](super::Sharding) for its guarantees and why they hold.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ const KEPT: u32 = 8;
 
 /// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum MembershipStep {
     /// List the current leases of the group.
     List,
     /// Create this member's lease, with the text of a ring.
@@ -35,7 +35,7 @@ pub(crate) enum Step {
 
 /// Result of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum MembershipResult {
     Listed(Vec<ListedLease>),
     Written {
         record: LeaseRecord,
@@ -146,12 +146,12 @@ impl Membership {
     }
 
     /// Returns the next step.
-    pub(crate) fn next(&mut self, now: Instant, wall: Timestamp) -> Step {
+    pub(crate) fn next(&mut self, now: Instant, wall: Timestamp) -> MembershipStep {
         self.lapse(now);
         if let Some(rest) = self.rest {
             if now < rest {
                 // The end of the lease is noticed when it comes.
-                return Step::Wait(self.until.map_or(rest, |until| rest.min(until)) - now);
+                return MembershipStep::Wait(self.until.map_or(rest, |until| rest.min(until)) - now);
             }
             self.rest = None;
         }
@@ -159,26 +159,26 @@ impl Membership {
         match (self.todo, garbage) {
             (NextTask::List, _) => {
                 self.pending = Some(PendingRequest { at: now, ring: None });
-                Step::List
+                MembershipStep::List
             }
             (NextTask::Collect, Some((name, version))) => {
                 self.pending = Some(PendingRequest { at: now, ring: None });
-                Step::Delete { name, version }
+                MembershipStep::Delete { name, version }
             }
             (NextTask::Collect, None) => {
                 self.rest_before(NextTask::Write, now);
-                Step::Wait(self.timing.retry_period)
+                MembershipStep::Wait(self.timing.retry_period)
             }
             (NextTask::Write, _) => self.write(now, wall),
         }
     }
 
     /// Handles the result of the last step, at `now`, which is after the response.
-    pub(crate) fn answer(&mut self, answer: Answer, now: Instant) {
+    pub(crate) fn answer(&mut self, answer: MembershipResult, now: Instant) {
         self.lapse(now);
         let Some(pending) = self.pending.take() else { return };
         match (answer, pending.ring) {
-            (Answer::Written { record, version }, Some(ring)) => {
+            (MembershipResult::Written { record, version }, Some(ring)) => {
                 self.mine = Some((record, version));
                 self.on_server = Some(ring);
                 let until = pending.at + self.timing.renew_deadline;
@@ -187,7 +187,7 @@ impl Membership {
                 }
                 self.todo = NextTask::List;
             }
-            (Answer::Listed(seen), _) => self.listed(seen, pending.at, now),
+            (MembershipResult::Listed(seen), _) => self.listed(seen, pending.at, now),
             (_, Some(_)) => {
                 self.mine = None;
                 self.missing = false;
@@ -215,20 +215,20 @@ impl Membership {
     }
 
     /// Returns the next step to leave after [`stop`](Self::stop); `None` when it is done.
-    pub(crate) fn surrender(&mut self, now: Instant, wall: Timestamp) -> Option<Step> {
+    pub(crate) fn surrender(&mut self, now: Instant, wall: Timestamp) -> Option<MembershipStep> {
         let Some((record, _)) = &self.mine else {
             if self.missing {
                 return None;
             }
             self.pending = Some(PendingRequest { at: now, ring: None });
-            return Some(Step::List);
+            return Some(MembershipStep::List);
         };
         if record.holder.is_empty() {
             return None;
         }
         let record = record.released(wall);
         self.pending = Some(PendingRequest { at: now, ring: Some(self.active.clone()) });
-        Some(Step::Replace(record, self.active.text()))
+        Some(MembershipStep::Replace(record, self.active.text()))
     }
 
     /// An expired lease grants no keys, and none return by themselves: all leases must be listed again.
@@ -239,7 +239,7 @@ impl Membership {
         }
     }
 
-    fn write(&mut self, now: Instant, wall: Timestamp) -> Step {
+    fn write(&mut self, now: Instant, wall: Timestamp) -> MembershipStep {
         self.pending = Some(PendingRequest { at: now, ring: Some(self.active.clone()) });
         let base = self.mine.as_ref().map(|(record, _)| record);
         let record = LeaseRecord {
@@ -251,8 +251,8 @@ impl Membership {
         };
         let text = self.active.text();
         match base {
-            Some(_) => Step::Replace(record, text),
-            None => Step::Create(record, text),
+            Some(_) => MembershipStep::Replace(record, text),
+            None => MembershipStep::Create(record, text),
         }
     }
 

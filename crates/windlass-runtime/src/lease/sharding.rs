@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::{
     InvalidTiming, Shard, Timing, clock,
     identity::identity,
-    membership::{Answer, ListedLease, Membership, Step},
+    membership::{ListedLease, Membership, MembershipResult, MembershipStep},
     record::LeaseRecord,
     ring::Ring,
     shard::ShardView,
@@ -158,7 +158,7 @@ impl Sharding {
         while let Some(step) = membership.surrender(clock::now(), Timestamp::now()) {
             let patience = membership.patience();
             if let Some(answer) = self.leases.perform(step, patience).await {
-                if answer == Answer::Failed {
+                if answer == MembershipResult::Failed {
                     tokio::time::sleep(self.timing.retry_period).await;
                 }
                 membership.answer(answer, clock::now());
@@ -178,8 +178,8 @@ impl Sharding {
 
 impl LeaseClient {
     /// Returns `None` after a wait.
-    async fn perform(&mut self, step: Step, patience: Duration) -> Option<Answer> {
-        if let Step::Wait(pause) = step {
+    async fn perform(&mut self, step: MembershipStep, patience: Duration) -> Option<MembershipResult> {
+        if let MembershipStep::Wait(pause) = step {
             tokio::time::sleep(pause).await;
             return None;
         }
@@ -187,40 +187,40 @@ impl LeaseClient {
             Ok(Ok(answer)) => Some(answer),
             Ok(Err(error)) => {
                 tracing::warn!(group = %self.group, %error, "request for the group's leases failed");
-                Some(Answer::Failed)
+                Some(MembershipResult::Failed)
             }
             Err(_) => {
                 tracing::warn!(group = %self.group, ?patience, "request for the group's leases timed out");
-                Some(Answer::Failed)
+                Some(MembershipResult::Failed)
             }
         }
     }
 
-    async fn ask(&mut self, step: Step) -> kube::Result<Answer> {
+    async fn ask(&mut self, step: MembershipStep) -> kube::Result<MembershipResult> {
         let params = PostParams::default();
         let lease = match step {
-            Step::List => {
+            MembershipStep::List => {
                 // Without a resource version, the list is as new as the latest write.
                 let list = self.api.list(&ListParams::default().labels(&format!("{GROUP}={}", self.group))).await?;
                 self.mine = list.items.iter().find(|lease| lease.metadata.name.as_deref() == Some(&self.name)).cloned();
-                return Ok(Answer::Listed(list.items.iter().filter_map(seen).collect()));
+                return Ok(MembershipResult::Listed(list.items.iter().filter_map(seen).collect()));
             }
-            Step::Delete { name, version } => {
+            MembershipStep::Delete { name, version } => {
                 let preconditions = Preconditions { resource_version: Some(version), uid: None };
                 self.api.delete(&name, &DeleteParams::default().preconditions(preconditions)).await?;
-                return Ok(Answer::Deleted);
+                return Ok(MembershipResult::Deleted);
             }
-            Step::Create(record, ring) => self.api.create(&params, &self.with(&record, ring, None)).await?,
-            Step::Replace(record, ring) => {
+            MembershipStep::Create(record, ring) => self.api.create(&params, &self.with(&record, ring, None)).await?,
+            MembershipStep::Replace(record, ring) => {
                 let lease = self.with(&record, ring, self.mine.as_ref());
                 self.api.replace(&self.name, &params, &lease).await?
             }
-            Step::Wait(_) => return Ok(Answer::Failed),
+            MembershipStep::Wait(_) => return Ok(MembershipResult::Failed),
         };
         let version = lease.metadata.resource_version.clone().unwrap_or_default();
         let record = LeaseRecord::of(&lease);
         self.mine = Some(lease);
-        Ok(Answer::Written { record, version })
+        Ok(MembershipResult::Written { record, version })
     }
 
     fn with(&self, record: &LeaseRecord, ring: String, last: Option<&Lease>) -> Lease {

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::{Manifest, OperatorManifests, Part, Permission, WebhookCertificates};
 use crate::webhook::{
-    self, Description, Endpoint, FailurePolicy, MatchPolicy, ReinvocationPolicy, Rule, RuleScope, SideEffects, Target,
+    self, CaBundleTarget, Description, Endpoint, FailurePolicy, MatchPolicy, ReinvocationPolicy, Rule, RuleScope,
+    SideEffects,
 };
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
@@ -50,7 +51,7 @@ pub(super) fn certificate_secret(operator: &OperatorManifests) -> String {
 /// Returns the permissions for [`SelfSigned`](crate::webhook::SelfSigned) certificates: for their Secret, and for the
 /// objects with a CA bundle.
 pub(super) fn self_signed_permissions(operator: &OperatorManifests) -> Vec<Permission> {
-    let targets = Target::all(&operator.name, &operator.webhooks, &operator.definitions);
+    let targets = CaBundleTarget::all(&operator.name, &operator.webhooks, &operator.definitions);
     let secret = webhook::secret_of(&operator.webhook_service());
     webhook::permissions(&operator.namespace, &secret, &targets)
 }

@@ -8,7 +8,7 @@ use std::{
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
 
-use crate::webhook::{Certificates, SelfSigned, Target, WebhookOptions, Webhooks};
+use crate::webhook::{CaBundleTarget, Certificates, SelfSigned, WebhookOptions, Webhooks};
 
 /// Options of an operator's webhook server.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub(super) fn serving(
         None => {
             let service = options.service.unwrap_or_else(|| format!("{operator}-webhook"));
             SelfSigned::new(client.clone(), options.namespace, service)
-                .targets(Target::all(operator, &webhooks.describe(), definitions))
+                .targets(CaBundleTarget::all(operator, &webhooks.describe(), definitions))
                 .into()
         }
     };

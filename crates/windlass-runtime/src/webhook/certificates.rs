@@ -18,7 +18,7 @@ use rustls::{
 
 pub use files::CertificateFiles;
 pub(crate) use files::Watcher;
-pub(crate) use inject::Target;
+pub(crate) use inject::CaBundleTarget;
 pub use self_signed::{SelfSigned, SelfSignedError};
 pub(crate) use self_signed::{permissions, secret_of};
 

@@ -138,7 +138,7 @@ impl Default for DefaultsBudget {
 
 impl DefaultsBudget {
     /// Returns the default of a schema with the defaults nested in it, if it is within the limit.
-    fn take(&mut self, schema: &Structural, default: &Value) -> Option<Value> {
+    fn default_of(&mut self, schema: &Structural, default: &Value) -> Option<Value> {
         if self.exhausted || !spend(&mut self.left, default) {
             self.exhausted = true;
             return None;
@@ -210,7 +210,7 @@ impl Walk<'_> {
                 && !element.nullable
                 && let Some(default) = &element.default
             {
-                if let Some(value) = self.budget.take(element, default) {
+                if let Some(value) = self.budget.default_of(element, default) {
                     *item = value;
                 }
             } else {
@@ -277,7 +277,7 @@ impl Walk<'_> {
             None => !self.steps.drop_nulls,
             Some(default) => {
                 if self.steps.default
-                    && let Some(made) = self.budget.take(schema, default)
+                    && let Some(made) = self.budget.default_of(schema, default)
                 {
                     *value = made;
                 }
@@ -317,7 +317,7 @@ impl Walk<'_> {
     fn fill(&mut self, map: &mut Map<String, Value>, name: &str, property: &Structural) {
         if let Some(default) = &property.default
             && !map.contains_key(name)
-            && let Some(value) = self.budget.take(property, default)
+            && let Some(value) = self.budget.default_of(property, default)
         {
             map.insert(name.to_owned(), value);
         }

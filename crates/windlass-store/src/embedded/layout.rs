@@ -102,8 +102,8 @@ impl<'a> Record<'a> {
 }
 
 impl Snapshot {
-    /// Takes a snapshot of the last commit.
-    pub(super) fn take(database: &Database) -> Result<Self, Error> {
+    /// Returns a snapshot of the last commit.
+    pub(super) fn of(database: &Database) -> Result<Self, Error> {
         let transaction = database.begin_read().map_err(storage)?;
         Ok(Self {
             log: transaction.open_table(LOG).map_err(storage)?,
@@ -187,7 +187,7 @@ pub(super) fn open(
     health.arm(&**backend).map_err(failed)?;
     let (compacted, swept) = (Revision(meta.compacted), Revision(meta.swept));
     let revision = newest.max(compacted).max(Revision::INITIAL);
-    let snapshot = Snapshot::take(&database)?;
+    let snapshot = Snapshot::of(&database)?;
     opening.done();
     Ok(Opened { database, health, history, in_use, revision, compacted, swept, snapshot })
 }
@@ -205,7 +205,7 @@ fn open_database(fence: Fence, opening: Arc<Opening>, cache_bytes: usize, name: 
 /// Reads the index of all versions, the number of bytes that they occupy, and the newest revision.
 fn read_index(database: &Database) -> Result<(History<u32>, u64, Revision), Error> {
     let (mut history, mut in_use, mut newest) = (History::default(), 0, Revision(0));
-    Snapshot::take(database)?.log(0..=u64::MAX, |revision, record| {
+    Snapshot::of(database)?.log(0..=u64::MAX, |revision, record| {
         let key = history.share(record.key);
         in_use += cost(&key, record.value);
         history.apply(&key, Version { revision, value: record.value });

@@ -33,7 +33,7 @@ pub(super) fn to_current(database: &Database, format: &mut u64, name: &str) -> R
 }
 
 fn add_value_sizes(database: &Database) -> Result<(), Error> {
-    let before = Snapshot::take(database)?;
+    let before = Snapshot::of(database)?;
     let transaction = database.begin_write().map_err(storage)?;
     {
         let mut log = transaction.open_table(LOG).map_err(storage)?;

@@ -316,7 +316,7 @@ impl Writer {
         self.shared.check_place();
         self.shared.writable()?;
         self.space.look(&self.shared);
-        Snapshot::take(&self.database)
+        Snapshot::of(&self.database)
     }
 
     /// Appends events to the tables.

@@ -59,7 +59,7 @@ impl Default<'_> {
     }
 
     /// Returns the object in the form in which it is stored.
-    fn stored(&self, now: &str, uid: Uuid) -> String {
+    fn encode_for_storage(&self, now: &str, uid: Uuid) -> String {
         let kind = self.kind();
         let (namespace, name) = self.namespace_and_name();
         let namespace = if namespace.is_empty() { String::new() } else { format!(r#","namespace":"{namespace}""#) };
@@ -128,7 +128,7 @@ pub(crate) async fn store_defaults(server: &Arc<Inner>) -> Result<bool, ApiError
     }
     let now = meta::format_time(server.now());
     let writes = defaults().map(|default| {
-        let object = default.stored(&now, Uuid::new_v4());
+        let object = default.encode_for_storage(&now, Uuid::new_v4());
         async move {
             let key = format!("/{GROUP}/{}/{}", default.plural, default.key);
             server.storage.store().create(&key, object.into()).await
@@ -254,7 +254,7 @@ mod tests {
     fn the_stored_form_has_everything_of_the_default() {
         assert_eq!(defaults().count(), 133);
         for default in defaults() {
-            let stored: Value = serde_json::from_str(&default.stored("now", Uuid::nil())).unwrap();
+            let stored: Value = serde_json::from_str(&default.encode_for_storage("now", Uuid::nil())).unwrap();
             assert_eq!(compare(stored.clone(), &default.to_value()), Repair::None, "{stored}");
             assert_eq!(stored["metadata"]["uid"], Uuid::nil().to_string());
         }

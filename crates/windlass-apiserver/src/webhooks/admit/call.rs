@@ -58,7 +58,7 @@ pub(super) async fn call_webhook(
     let review = review::review(version, &uid, &request, versions.object(), versions.old());
     let answer = target.post(&review, Limits { timeout: hook.timeout, announced: true }).await;
     let answer = answer.map_err(|error| Failure::Call(format!("failed to call webhook: {error}")))?;
-    let verdict = Verdict::read(version, &uid, mutating, &answer).map_err(Failure::Call)?;
+    let verdict = Verdict::decode(version, &uid, mutating, &answer).map_err(Failure::Call)?;
     annotations::own(call, hook, &answer);
     verdict.warnings.iter().for_each(|warning| call.warnings.add(warning.clone()));
     if verdict.allowed { Ok(verdict) } else { Err(verdict.denial(&hook.name).into()) }

@@ -120,7 +120,7 @@ pub(super) fn parse(arguments: &[String]) -> Result<Parsed, String> {
                 None => (flag, None),
             };
             let flag = find(&name.replace('_', "-")).ok_or_else(|| format!("unknown flag: --{name}"))?;
-            flags.take(flag, value, &mut arguments)?;
+            flags.add(flag, value, &mut arguments)?;
         } else if let Some(short) = argument.strip_prefix('-').filter(|short| !short.is_empty()) {
             let rest = short.get(1..).unwrap_or_default();
             let name = match short.as_bytes().first() {
@@ -133,7 +133,7 @@ pub(super) fn parse(arguments: &[String]) -> Result<Parsed, String> {
             };
             let flag = find(name).ok_or_else(|| format!("unknown flag: --{name}"))?;
             let value = Some(rest.strip_prefix('=').unwrap_or(rest)).filter(|_| !rest.is_empty());
-            flags.take(flag, value, &mut arguments)?;
+            flags.add(flag, value, &mut arguments)?;
         } else {
             extra.push(argument);
         }
@@ -152,7 +152,7 @@ pub(super) fn parse(arguments: &[String]) -> Result<Parsed, String> {
 }
 
 impl Flags {
-    fn take<'a>(
+    fn add<'a>(
         &mut self,
         flag: &'static Flag,
         value: Option<&str>,

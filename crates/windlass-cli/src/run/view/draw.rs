@@ -102,7 +102,7 @@ impl Tone {
         }
     }
 
-    fn sign(self) -> &'static str {
+    fn symbol(self) -> &'static str {
         match self {
             Self::Good => "●",
             Self::Bad => "✗",

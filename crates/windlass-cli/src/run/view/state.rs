@@ -34,7 +34,7 @@ pub(crate) struct State {
     pub(crate) server: String,
     pub(crate) kubeconfig: Option<String>,
     pub(crate) building: Building,
-    pub(crate) operator: Running,
+    pub(crate) operator: OperatorState,
     /// Since when the operator has been in its state.
     pub(crate) since: Duration,
     pub(crate) builds: usize,
@@ -75,7 +75,7 @@ pub(crate) enum Building {
 
 /// State of the operator.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) enum Running {
+pub(crate) enum OperatorState {
     #[default]
     NotYet,
     Installing,
@@ -161,17 +161,17 @@ impl State {
     fn operated(&mut self, operator: Operator, now: Now) {
         let next = match operator {
             // It keeps running until the new one starts.
-            Operator::Installing if self.operator == Running::Ready => return,
-            Operator::Installing => Running::Installing,
-            Operator::Starting { .. } => Running::Starting,
-            Operator::Ready => Running::Ready,
-            Operator::Stopping => Running::Stopping,
-            Operator::Crashed { how, .. } => Running::Crashed(how),
-            Operator::Failed { why } => Running::Failed(why),
+            Operator::Installing if self.operator == OperatorState::Ready => return,
+            Operator::Installing => OperatorState::Installing,
+            Operator::Starting { .. } => OperatorState::Starting,
+            Operator::Ready => OperatorState::Ready,
+            Operator::Stopping => OperatorState::Stopping,
+            Operator::Crashed { how, .. } => OperatorState::Crashed(how),
+            Operator::Failed { why } => OperatorState::Failed(why),
         };
         self.operator = next;
         self.since = now.instant;
-        if matches!(self.operator, Running::Crashed(_) | Running::Stopping) {
+        if matches!(self.operator, OperatorState::Crashed(_) | OperatorState::Stopping) {
             for controller in self.controllers.values_mut() {
                 (controller.queued, controller.active) = (0.0, 0.0);
             }

@@ -122,7 +122,7 @@ fn fill(
     // Fullest first, so that few slices stay partly filled.
     sorting::sort_by_key(&mut touched, |slice| std::cmp::Reverse(held(slice).len()));
     for slice in &mut touched {
-        take(&mut missing, slice);
+        move_into(&mut missing, slice);
     }
     while !missing.is_empty() {
         let room_for_all = |slice: &Arc<EndpointSlice>| MAX_ENDPOINTS.checked_sub(missing.len() + held(slice).len());
@@ -130,12 +130,12 @@ fn fill(
         match best.min().filter(|_| missing.len() < MAX_ENDPOINTS) {
             Some((_, place)) => {
                 let mut slice = EndpointSlice::clone(&untouched.swap_remove(place));
-                take(&mut missing, &mut slice);
+                move_into(&mut missing, &mut slice);
                 touched.push(slice);
             }
             None => {
                 let mut slice = new_slice(service, address_type, ports.clone())?;
-                take(&mut missing, &mut slice);
+                move_into(&mut missing, &mut slice);
                 changes.create.push(slice);
             }
         }
@@ -150,7 +150,7 @@ fn held(slice: &EndpointSlice) -> &[Endpoint] {
 }
 
 /// Moves endpoints into a slice while there is room.
-fn take(missing: &mut BTreeMap<Identity, Endpoint>, slice: &mut EndpointSlice) {
+fn move_into(missing: &mut BTreeMap<Identity, Endpoint>, slice: &mut EndpointSlice) {
     let held = slice.endpoints.get_or_insert_default();
     while held.len() < MAX_ENDPOINTS
         && let Some((_, endpoint)) = missing.pop_first()

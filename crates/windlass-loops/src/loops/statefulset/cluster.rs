@@ -19,7 +19,7 @@ const MAX_BATCH: usize = 500;
 /// Performs steps one after the other, up to the first failure.
 pub(super) async fn in_order(ctx: &Context, set: &StatefulSet, steps: Vec<Step>) -> Result<()> {
     for step in steps {
-        take(ctx, set, step).await?;
+        perform(ctx, set, step).await?;
     }
     Ok(())
 }
@@ -30,14 +30,14 @@ pub(super) async fn at_once(ctx: &Context, set: &StatefulSet, steps: Vec<Step>) 
     let mut size = 1;
     while steps.peek().is_some() {
         let batch: Vec<Step> = steps.by_ref().take(size).collect();
-        let taken = join_all(batch.into_iter().map(|step| take(ctx, set, step))).await;
-        taken.into_iter().collect::<Result<()>>()?;
+        let results = join_all(batch.into_iter().map(|step| perform(ctx, set, step))).await;
+        results.into_iter().collect::<Result<()>>()?;
         size = (size * 2).min(MAX_BATCH);
     }
     Ok(())
 }
 
-async fn take(ctx: &Context, set: &StatefulSet, step: Step) -> Result<()> {
+async fn perform(ctx: &Context, set: &StatefulSet, step: Step) -> Result<()> {
     match step {
         Step::Create(pod) => create(ctx, set, *pod).await,
         Step::Claim(pod) => {

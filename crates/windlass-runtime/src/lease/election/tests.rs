@@ -6,8 +6,8 @@ const CALM: u64 = 60 * SECOND;
 
 enum Event {
     Wake(usize),
-    Arrives { candidate: usize, request: u64, step: Step, version: Option<String>, trip: Trip },
-    Answered { candidate: usize, request: u64, answer: Answer },
+    Arrives { candidate: usize, request: u64, step: ElectionStep, version: Option<String>, trip: Trip },
+    Answered { candidate: usize, request: u64, answer: ElectionResult },
     Stop(usize),
 }
 
@@ -109,7 +109,7 @@ impl Simulation {
             Event::Arrives { candidate, request, step, version, trip } => {
                 let answer = match trip.fate {
                     Fate::LostThere => return,
-                    Fate::Fails => Answer::Failed,
+                    Fate::Fails => ElectionResult::Failed,
                     Fate::Arrives | Fate::LostBack => self.serve(step, version),
                 };
                 if trip.fate != Fate::LostBack {
@@ -132,7 +132,7 @@ impl Simulation {
                     return;
                 }
                 asker.waits = false;
-                if let Answer::Is { version, .. } = &answer {
+                if let ElectionResult::Is { version, .. } = &answer {
                     asker.version = Some(version.clone());
                 }
                 asker.election.answer(answer, asker.clock.at(self.now));
@@ -149,21 +149,21 @@ impl Simulation {
         }
     }
 
-    fn serve(&mut self, step: Step, version: Option<String>) -> Answer {
+    fn serve(&mut self, step: ElectionStep, version: Option<String>) -> ElectionResult {
         let record = match (step, &self.lease) {
-            (Step::Read, None) => return Answer::Missing,
-            (Step::Read, Some((record, version))) => {
-                return Answer::Is { record: record.clone(), version: version.clone() };
+            (ElectionStep::Read, None) => return ElectionResult::Missing,
+            (ElectionStep::Read, Some((record, version))) => {
+                return ElectionResult::Is { record: record.clone(), version: version.clone() };
             }
-            (Step::Create(record), None) => record,
-            (Step::Replace(record), Some((_, current))) if version.as_ref() == Some(current) => record,
-            (Step::Replace(_), None) => return Answer::Missing,
-            _ => return Answer::Rejected,
+            (ElectionStep::Create(record), None) => record,
+            (ElectionStep::Replace(record), Some((_, current))) if version.as_ref() == Some(current) => record,
+            (ElectionStep::Replace(_), None) => return ElectionResult::Missing,
+            _ => return ElectionResult::Rejected,
         };
         self.versions += 1;
         let version = self.versions.to_string();
         self.lease = Some((record.clone(), version.clone()));
-        Answer::Is { record, version }
+        ElectionResult::Is { record, version }
     }
 
     fn go(&mut self, candidate: usize) {
@@ -174,17 +174,17 @@ impl Simulation {
         let asker = &mut self.candidates[candidate];
         let local = asker.clock.at(self.now);
         let step = match asker.stopping {
-            true => asker.election.surrender(local, wall).unwrap_or(Step::End),
+            true => asker.election.surrender(local, wall).unwrap_or(ElectionStep::End),
             false => asker.election.next(local, wall, luck),
         };
         match step {
-            Step::End => {
+            ElectionStep::End => {
                 // The process exits and is restarted.
                 let late = self.now + self.chance.below(10 * SECOND);
                 self.candidates[candidate] = self.candidate();
                 self.agenda.add(late, Event::Wake(candidate));
             }
-            Step::Wait(pause) => {
+            ElectionStep::Wait(pause) => {
                 let time = self.now + asker.clock.lasts(pause);
                 self.agenda.add(time, Event::Wake(candidate));
             }
@@ -193,7 +193,7 @@ impl Simulation {
                 asker.waits = true;
                 let (request, version) = (asker.request, asker.version.clone());
                 let limit = self.now + asker.clock.lasts(asker.election.patience(local));
-                self.agenda.add(limit, Event::Answered { candidate, request, answer: Answer::Failed });
+                self.agenda.add(limit, Event::Answered { candidate, request, answer: ElectionResult::Failed });
                 let trip = Trip::new(&mut self.chance, self.faults);
                 self.agenda.add(self.now + trip.there, Event::Arrives { candidate, request, step, version, trip });
             }
@@ -211,8 +211,8 @@ fn election(identity: &str) -> Election {
     Election::new(identity.to_owned(), Timing::default())
 }
 
-fn is(record: &LeaseRecord, version: &str) -> Answer {
-    Answer::Is { record: record.clone(), version: version.to_owned() }
+fn is(record: &LeaseRecord, version: &str) -> ElectionResult {
+    ElectionResult::Is { record: record.clone(), version: version.to_owned() }
 }
 
 fn seconds(seconds: u64) -> Duration {
@@ -221,17 +221,17 @@ fn seconds(seconds: u64) -> Duration {
 
 const WALL: Timestamp = Timestamp::UNIX_EPOCH;
 
-fn replaced(step: Step) -> LeaseRecord {
-    let Step::Replace(record) = step else { panic!("expected a replacement, got {step:?}") };
+fn replaced(step: ElectionStep) -> LeaseRecord {
+    let ElectionStep::Replace(record) = step else { panic!("expected a replacement, got {step:?}") };
     record
 }
 
 /// Returns a leader that acquired its lease by a request sent at `now`.
 fn leader(now: Instant) -> (Election, LeaseRecord) {
     let mut election = election("me");
-    assert_eq!(election.next(now, WALL, 0.0), Step::Read);
-    election.answer(Answer::Missing, now);
-    let Step::Create(record) = election.next(now, WALL, 0.0) else { panic!("expected a creation") };
+    assert_eq!(election.next(now, WALL, 0.0), ElectionStep::Read);
+    election.answer(ElectionResult::Missing, now);
+    let ElectionStep::Create(record) = election.next(now, WALL, 0.0) else { panic!("expected a creation") };
     election.answer(is(&record, "1"), now);
     (election, record)
 }
@@ -240,9 +240,9 @@ fn leader(now: Instant) -> (Election, LeaseRecord) {
 fn a_missing_lease_is_created_and_led_from_before_the_request() {
     let now = Instant::now();
     let mut election = election("me");
-    assert_eq!(election.next(now, WALL, 0.0), Step::Read);
-    election.answer(Answer::Missing, now);
-    let Step::Create(record) = election.next(now, WALL, 0.0) else { panic!("expected a creation") };
+    assert_eq!(election.next(now, WALL, 0.0), ElectionStep::Read);
+    election.answer(ElectionResult::Missing, now);
+    let ElectionStep::Create(record) = election.next(now, WALL, 0.0) else { panic!("expected a creation") };
     assert_eq!((record.holder.as_str(), record.seconds, record.transitions), ("me", 15, 0));
     election.answer(is(&record, "1"), now + seconds(3));
     assert_eq!(election.standing(), LeadershipState::Leads { until: now + seconds(10) });
@@ -253,15 +253,15 @@ fn a_held_lease_is_taken_over_only_after_its_full_duration_on_our_clock() {
     let now = Instant::now();
     let held = LeaseRecord { holder: "other".to_owned(), seconds: 15, transitions: 4, ..LeaseRecord::default() };
     let mut election = election("me");
-    assert_eq!(election.next(now, WALL, 0.0), Step::Read);
+    assert_eq!(election.next(now, WALL, 0.0), ElectionStep::Read);
     election.answer(is(&held, "7"), now);
-    assert_eq!(election.next(now, WALL, 0.0), Step::Wait(seconds(2)));
+    assert_eq!(election.next(now, WALL, 0.0), ElectionStep::Wait(seconds(2)));
     let almost = now + Duration::from_millis(14_999);
-    assert_eq!(election.next(almost, WALL, 0.0), Step::Read);
+    assert_eq!(election.next(almost, WALL, 0.0), ElectionStep::Read);
     election.answer(is(&held, "7"), almost);
-    assert!(matches!(election.next(almost, WALL, 0.0), Step::Wait(_)));
+    assert!(matches!(election.next(almost, WALL, 0.0), ElectionStep::Wait(_)));
     let then = almost + seconds(2);
-    assert_eq!(election.next(then, WALL, 0.0), Step::Read);
+    assert_eq!(election.next(then, WALL, 0.0), ElectionStep::Read);
     election.answer(is(&held, "7"), then);
     let record = replaced(election.next(then, WALL, 0.0));
     assert_eq!((record.holder.as_str(), record.transitions), ("me", 5));
@@ -276,20 +276,20 @@ fn a_renewal_seen_starts_the_time_again() {
     election.answer(is(&held, "7"), now);
     election.next(now, WALL, 0.0);
     let late = now + seconds(14);
-    assert_eq!(election.next(late, WALL, 0.0), Step::Read);
+    assert_eq!(election.next(late, WALL, 0.0), ElectionStep::Read);
     election.answer(is(&held, "8"), late);
-    assert!(matches!(election.next(late, WALL, 0.0), Step::Wait(_)));
+    assert!(matches!(election.next(late, WALL, 0.0), ElectionStep::Wait(_)));
     let later = now + seconds(28);
-    assert_eq!(election.next(later, WALL, 0.0), Step::Read);
+    assert_eq!(election.next(later, WALL, 0.0), ElectionStep::Read);
     election.answer(is(&held, "8"), later);
-    assert!(matches!(election.next(later, WALL, 0.0), Step::Wait(_)));
+    assert!(matches!(election.next(later, WALL, 0.0), ElectionStep::Wait(_)));
 }
 
 #[test]
 fn a_leader_renews_without_reading_and_keeps_when_it_began() {
     let now = Instant::now();
     let (mut election, created) = leader(now);
-    assert_eq!(election.next(now, WALL, 0.0), Step::Wait(seconds(2)));
+    assert_eq!(election.next(now, WALL, 0.0), ElectionStep::Wait(seconds(2)));
     let record = replaced(election.next(now + seconds(2), WALL, 0.0));
     assert_eq!((record.acquired, record.transitions), (created.acquired, 0));
     assert_ne!(record.renewed, created.renewed);
@@ -304,8 +304,8 @@ fn a_leader_whose_renewal_failed_reads_at_once_and_continues() {
     let (mut election, created) = leader(now);
     let then = now + seconds(2);
     replaced(election.next(then, WALL, 0.0));
-    election.answer(Answer::Rejected, then);
-    assert_eq!(election.next(then, WALL, 0.0), Step::Read);
+    election.answer(ElectionResult::Rejected, then);
+    assert_eq!(election.next(then, WALL, 0.0), ElectionStep::Read);
     election.answer(is(&created, "9"), then);
     let record = replaced(election.next(then, WALL, 0.0));
     assert!(election.is_slow());
@@ -319,7 +319,7 @@ fn a_leader_that_cannot_renew_ends_at_its_deadline_and_a_late_answer_does_not_he
     let (mut election, _) = leader(now);
     let record = replaced(election.next(now + seconds(9), WALL, 0.0));
     election.answer(is(&record, "2"), now + seconds(10));
-    assert_eq!(election.next(now + seconds(10), WALL, 0.0), Step::End);
+    assert_eq!(election.next(now + seconds(10), WALL, 0.0), ElectionStep::End);
     assert_eq!(election.standing(), LeadershipState::Over { led: true });
     assert!(!election.stop(), "a lost lease is left to expire");
 }
@@ -329,11 +329,11 @@ fn a_leader_that_sees_another_holder_ends_at_once() {
     let now = Instant::now();
     let (mut election, _) = leader(now);
     replaced(election.next(now + seconds(2), WALL, 0.0));
-    election.answer(Answer::Rejected, now + seconds(2));
+    election.answer(ElectionResult::Rejected, now + seconds(2));
     election.next(now + seconds(2), WALL, 0.0);
     let other = LeaseRecord { holder: "other".to_owned(), seconds: 15, ..LeaseRecord::default() };
     election.answer(is(&other, "3"), now + seconds(2));
-    assert_eq!(election.next(now + seconds(2), WALL, 0.0), Step::End);
+    assert_eq!(election.next(now + seconds(2), WALL, 0.0), ElectionStep::End);
 }
 
 #[test]
@@ -366,11 +366,11 @@ fn a_lease_deleted_under_its_holder_is_waited_for() {
     election.answer(is(&held, "7"), now);
     election.next(now, WALL, 0.0);
     let then = now + seconds(3);
-    assert_eq!(election.next(then, WALL, 0.0), Step::Read);
-    election.answer(Answer::Missing, then);
-    assert!(matches!(election.next(then, WALL, 0.0), Step::Wait(_)));
+    assert_eq!(election.next(then, WALL, 0.0), ElectionStep::Read);
+    election.answer(ElectionResult::Missing, then);
+    assert!(matches!(election.next(then, WALL, 0.0), ElectionStep::Wait(_)));
     let late = now + seconds(16);
-    assert_eq!(election.next(late, WALL, 0.0), Step::Read);
-    election.answer(Answer::Missing, late);
-    assert!(matches!(election.next(late, WALL, 0.0), Step::Create(_)));
+    assert_eq!(election.next(late, WALL, 0.0), ElectionStep::Read);
+    election.answer(ElectionResult::Missing, late);
+    assert!(matches!(election.next(late, WALL, 0.0), ElectionStep::Create(_)));
 }

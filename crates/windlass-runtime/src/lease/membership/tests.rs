@@ -10,8 +10,8 @@ const KEYS: usize = 24;
 
 enum Event {
     Wake(usize),
-    Arrives { member: usize, request: u64, step: Step, name: Arc<str>, version: Option<String>, trip: Trip },
-    Answered { member: usize, request: u64, answer: Answer },
+    Arrives { member: usize, request: u64, step: MembershipStep, name: Arc<str>, version: Option<String>, trip: Trip },
+    Answered { member: usize, request: u64, answer: MembershipResult },
     Stop(usize),
 }
 
@@ -129,7 +129,7 @@ impl Simulation {
             Event::Arrives { member, request, step, name, version, trip } => {
                 let answer = match trip.fate {
                     Fate::LostThere => return None,
-                    Fate::Fails => Answer::Failed,
+                    Fate::Fails => MembershipResult::Failed,
                     Fate::Arrives | Fate::LostBack => self.serve(step, &name, version),
                 };
                 if trip.fate != Fate::LostBack {
@@ -173,33 +173,33 @@ impl Simulation {
         }
     }
 
-    fn serve(&mut self, step: Step, name: &Arc<str>, version: Option<String>) -> Answer {
+    fn serve(&mut self, step: MembershipStep, name: &Arc<str>, version: Option<String>) -> MembershipResult {
         let current = self.leases.get(name).map(|(_, _, version)| version.clone());
         let (record, ring) = match step {
-            Step::List => {
+            MembershipStep::List => {
                 let seen = self.leases.iter().map(|(name, (record, ring, version))| ListedLease {
                     name: name.clone(),
                     version: version.clone(),
                     record: record.clone(),
                     ring: ring.clone(),
                 });
-                return Answer::Listed(seen.collect());
+                return MembershipResult::Listed(seen.collect());
             }
-            Step::Delete { name, version } => {
+            MembershipStep::Delete { name, version } => {
                 if self.leases.get(&name).is_none_or(|(_, _, current)| *current != version) {
-                    return Answer::Failed;
+                    return MembershipResult::Failed;
                 }
                 self.leases.remove(&name);
-                return Answer::Deleted;
+                return MembershipResult::Deleted;
             }
-            Step::Create(record, ring) if current.is_none() => (record, ring),
-            Step::Replace(record, ring) if current.is_some() && current == version => (record, ring),
-            _ => return Answer::Failed,
+            MembershipStep::Create(record, ring) if current.is_none() => (record, ring),
+            MembershipStep::Replace(record, ring) if current.is_some() && current == version => (record, ring),
+            _ => return MembershipResult::Failed,
         };
         self.versions += 1;
         let version = self.versions.to_string();
         self.leases.insert(name.clone(), (record.clone(), Ring::parse(&ring), version.clone()));
-        Answer::Written { record, version }
+        MembershipResult::Written { record, version }
     }
 
     fn go(&mut self, member: usize) {
@@ -220,7 +220,7 @@ impl Simulation {
                 self.members[member] = self.member();
                 self.agenda.add(late, Event::Wake(member));
             }
-            Some(Step::Wait(pause)) => {
+            Some(MembershipStep::Wait(pause)) => {
                 let time = self.now + asker.clock.lasts(pause);
                 self.agenda.add(time, Event::Wake(member));
             }
@@ -230,7 +230,7 @@ impl Simulation {
                 let (request, name) = (asker.request, asker.membership.name.clone());
                 let version = asker.membership.mine.as_ref().map(|(_, version)| version.clone());
                 let limit = self.now + asker.clock.lasts(asker.membership.patience());
-                self.agenda.add(limit, Event::Answered { member, request, answer: Answer::Failed });
+                self.agenda.add(limit, Event::Answered { member, request, answer: MembershipResult::Failed });
                 let trip = Trip::new(&mut self.chance, self.faults);
                 let arrival = self.now + trip.there;
                 self.agenda.add(arrival, Event::Arrives { member, request, step, name, version, trip });
@@ -285,15 +285,15 @@ impl Bench {
 
     fn write(&mut self) {
         let (record, ring) = match self.member.next(self.now, WALL) {
-            Step::Create(record, ring) | Step::Replace(record, ring) => (record, ring),
+            MembershipStep::Create(record, ring) | MembershipStep::Replace(record, ring) => (record, ring),
             step => panic!("expected a write, got {step:?}"),
         };
         self.ring = ring;
-        self.member.answer(Answer::Written { record, version: "1".to_owned() }, self.now);
+        self.member.answer(MembershipResult::Written { record, version: "1".to_owned() }, self.now);
     }
 
     fn list(&mut self, others: &[ListedLease]) {
-        assert_eq!(self.member.next(self.now, WALL), Step::List);
+        assert_eq!(self.member.next(self.now, WALL), MembershipStep::List);
         self.listed(others);
     }
 
@@ -302,7 +302,7 @@ impl Bench {
             let ring = Ring::parse(&self.ring);
             ListedLease { name: "me".into(), version, record, ring }
         });
-        self.member.answer(Answer::Listed(others.iter().cloned().chain(mine).collect()), self.now);
+        self.member.answer(MembershipResult::Listed(others.iter().cloned().chain(mine).collect()), self.now);
     }
 
     /// A renewal and a list, when they are due.
@@ -394,7 +394,7 @@ fn a_lease_is_not_over_if_its_time_passed_while_the_list_was_on_its_way() {
     }
     bench.pass(seconds(2));
     bench.write();
-    assert_eq!(bench.member.next(bench.now, WALL), Step::List);
+    assert_eq!(bench.member.next(bench.now, WALL), MembershipStep::List);
     bench.now += seconds(5);
     bench.listed(&[you()]);
     assert_eq!(bench.owned().len(), 0, "it may have been renewed after the list");
@@ -423,10 +423,10 @@ fn a_member_whose_lease_was_deleted_owns_nothing_until_it_rejoins() {
     let mut bench = Bench::new(&[]);
     bench.pass(seconds(2));
     bench.write();
-    assert_eq!(bench.member.next(bench.now, WALL), Step::List);
-    bench.member.answer(Answer::Listed(Vec::new()), bench.now);
+    assert_eq!(bench.member.next(bench.now, WALL), MembershipStep::List);
+    bench.member.answer(MembershipResult::Listed(Vec::new()), bench.now);
     assert_eq!(bench.owned().len(), 0);
-    assert!(matches!(bench.member.next(bench.now, WALL), Step::Create(..)));
+    assert!(matches!(bench.member.next(bench.now, WALL), MembershipStep::Create(..)));
 }
 
 #[test]
@@ -437,15 +437,15 @@ fn leases_of_others_are_deleted_when_they_have_been_over_for_long() {
     loop {
         bench.pass(seconds(2));
         match bench.member.next(bench.now, WALL) {
-            Step::Delete { name, version } => {
+            MembershipStep::Delete { name, version } => {
                 assert_eq!((&*name, version.as_str()), ("gone-0", "5"));
                 break;
             }
-            Step::List => bench.listed(std::slice::from_ref(&old)),
-            Step::Wait(_) => {}
-            Step::Create(record, ring) | Step::Replace(record, ring) => {
+            MembershipStep::List => bench.listed(std::slice::from_ref(&old)),
+            MembershipStep::Wait(_) => {}
+            MembershipStep::Create(record, ring) | MembershipStep::Replace(record, ring) => {
                 bench.ring = ring;
-                bench.member.answer(Answer::Written { record, version: "1".to_owned() }, bench.now);
+                bench.member.answer(MembershipResult::Written { record, version: "1".to_owned() }, bench.now);
             }
         }
         assert!(bench.now < start + seconds(200), "it is never deleted");

@@ -8,7 +8,7 @@ use super::{Plan, PlannedAction, PlannedChange};
 pub(super) fn text(plan: &Plan) -> String {
     let mut text = String::new();
     for change in &plan.changes {
-        let _ = writeln!(text, "{} {}", sign(&change.action), head(change));
+        let _ = writeln!(text, "{} {}", symbol(&change.action), head(change));
         // A deletion says enough.
         for field in change.fields.iter().filter(|_| change.action != PlannedAction::Delete) {
             let _ = writeln!(text, "    {field}");
@@ -36,7 +36,7 @@ pub(super) fn text(plan: &Plan) -> String {
     text
 }
 
-fn sign(action: &PlannedAction) -> char {
+fn symbol(action: &PlannedAction) -> char {
     match action {
         PlannedAction::Create => '+',
         PlannedAction::Update => '~',

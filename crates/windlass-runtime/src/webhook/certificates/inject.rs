@@ -25,25 +25,25 @@ enum InjectError {
 
 /// An object with a `caBundle`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
-    pub(crate) kind: TargetKind,
+pub(crate) struct CaBundleTarget {
+    pub(crate) kind: CaBundleTargetKind,
     pub(crate) name: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TargetKind {
+pub(crate) enum CaBundleTargetKind {
     Mutating,
     Validating,
     Definition,
 }
 
-impl Target {
+impl CaBundleTarget {
     /// Returns the objects of an operator whose `caBundle` its webhooks need: the webhook configurations, which have
     /// its name, and the CRDs with conversion.
     pub(crate) fn all(operator: &str, webhooks: &[Description], definitions: &[CustomResourceDefinition]) -> Vec<Self> {
         let mut targets = Vec::new();
         for (endpoint, kind) in
-            [(Endpoint::Mutating, TargetKind::Mutating), (Endpoint::Validating, TargetKind::Validating)]
+            [(Endpoint::Mutating, CaBundleTargetKind::Mutating), (Endpoint::Validating, CaBundleTargetKind::Validating)]
         {
             if webhooks.iter().any(|webhook| webhook.endpoint == endpoint) {
                 targets.push(Self { kind, name: operator.to_owned() });
@@ -55,7 +55,7 @@ impl Target {
                 definition.spec.group == conversion.group && definition.spec.names.kind == conversion.kind
             });
             if let Some(name) = defined.and_then(|definition| definition.metadata.name.clone()) {
-                targets.push(Self { kind: TargetKind::Definition, name });
+                targets.push(Self { kind: CaBundleTargetKind::Definition, name });
             }
         }
         targets
@@ -71,7 +71,7 @@ pub(super) struct OwnClientConfigs {
     pub(super) paths: Vec<String>,
 }
 
-impl TargetKind {
+impl CaBundleTargetKind {
     fn name(self) -> &'static str {
         match self {
             Self::Mutating => "MutatingWebhookConfiguration",
@@ -99,7 +99,7 @@ enum Outcome {
 }
 
 /// Returns the current bundles of all targets that can be read.
-pub(super) async fn bundles(client: &Client, targets: &[Target], ours: &OwnClientConfigs) -> Vec<String> {
+pub(super) async fn bundles(client: &Client, targets: &[CaBundleTarget], ours: &OwnClientConfigs) -> Vec<String> {
     let mut bundles = Vec::new();
     for target in targets {
         match read(client, target).await {
@@ -117,7 +117,7 @@ pub(super) async fn bundles(client: &Client, targets: &[Target], ours: &OwnClien
 ///
 /// Returns whether all targets were already up to date, so that clients have had the time since the last check to learn
 /// of it.
-pub(super) async fn inject(client: &Client, targets: &[Target], ours: &OwnClientConfigs, bundle: &str) -> bool {
+pub(super) async fn inject(client: &Client, targets: &[CaBundleTarget], ours: &OwnClientConfigs, bundle: &str) -> bool {
     let mut settled = true;
     for target in targets {
         let outcome = inject_one(client, target, ours, bundle).await;
@@ -138,7 +138,7 @@ pub(super) async fn inject(client: &Client, targets: &[Target], ours: &OwnClient
 }
 
 /// Returns the object, or `None` if it does not exist yet.
-async fn read(client: &Client, target: &Target) -> Result<Option<Value>, InjectError> {
+async fn read(client: &Client, target: &CaBundleTarget) -> Result<Option<Value>, InjectError> {
     match client.request(request(Request::get(path(target)), Vec::new())).await {
         Ok(object) => Ok(Some(object)),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
@@ -148,7 +148,7 @@ async fn read(client: &Client, target: &Target) -> Result<Option<Value>, InjectE
 
 async fn inject_one(
     client: &Client,
-    target: &Target,
+    target: &CaBundleTarget,
     ours: &OwnClientConfigs,
     bundle: &str,
 ) -> Result<Outcome, InjectError> {
@@ -168,7 +168,7 @@ async fn inject_one(
     Ok(Outcome::Contended)
 }
 
-fn path(target: &Target) -> String {
+fn path(target: &CaBundleTarget) -> String {
     let (group, plural) = target.kind.group_and_plural();
     format!("/apis/{group}/v1/{plural}/{}", target.name)
 }
@@ -180,7 +180,7 @@ fn request(builder: http::request::Builder, body: Vec<u8>) -> Request<Vec<u8>> {
 /// Returns the patch that writes missing bundles; `None` if there are none.
 ///
 /// It applies only to this revision of the object.
-fn bundle_patch(object: &Value, kind: TargetKind, ours: &OwnClientConfigs, bundle: &str) -> Option<Patch> {
+fn bundle_patch(object: &Value, kind: CaBundleTargetKind, ours: &OwnClientConfigs, bundle: &str) -> Option<Patch> {
     let encoded = Value::from(STANDARD.encode(bundle));
     let mut patch = Patch::default();
     patch.add("/metadata/resourceVersion", object.pointer("/metadata/resourceVersion").cloned().unwrap_or_default());
@@ -196,19 +196,19 @@ fn bundle_patch(object: &Value, kind: TargetKind, ours: &OwnClientConfigs, bundl
 }
 
 /// Returns the bundles in the client configurations of an object that refer to this server.
-fn bundles_of(object: &Value, kind: TargetKind, ours: &OwnClientConfigs) -> Vec<String> {
+fn bundles_of(object: &Value, kind: CaBundleTargetKind, ours: &OwnClientConfigs) -> Vec<String> {
     let configs = client_configs(object, kind).into_iter().filter_map(|pointer| object.pointer(&pointer));
     let encoded = configs.filter(|config| is_ours(config, ours)).filter_map(|config| config.get("caBundle")?.as_str());
     encoded.filter_map(|encoded| String::from_utf8(STANDARD.decode(encoded).ok()?).ok()).collect()
 }
 
 /// Returns the paths of an object's client configurations.
-fn client_configs(object: &Value, kind: TargetKind) -> Vec<String> {
+fn client_configs(object: &Value, kind: CaBundleTargetKind) -> Vec<String> {
     match kind {
         // The developer runs the operator elsewhere, and the configuration points there.
         _ if object.pointer("/metadata/labels").is_some_and(|labels| labels.get(RUN).is_some()) => Vec::new(),
-        TargetKind::Definition => vec!["/spec/conversion/webhook/clientConfig".to_owned()],
-        TargetKind::Mutating | TargetKind::Validating => {
+        CaBundleTargetKind::Definition => vec!["/spec/conversion/webhook/clientConfig".to_owned()],
+        CaBundleTargetKind::Mutating | CaBundleTargetKind::Validating => {
             let webhooks = object.get("webhooks").and_then(Value::as_array).map_or(0, Vec::len);
             (0..webhooks).map(|index| format!("/webhooks/{index}/clientConfig")).collect()
         }
@@ -246,7 +246,7 @@ mod tests {
         let webhooks =
             [service("web", None), service("other", None), service("web", Some("CA")), service("web", Some("old"))];
         let object = json!({"metadata": {"resourceVersion": "7"}, "webhooks": webhooks});
-        let patch = bundle_patch(&object, TargetKind::Validating, &ours(), "CA").unwrap();
+        let patch = bundle_patch(&object, CaBundleTargetKind::Validating, &ours(), "CA").unwrap();
         let expected = json!([
             {"op": "add", "path": "/metadata/resourceVersion", "value": "7"},
             {"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": "Q0E="},
@@ -259,31 +259,31 @@ mod tests {
     fn the_bundles_of_our_webhooks_are_read() {
         let webhooks = [service("web", None), service("other", Some("theirs")), service("web", Some("CA"))];
         let object = json!({"webhooks": webhooks});
-        assert_eq!(bundles_of(&object, TargetKind::Validating, &ours()), ["CA"]);
+        assert_eq!(bundles_of(&object, CaBundleTargetKind::Validating, &ours()), ["CA"]);
     }
 
     #[test]
     fn configurations_redirected_by_windlass_run_are_left_alone() {
         let conversion = json!({"webhook": {"clientConfig": {"url": "https://10.0.0.1:4433/convert"}}});
         let mut object = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"conversion": conversion}});
-        assert!(bundle_patch(&object, TargetKind::Definition, &ours(), "CA").is_some());
+        assert!(bundle_patch(&object, CaBundleTargetKind::Definition, &ours(), "CA").is_some());
         object["metadata"]["labels"][RUN] = "shop".into();
-        assert_eq!(bundle_patch(&object, TargetKind::Definition, &ours(), "CA"), None);
+        assert_eq!(bundle_patch(&object, CaBundleTargetKind::Definition, &ours(), "CA"), None);
     }
 
     #[test]
     fn nothing_is_written_if_there_is_no_problem() {
         let object = json!({"webhooks": [service("web", Some("CA")), service("other", None)]});
-        assert_eq!(bundle_patch(&object, TargetKind::Mutating, &ours(), "CA"), None);
-        assert_eq!(bundle_patch(&json!({"webhooks": null}), TargetKind::Mutating, &ours(), "CA"), None);
+        assert_eq!(bundle_patch(&object, CaBundleTargetKind::Mutating, &ours(), "CA"), None);
+        assert_eq!(bundle_patch(&json!({"webhooks": null}), CaBundleTargetKind::Mutating, &ours(), "CA"), None);
         let none = json!({"spec": {"conversion": {"strategy": "None"}}});
-        assert_eq!(bundle_patch(&none, TargetKind::Definition, &ours(), "CA"), None);
+        assert_eq!(bundle_patch(&none, CaBundleTargetKind::Definition, &ours(), "CA"), None);
     }
 
     #[test]
     fn a_conversion_by_url_is_identified_by_its_path() {
         let object = |url: &str| json!({"spec": {"conversion": {"webhook": {"clientConfig": {"url": url}}}}});
-        let patch = |url| bundle_patch(&object(url), TargetKind::Definition, &ours(), "CA");
+        let patch = |url| bundle_patch(&object(url), CaBundleTargetKind::Definition, &ours(), "CA");
         assert!(patch("https://127.0.0.1:9443/convert").is_some());
         assert!(patch("https://127.0.0.1:9443/other").is_none());
     }

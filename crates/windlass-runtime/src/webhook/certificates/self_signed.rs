@@ -15,7 +15,7 @@ use tracing::{info, warn};
 use super::{
     CertResolver, CertificateError,
     authority::{self, CertificateAndKey, Lifetimes, StoredCertificates},
-    inject::{self, OwnClientConfigs, Target, TargetKind},
+    inject::{self, CaBundleTarget, CaBundleTargetKind, OwnClientConfigs},
     secret::SecretRef,
 };
 use crate::manifests::Permission;
@@ -77,7 +77,7 @@ pub struct SelfSigned {
     service: String,
     secret: String,
     names: Vec<String>,
-    targets: Vec<Target>,
+    targets: Vec<CaBundleTarget>,
     policy: Lifetimes,
     check_every: Duration,
     clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
@@ -134,29 +134,29 @@ impl SelfSigned {
     /// Writes the CA bundle into this `MutatingWebhookConfiguration`.
     #[must_use]
     pub fn mutating(self, name: impl Into<String>) -> Self {
-        self.target(TargetKind::Mutating, name.into())
+        self.target(CaBundleTargetKind::Mutating, name.into())
     }
 
     /// Writes the CA bundle into this `ValidatingWebhookConfiguration`.
     #[must_use]
     pub fn validating(self, name: impl Into<String>) -> Self {
-        self.target(TargetKind::Validating, name.into())
+        self.target(CaBundleTargetKind::Validating, name.into())
     }
 
     /// Writes the CA bundle into this `CustomResourceDefinition`, if it uses a conversion webhook.
     #[must_use]
     pub fn definition(self, name: impl Into<String>) -> Self {
-        self.target(TargetKind::Definition, name.into())
+        self.target(CaBundleTargetKind::Definition, name.into())
     }
 
     /// Writes the CA bundle into all of these.
-    pub(crate) fn targets(mut self, targets: Vec<Target>) -> Self {
+    pub(crate) fn targets(mut self, targets: Vec<CaBundleTarget>) -> Self {
         self.targets.extend(targets);
         self
     }
 
-    fn target(mut self, kind: TargetKind, name: String) -> Self {
-        self.targets.push(Target { kind, name });
+    fn target(mut self, kind: CaBundleTargetKind, name: String) -> Self {
+        self.targets.push(CaBundleTarget { kind, name });
         self
     }
 
@@ -270,7 +270,7 @@ pub(crate) fn secret_of(service: &str) -> String {
 }
 
 /// Returns the permissions for self-signed certificates: for their Secret, and for the objects with a CA bundle.
-pub(crate) fn permissions(namespace: &str, secret: &str, targets: &[Target]) -> Vec<Permission> {
+pub(crate) fn permissions(namespace: &str, secret: &str, targets: &[CaBundleTarget]) -> Vec<Permission> {
     let secrets =
         |verbs: &[&'static str]| Permission::new("", "secrets", verbs.iter().copied()).in_namespace(namespace);
     let mut permissions = vec![secrets(&["create"]), secrets(&["get", "update"]).named(secret)];

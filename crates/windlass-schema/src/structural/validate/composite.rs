@@ -55,7 +55,7 @@ impl Check {
     }
 
     /// Reports the errors of an outcome.
-    fn take(&mut self, outcome: Outcome, out: &mut ErrorList) -> u64 {
+    fn report(&mut self, outcome: Outcome, out: &mut ErrorList) -> u64 {
         self.spent += outcome.bytes;
         out.extend(outcome.errors);
         outcome.matches
@@ -71,7 +71,7 @@ impl Check {
             best = Some(outcome.or(best));
         }
         self.placeless(format!("{} must validate at least one schema (anyOf)", quote(&place.name())), out);
-        best.map_or(0, |best| self.take(best, out))
+        best.map_or(0, |best| self.report(best, out))
     }
 
     fn one_of(&mut self, schemas: &[Structural], value: &Value, place: &Place<'_>, out: &mut ErrorList) -> u64 {
@@ -94,7 +94,7 @@ impl Check {
         let found = if valid == 0 { "none valid".to_owned() } else { format!("{valid} valid alternatives") };
         let name = quote(&place.name());
         self.placeless(format!("{name} must validate one and only one schema (oneOf). Found {found}"), out);
-        best.map_or(0, |best| self.take(best, out))
+        best.map_or(0, |best| self.report(best, out))
     }
 
     fn all_of(&mut self, schemas: &[Structural], value: &Value, place: &Place<'_>, out: &mut ErrorList) -> u64 {
@@ -103,7 +103,7 @@ impl Check {
         for schema in schemas {
             let outcome = self.alternative(schema, value, place);
             valid += usize::from(outcome.errors.is_empty());
-            matches += self.take(outcome, out);
+            matches += self.report(outcome, out);
         }
         if valid != schemas.len() {
             let none = if valid == 0 { ". None validated" } else { "" };

@@ -8,7 +8,7 @@ use ratatui::{
 };
 
 use super::{
-    super::state::{Building, Now, Running, State},
+    super::state::{Building, Now, OperatorState, State},
     quiet,
     words::{age, counted, fit},
 };
@@ -48,7 +48,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Now) {
     }
     let (detail, is_trouble) = match (&state.building, &state.operator) {
         (Building::Busy { step, .. }, _) => (step.clone(), false),
-        (_, Running::Crashed(text) | Running::Failed(text)) => (text.clone(), true),
+        (_, OperatorState::Crashed(text) | OperatorState::Failed(text)) => (text.clone(), true),
         _ => (words.join(" · "), false),
     };
     let left = Line::from(spans);
@@ -78,13 +78,13 @@ fn chip(text: &str, colour: Color) -> Span<'static> {
 
 fn operator(state: &State, now: Now) -> Vec<Span<'static>> {
     let (text, colour) = match &state.operator {
-        Running::NotYet => return Vec::new(),
-        Running::Installing => ("INSTALLING", Color::Yellow),
-        Running::Starting => ("STARTING", Color::Yellow),
-        Running::Ready => ("RUNNING", Color::Green),
-        Running::Stopping => ("STOPPING", Color::Yellow),
-        Running::Crashed(_) => ("CRASHED", Color::Red),
-        Running::Failed(_) => ("FAILED", Color::Red),
+        OperatorState::NotYet => return Vec::new(),
+        OperatorState::Installing => ("INSTALLING", Color::Yellow),
+        OperatorState::Starting => ("STARTING", Color::Yellow),
+        OperatorState::Ready => ("RUNNING", Color::Green),
+        OperatorState::Stopping => ("STOPPING", Color::Yellow),
+        OperatorState::Crashed(_) => ("CRASHED", Color::Red),
+        OperatorState::Failed(_) => ("FAILED", Color::Red),
     };
     let since = age(now.instant.saturating_sub(state.since));
     vec![chip(text, colour), Span::styled(format!(" {since}"), Style::new().fg(colour))]

@@ -112,7 +112,7 @@ fn conditions(object: &Resource) -> Line<'static> {
     conditions.sort_by_key(|condition| FIRST.iter().position(|first| *first == condition.kind).unwrap_or(FIRST.len()));
     for (place, condition) in conditions.iter().enumerate() {
         let tone = tone(&condition.kind, &condition.status);
-        spans.push(Span::styled(format!("{} {}", tone.sign(), condition.kind), tone.style()));
+        spans.push(Span::styled(format!("{} {}", tone.symbol(), condition.kind), tone.style()));
         let is_wrong = tone == Tone::Bad || tone == Tone::Waiting;
         if (place == 0 || is_wrong) && !condition.reason.is_empty() {
             spans.push(Span::styled(format!(" {}", condition.reason), quiet()));

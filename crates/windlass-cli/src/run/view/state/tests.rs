@@ -53,10 +53,10 @@ fn a_failed_build_keeps_the_running_operator() {
     let step = "Compiling shop v0.1.0".to_owned();
     assert_eq!(state.building, Building::Busy { since: Duration::from_secs(7), step });
     state.on(Event::Build(Build::Failed { why: "no".into() }), now(9));
-    assert_eq!((&state.building, &state.operator, state.builds), (&Building::Failed, &Running::Ready, 1));
+    assert_eq!((&state.building, &state.operator, state.builds), (&Building::Failed, &OperatorState::Ready, 1));
     // It keeps running while the next one is installed.
     state.on(Event::Operator(Operator::Installing), now(10));
-    assert_eq!((&state.operator, state.since), (&Running::Ready, Duration::from_secs(5)));
+    assert_eq!((&state.operator, state.since), (&OperatorState::Ready, Duration::from_secs(5)));
 }
 
 #[test]
