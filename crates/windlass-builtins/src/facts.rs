@@ -34,6 +34,8 @@ pub struct KindFacts {
     pub deletion_warning: Option<&'static str>,
     /// Objects that every cluster has and that cannot be deleted by their names.
     pub undeletable: Option<Undeletable>,
+    /// Whether objects also have finalizers in `spec.finalizers`, and stay until these are removed as well.
+    pub finalizers_in_spec: bool,
     /// Columns of `kubectl get`; `None` for the generic Name and Created At.
     pub printer: Option<Printer>,
 }
@@ -52,6 +54,7 @@ impl KindFacts {
         ignores_propagation_policy: false,
         deletion_warning: None,
         undeletable: None,
+        finalizers_in_spec: false,
         printer: None,
     };
 }

@@ -206,8 +206,9 @@ fn kind_error(call: &Call<'_>, given: (&str, &str), expected: (&str, &str), sche
     let definitions = call.is_definition();
     let known = endpoint.table.resources.iter().find(|have| {
         let item_kind = given_kind.strip_suffix("List").filter(|item| !item.is_empty());
+        // The core group also has a kind for lists of any objects.
         let is_list =
-            item_kind.is_some_and(|item| *have.kind == *item) || (given_kind == "List" && *have.kind == *"Pod");
+            item_kind.is_some_and(|item| *have.kind == *item) || (given_kind == "List" && have.group.is_empty());
         !definitions && (*have.kind == *given_kind || is_list) && have.api_version() == given_version
     });
     let other_version = definitions && given_kind == kind && given_version == "apiextensions.k8s.io/v1beta1";

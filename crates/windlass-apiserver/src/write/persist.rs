@@ -135,15 +135,14 @@ pub(super) async fn update(
     }
 }
 
-/// Returns whether an update completes the deletion of an object, by removing its last finalizer. Namespaces have
-/// finalizers in their spec as well.
+/// Returns whether an update completes the deletion of an object, by removing its last finalizer.
 pub(super) fn completes_deletion(endpoint: &Endpoint, object: &Value, old: &Value) -> bool {
-    let is_namespace = endpoint.is("", "namespaces");
+    let in_spec = endpoint.facts.finalizers_in_spec;
     meta::is_terminating(object)
         && meta::finalizers(object).is_empty()
         && object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
-        && (!meta::finalizers(old).is_empty() || is_namespace)
-        && (!is_namespace || namespace::may_be_removed(object))
+        && (!meta::finalizers(old).is_empty() || in_spec)
+        && (!in_spec || namespace::may_be_removed(object))
 }
 
 /// Carries out a deletion; returns its revision.

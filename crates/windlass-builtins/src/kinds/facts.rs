@@ -35,7 +35,16 @@ static TABLE: &[(&str, &str, KindFacts)] = &[
     // Old clients put anything into the names of events; only events.k8s.io enforces the usual rule.
     ("", "events", KindFacts { name_rule: NameRule::PathSegment, ..EVENT }),
     ("", "limitranges", KindFacts { creates_on_update: true, repeats_metadata_rules: false, ..DEFAULT }),
-    ("", "namespaces", KindFacts { name_rule: NameRule::DnsLabel, printer: Some(namespace::PRINTER), ..DEFAULT }),
+    (
+        "",
+        "namespaces",
+        KindFacts {
+            name_rule: NameRule::DnsLabel,
+            finalizers_in_spec: true,
+            printer: Some(namespace::PRINTER),
+            ..DEFAULT
+        },
+    ),
     // A kubelet registers its node together with its status.
     ("", "nodes", KindFacts { accepts_status_on_create: true, printer: Some(node::PRINTER), ..DEFAULT }),
     ("", "persistentvolumeclaims", KindFacts { printer: Some(persistent_volume_claim::PRINTER), ..DEFAULT }),

@@ -23,8 +23,8 @@ pub(super) enum Outcome {
 
 /// Decides the outcome of deleting `object`.
 pub(super) fn decide(endpoint: &Endpoint, mut object: Value, options: &DeleteOptions, now: Timestamp) -> Outcome {
-    if endpoint.is("", "namespaces") {
-        return decide_namespace(endpoint, object, options, now);
+    if endpoint.facts.finalizers_in_spec {
+        return decide_with_spec_finalizers(endpoint, object, options, now);
     }
     // Marking a CustomResourceDefinition adds the finalizer of the task that deletes its objects.
     if endpoint.is(definitions::GROUP, definitions::PLURAL) && definitions::begin_deletion(&mut object, now) {
@@ -49,7 +49,12 @@ pub(super) fn decide(endpoint: &Endpoint, mut object: Value, options: &DeleteOpt
 }
 
 /// A Namespace has finalizers in its spec too, and stays until the namespace controller has emptied it.
-fn decide_namespace(endpoint: &Endpoint, mut object: Value, options: &DeleteOptions, now: Timestamp) -> Outcome {
+fn decide_with_spec_finalizers(
+    endpoint: &Endpoint,
+    mut object: Value,
+    options: &DeleteOptions,
+    now: Timestamp,
+) -> Outcome {
     if namespace::begin_deletion(&mut object, now) {
         let finalizers = finalizers_for(endpoint, &object, options);
         meta::set_finalizers(&mut object, finalizers);
