@@ -41,7 +41,7 @@ pub enum KeyError {
     #[error("keys of the curve P-521 are not supported")]
     P521,
     /// A type or curve that JSON web tokens do not use.
-    #[error("the key is neither RSA nor of the curve P-256 or P-384")]
+    #[error("the key is neither an RSA key nor an ECDSA key on curve P-256 or P-384")]
     UnsupportedType,
     /// The size of an RSA key.
     #[error("RSA keys must have 2048 to 8192 bits, not {0}")]

@@ -8,7 +8,7 @@ use crate::output;
 /// Print a completion script for a shell
 #[derive(Debug, Args)]
 pub(crate) struct CompletionArgs {
-    /// Shell
+    /// Shell to print the script for
     shell: Shell,
 }
 

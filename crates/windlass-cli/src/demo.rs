@@ -158,7 +158,7 @@ fn ended(failed: Option<Result<Result<(), PlaneError>, tokio::task::JoinError>>)
     match failed {
         Some(Ok(Err(error))) => error.into(),
         Some(Err(error)) => anyhow::Error::new(error).context("the plane failed"),
-        _ => anyhow::anyhow!("the plane has stopped"),
+        _ => anyhow::anyhow!("the control plane has stopped"),
     }
 }
 

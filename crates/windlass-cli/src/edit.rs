@@ -42,7 +42,7 @@ pub(crate) struct EditArgs {
     fields: FieldArgs,
     #[command(flatten)]
     status_fields: StatusFieldArgs,
-    /// Name of a field to remove, including nested fields; may be repeated
+    /// Path of a field to remove, with its nested fields; may be repeated
     #[arg(long, value_name = "NAME", requires = "kind")]
     remove_field: Vec<String>,
     /// Name of a field of the status to remove; may be repeated

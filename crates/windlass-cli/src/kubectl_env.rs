@@ -11,8 +11,8 @@ use crate::{data_dir::DataDirArgs, failure::ErrorWithHint, output, running::Pres
 
 /// Print shell commands that set KUBECONFIG for the running control plane
 ///
-/// eval "$(windlass kubectl-env)" in bash and zsh, windlass kubectl-env | source in fish,
-/// & windlass kubectl-env | Invoke-Expression in PowerShell.
+/// Use it as `eval "$(windlass kubectl-env)"` in bash and zsh, `windlass kubectl-env | source` in fish, and
+/// `& windlass kubectl-env | Invoke-Expression` in PowerShell.
 #[derive(Debug, Args)]
 pub(crate) struct KubectlEnvArgs {
     #[command(flatten)]

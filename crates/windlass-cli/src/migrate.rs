@@ -13,7 +13,7 @@ use crate::{cluster::ClusterArgs, failure::ErrorWithHint, install, threads};
 /// Rewrite stored objects in the storage version of their CRD, and remove other versions from its stored versions
 ///
 /// After that, an old version can be removed from the CRD. Objects are written in pages, with their resource version, so
-/// that changes by others are never overwritten. A migration that was interrupted continues where it stopped. It begins when
+/// that concurrent changes are never overwritten. A migration that was interrupted continues where it stopped. It begins when
 /// the CRD has been unchanged for a minute, so that every API server knows the new storage version.
 #[derive(Debug, Args)]
 pub(crate) struct MigrateArgs {

@@ -75,7 +75,7 @@ pub(crate) struct UpArgs {
     /// Runtime of pods
     #[arg(long, value_enum, default_value_t = RuntimeArg::Simulated)]
     runtime: RuntimeArg,
-    /// File of stages for simulated pods and nodes, which extend and override the default stages
+    /// File with stages for simulated pods and nodes that extend or override the default stages
     #[arg(long, value_name = "FILE")]
     stages: Option<PathBuf>,
     /// File that maps images to programs, for `--runtime process` [default: images.yaml in the data directory]

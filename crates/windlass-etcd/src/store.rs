@@ -89,7 +89,7 @@ impl Store for EtcdStore {
                 Err(Error::NotFound { .. }) if attempt > 1 => return self.revision().await,
                 result => return result,
             };
-            tracing::debug!(key, %error, "failed to delete a key that has its last value; trying again");
+            tracing::debug!(key, %error, "failed to delete a key that has its last value; retrying");
             sleep(DELETE_AGAIN).await;
             attempt += 1;
         }

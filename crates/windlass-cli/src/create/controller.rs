@@ -18,16 +18,16 @@ pub(crate) struct ControllerArgs {
     /// Version of the kind
     #[arg(long)]
     version: Option<String>,
-    /// Kind
+    /// Kind to reconcile
     #[arg(long)]
     kind: String,
     /// Name of an additional controller for the kind, for example backup
     #[arg(long)]
     name: Option<String>,
-    /// Plural of a foreign kind [default: derived from the kind]
+    /// Plural of a kind of another project [default: derived from the kind]
     #[arg(long)]
     plural: Option<String>,
-    /// Cluster-scoped foreign kind
+    /// Kind of another project is cluster-scoped
     #[arg(long)]
     cluster: bool,
     #[command(flatten)]

@@ -7,7 +7,8 @@ use crate::project::{self, Writing};
 
 /// Add a kustomize overlay: replicas, shards, cert-manager or watched namespaces
 ///
-/// `windlass generate` writes deploy/overlays/NAME: what differs from deploy/default. Creating an overlay again changes it.
+/// `windlass generate` writes the differences from deploy/default to deploy/overlays/NAME. Run the command again to change
+/// an overlay.
 #[derive(Debug, Args)]
 pub(crate) struct OverlayArgs {
     /// Name of the overlay, for example production
@@ -18,7 +19,7 @@ pub(crate) struct OverlayArgs {
     /// Number of replicas
     #[arg(long, value_name = "COUNT")]
     replicas: Option<u32>,
-    /// Share the objects among all replicas instead of electing a leader
+    /// Shard objects across all replicas instead of electing a leader
     #[arg(long)]
     shards: bool,
     /// Namespaces to watch, comma-separated; the operator has a Role in each of them

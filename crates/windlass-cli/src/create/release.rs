@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::project::{self, Writing};
 
-/// Scaffold a GitHub workflow that tests every tag, and publishes its image for amd64 and arm64, its installer and its chart
+/// Scaffold a GitHub workflow that tests every tag and publishes the image (amd64 and arm64), the installer and the chart
 #[derive(Debug, Args)]
 pub(crate) struct ReleaseArgs {
     #[command(flatten)]

@@ -11,7 +11,7 @@ pub(crate) struct WebhookArgs {
     /// Group of the kind, if several groups have it
     #[arg(long)]
     group: Option<String>,
-    /// Kind
+    /// Kind of the objects
     #[arg(long)]
     kind: String,
     /// Add a defaulting webhook

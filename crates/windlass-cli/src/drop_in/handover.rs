@@ -72,14 +72,14 @@ async fn ask(server: &str) -> anyhow::Result<(StatusCode, Bytes)> {
     ensure!(uri.scheme_str() == Some("http"), "etcd at {server} must be reached over http");
     let authority = uri.authority().with_context(|| format!("URL of etcd {server:?} has no host"))?;
     let address = (authority.host().trim_matches(['[', ']']), authority.port_u16().unwrap_or(2379));
-    let stream = TcpStream::connect(address).await.with_context(|| format!("cannot connect to etcd at {server}"))?;
+    let stream = TcpStream::connect(address).await.with_context(|| format!("failed to connect to etcd at {server}"))?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let request = Request::get(PATH).header(header::HOST, authority.as_str()).body(Empty::<Bytes>::new())?;
     let asking = async {
         let answer = sender.send_request(request).await?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), MAX_DESCRIPTION_BYTES).collect().await;
-        let body = body.map_err(|error| anyhow::anyhow!("failed to read the answer of etcd at {server}: {error}"))?;
+        let body = body.map_err(|error| anyhow::anyhow!("failed to read the response of etcd at {server}: {error}"))?;
         Ok::<_, anyhow::Error>((status, body.to_bytes()))
     };
     tokio::pin!(connection);

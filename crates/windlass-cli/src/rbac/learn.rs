@@ -54,7 +54,7 @@ const POD_NAMESPACE: &str = "POD_NAMESPACE";
 /// test`) record the requests of the operators, not those of the tests. Without COMMAND, requests are recorded until
 /// Ctrl-C for any client that uses the printed kubeconfig.
 ///
-/// The rules are then verified on a control plane of their own: an API server with these rules must allow all recorded
+/// The rules are then verified on a separate control plane: an API server with these rules must allow all recorded
 /// requests, and COMMAND runs again as a service account with these rules.
 ///
 /// The permissions to bind, to escalate, and to set owner references that block deletion do not show up in requests and
@@ -79,7 +79,7 @@ pub(crate) struct LearnArgs {
     /// NAME-system]
     #[arg(long, value_parser = project::namespace)]
     namespace: Option<String>,
-    /// Omit permissions for leader election unless requested; operators only elect a leader in a cluster
+    /// Omit the permissions for leader election that are added although the recording shows none
     #[arg(long)]
     no_leader_election: bool,
     /// Print a Role per namespace instead of a ClusterRole

@@ -125,7 +125,7 @@ pub(crate) fn ending(status: io::Result<ExitStatus>) -> String {
             (_, Some(signal)) => format!("was killed by signal {signal}"),
             _ => "ended".to_owned(),
         },
-        Err(error) => format!("could not be waited for: {error}"),
+        Err(error) => format!("ended, but its exit status is unknown: {error}"),
     }
 }
 

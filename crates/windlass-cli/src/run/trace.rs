@@ -51,7 +51,7 @@ impl Trace {
                     report(format!("CustomResourceDefinition {name}: the conversion before the run would be restored"))
                 }
                 false => {
-                    self.rewrite(&name, &restore).await.with_context(|| format!("cannot restore {name}"))?;
+                    self.rewrite(&name, &restore).await.with_context(|| format!("failed to restore {name}"))?;
                     report(format!("CustomResourceDefinition {name}: restored the conversion before the run"));
                 }
             }

@@ -60,7 +60,7 @@ const WITHOUT_EFFECT: [&str; 3] = ["JobValidation", "PodGroupProtection", "PodGr
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Admission")]
 pub(crate) struct AdmissionArgs {
-    /// Admission plugins to enable in addition to the default ones: all of Kubernetes except for AlwaysDeny and
+    /// Additional admission plugins to enable; all plugins of Kubernetes are supported except AlwaysDeny and
     /// ImagePolicyWebhook
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     enable_admission_plugins: Vec<String>,

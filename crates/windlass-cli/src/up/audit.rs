@@ -38,7 +38,7 @@ pub(crate) struct AuditArgs {
     /// Format of events in the audit log
     #[arg(long, value_enum, default_value_t = FormatArg::Json)]
     audit_log_format: FormatArg,
-    /// Whether requests wait until their events are logged
+    /// Handling of events: whether requests wait until their events are logged
     #[arg(long, value_enum, default_value_t = ModeArg::Batch)]
     audit_log_mode: ModeArg,
     /// Maximum number of events waiting to be logged; in mode batch, further events are dropped
@@ -53,7 +53,7 @@ pub(crate) struct AuditArgs {
     /// Kubeconfig of a webhook that receives audit events
     #[arg(long, value_name = "FILE")]
     audit_webhook_config_file: Option<PathBuf>,
-    /// Whether requests wait until the webhook has received their events
+    /// Handling of events: whether requests wait until the webhook has received them
     #[arg(long, value_enum, default_value_t = ModeArg::Batch)]
     audit_webhook_mode: ModeArg,
     /// Initial delay before events are sent again after a failure, such as 10s; grows with each attempt

@@ -35,11 +35,11 @@ pub(crate) struct AuthenticationArgs {
     /// Maximum lifetime of service account tokens, from 1h to 2^32 seconds; longer requests are shortened to it
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
     service_account_max_token_expiration: Option<i64>,
-    /// Extend pod tokens to one year, and only record uses after the first hour
+    /// Accept pod tokens for up to one year, and record their use after the first hour
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     service_account_extend_token_expiration: bool,
-    /// URL of the public keys of service account tokens in the discovery document [default: one of this server]
+    /// URL of the public keys of service account tokens in the discovery document [default: a URL of this server]
     #[arg(long, value_name = "URL")]
     service_account_jwks_uri: Option<String>,
     /// PEM file with additional certificate authorities for client certificates

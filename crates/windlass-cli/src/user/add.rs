@@ -55,7 +55,7 @@ pub(crate) struct AddArgs {
     /// ClusterRole to bind; may be repeated
     #[arg(long = "cluster-role", value_name = "NAME")]
     cluster_roles: Vec<String>,
-    /// Role of the namespace to bind; may be repeated
+    /// Role in the namespace to bind; may be repeated
     #[arg(long = "role", value_name = "NAME", requires = "namespace")]
     roles: Vec<String>,
     /// Namespace in which roles are bound, and default namespace of the kubeconfig [default: bind

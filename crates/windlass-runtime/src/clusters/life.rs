@@ -55,7 +55,7 @@ impl Life {
             if began.elapsed() >= HEALTHY {
                 delay = FIRST_DELAY;
             }
-            tracing::warn!(cluster = &*self.name, error, ?delay, "the cluster failed; trying again after a delay");
+            tracing::warn!(cluster = &*self.name, error, ?delay, "the cluster failed; retrying after a delay");
             self.set.set_state(&self.name, Some(ClusterState::Failed(error)));
             if tokio::time::timeout(delay, self.shutdown.draining()).await.is_ok() {
                 return;

@@ -88,7 +88,7 @@ async fn follow(clusters: Clusters, home: Home, shutdown: Shutdown) {
             }
             Some(ended) = provided.join_next() => {
                 if let Err(error) = ended {
-                    tracing::error!(%error, "a source of clusters failed; its clusters stay as they are");
+                    tracing::error!(%error, "a cluster provider failed; its clusters are left unchanged");
                 }
             }
             // The set holds the sender.

@@ -129,12 +129,12 @@ impl<H: Handle> Workers<H> {
             Ok(Ok(Err(error))) if is_conflict(&error) && !error.is_terminal() => {
                 self.count_failure();
                 // Another write came first. Nothing is wrong: the next attempt sees it.
-                tracing::info!(%error, "conflict; trying again");
+                tracing::info!(%error, "conflict; retrying");
                 return retry(work, error.retry_delay());
             }
             Ok(Ok(Err(error))) if is_race_with_deletion(&error, work.attempts()) && !error.is_terminal() => {
                 self.count_failure();
-                tracing::info!(%error, "something was deleted at the same time; trying again");
+                tracing::info!(%error, "something was deleted at the same time; retrying");
                 return retry(work, error.retry_delay());
             }
             Ok(Ok(Err(error))) => {

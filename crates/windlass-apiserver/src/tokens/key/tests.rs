@@ -68,7 +68,7 @@ fn keys_that_cannot_be_used_are_rejected_with_the_reason() {
     assert_eq!(
         rejected,
         [
-            "Ed25519 in PKCS #8 contains a key that cannot be used: the key is neither RSA nor of the curve P-256 or P-384",
+            "Ed25519 in PKCS #8 contains a key that cannot be used: the key is neither an RSA key nor an ECDSA key on curve P-256 or P-384",
             "P-521 in PKCS #8 contains a key that cannot be used: keys of the curve P-521 are not supported",
             "P-521 in SEC 1 contains a key that cannot be used: keys of the curve P-521 are not supported",
             "RSA 1024 in PKCS #1 contains a key that cannot be used: the private key cannot be used: TooSmall",

@@ -84,7 +84,7 @@ impl RecordingSession {
                         let _ = stopped.await;
                     };
                     if let Err(error) = plane.run(stopped).await {
-                        tracing::error!(%error, "the plane has stopped");
+                        tracing::error!(%error, "the control plane has stopped");
                     }
                 });
                 (client, url, Some((stop, running)))

@@ -200,7 +200,7 @@ async fn conflicts_and_races_with_deletion_are_logged_as_information_and_other_f
     let text = lines.text();
     let logged: Vec<(&str, bool)> = text
         .lines()
-        .map(|line| (line.split_whitespace().nth(1).unwrap_or_default(), line.contains("trying again")))
+        .map(|line| (line.split_whitespace().nth(1).unwrap_or_default(), line.contains("; retrying")))
         .collect();
     // An object that is still missing in the second attempt is not about to be deleted.
     assert_eq!(logged, [("INFO", true), ("ERROR", false), ("INFO", true), ("ERROR", false)], "{text}");
