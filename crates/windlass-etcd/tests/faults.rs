@@ -27,6 +27,8 @@ use windlass_store::{Error, ListOptions, Revision, Store};
 
 /// Maximum time that the cluster may need after a fault until writes succeed again.
 const RECOVERY: Duration = Duration::from_secs(10);
+/// Number of acknowledged writes before each fault.
+const WRITES_BEFORE_FAULT: usize = 100;
 
 /// Three members, which end with this.
 struct Cluster {
@@ -86,7 +88,23 @@ impl Cluster {
 
     /// Opens a store that connects to this member first.
     async fn open(&self, first: usize) -> Arc<dyn Store> {
-        let servers = (0..3).map(|offset| format!("http://127.0.0.1:{}", self.clients[(first + offset) % 3]));
+        self.open_on((0..3).map(|offset| (first + offset) % 3)).await
+    }
+
+    /// Waits until this member answers consistent reads again, for which it must have caught up with the others.
+    async fn serves(&self, number: usize) {
+        let caught_up = async {
+            let store = self.open_on([number]).await;
+            while store.revision().await.is_err() {
+                sleep(Duration::from_millis(100)).await;
+            }
+        };
+        timeout(RECOVERY, caught_up).await.unwrap_or_else(|_| panic!("member {number} must catch up"));
+    }
+
+    /// Opens a store that connects to these members only.
+    async fn open_on(&self, members: impl IntoIterator<Item = usize>) -> Arc<dyn Store> {
+        let servers = members.into_iter().map(|number| format!("http://127.0.0.1:{}", self.clients[number]));
         let options = EtcdOptions::new(servers);
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
@@ -144,7 +162,7 @@ async fn write(store: Arc<dyn Store>, root: String, stop: Arc<AtomicBool>, done:
 }
 
 /// Writes through all members, watches, injects faults, and checks that nothing acknowledged was lost.
-async fn faults(inject: impl AsyncFn(&mut Cluster, usize)) {
+async fn faults(inject: impl Fn(&mut Cluster, usize)) {
     let mut cluster = Cluster::start();
     let watching = cluster.open(0).await;
     let start = watching.revision().await.unwrap();
@@ -157,12 +175,19 @@ async fn faults(inject: impl AsyncFn(&mut Cluster, usize)) {
         writers.spawn(write(store, format!("/load/{writer}/"), stop.clone(), done.clone()));
     }
     for number in 0..3 {
-        inject(&mut cluster, number).await;
+        // All members work, and clients are writing.
+        for _ in 0..WRITES_BEFORE_FAULT {
+            let success = timeout(RECOVERY, successes.recv()).await;
+            success
+                .unwrap_or_else(|_| panic!("writes must go on before fault {number}"))
+                .expect("the writers must run");
+        }
+        inject(&mut cluster, number);
         let fault = Instant::now();
         let recovered = async { while successes.recv().await.expect("the writers must run") < fault {} };
         timeout(RECOVERY, recovered).await.unwrap_or_else(|_| panic!("writes must resume after fault {number}"));
         cluster.heal(number);
-        sleep(Duration::from_secs(2)).await;
+        cluster.serves(number).await;
     }
     stop.store(true, Ordering::Relaxed);
     let written = writers.join_all().await;
@@ -208,19 +233,11 @@ impl Cluster {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[ignore = "needs etcd: cargo xtask etcd"]
 async fn acknowledged_writes_survive_members_that_are_killed() {
-    faults(async |cluster, number| {
-        sleep(Duration::from_secs(1)).await;
-        cluster.kill(number);
-    })
-    .await;
+    faults(|cluster, number| cluster.kill(number)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[ignore = "needs etcd: cargo xtask etcd"]
 async fn acknowledged_writes_survive_members_that_are_paused() {
-    faults(async |cluster, number| {
-        sleep(Duration::from_secs(1)).await;
-        cluster.signal(number, "STOP");
-    })
-    .await;
+    faults(|cluster, number| cluster.signal(number, "STOP")).await;
 }

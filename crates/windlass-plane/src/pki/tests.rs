@@ -352,18 +352,10 @@ fn openssl_verifies_the_chain_strictly_and_issues_users_from_it() {
     let (_parent, folder) = folder();
     let pki = load(&folder).unwrap();
     let openssl = |arguments: &[&str]| {
-        let output = match Command::new("openssl").args(arguments).current_dir(&folder).output() {
-            Ok(output) => output,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return false,
-            Err(error) => panic!("{error}"),
-        };
+        let output = Command::new("openssl").args(arguments).current_dir(&folder).output();
+        let output = output.unwrap_or_else(|error| panic!("this test needs openssl, which cannot be run: {error}"));
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        true
     };
-    if !openssl(&["version"]) {
-        eprintln!("skipped: openssl is not installed");
-        return;
-    }
     for name in ["server.crt", "admin.crt"] {
         openssl(&["verify", "-x509_strict", "-CAfile", "ca.crt", name]);
     }

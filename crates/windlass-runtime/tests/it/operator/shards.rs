@@ -95,14 +95,14 @@ impl Drop for AtWork {
 
 fn replica(number: usize, diary: &Diary) -> Operator {
     let diary = diary.clone();
-    let reconcile = move |map: Arc<ConfigMap>, _: Context| {
+    let reconcile = move |map: Arc<ConfigMap>, ctx: Context| {
         let diary = diary.clone();
         async move {
             let name = map.metadata.name.clone().unwrap_or_default();
             let round = map.data.as_ref().and_then(|data| data.get("round")?.parse().ok()).unwrap_or_default();
             let _at_work = diary.begin(number, &name);
-            // Long enough that another could begin in between.
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            // Another could begin before the server answers.
+            let _ = ctx.live().get::<ConfigMap>(&ObjectKey::of(&*map)).await;
             diary.done(number, &name, round);
             Ok(Action::done())
         }
