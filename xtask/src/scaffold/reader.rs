@@ -33,7 +33,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader who types every command in a fresh clone.
+    /// A reader who types every command, at the root of the repository.
     pub(super) fn of_everything(workshop: &'a Workshop) -> anyhow::Result<Self> {
         Ok(Self { terminal: Some(Terminal::open(workshop)?), ..Self::of_some(workshop) })
     }

@@ -1,7 +1,11 @@
-//! A terminal at the root of a fresh clone, in which the commands of a page are typed verbatim.
+//! A terminal at the root of the repository, in which the commands of a page are typed verbatim.
 //!
 //! Lines are run by `sh`, with the built `windlass` first on the PATH. The exceptions are listed in [`Typed`]; a
 //! program that is not known is an error, so that no command of a page goes unchecked by accident.
+//!
+//! `git clone` is typed with the path of this repository in place of the URL, and Cargo must be able to load every
+//! package of the clone. Later commands are typed in this repository, because Cargo would compile all crates again in
+//! another directory. `cargo install --path` is not typed, because it costs a release build.
 
 use std::{
     collections::BTreeMap,
@@ -40,7 +44,7 @@ enum Typed {
     Evaluate,
     /// `cd DIR`
     ChangeDirectory(String),
-    /// `git clone URL`: the repository already exists.
+    /// `git clone URL`: from this repository instead of the URL. The next commands are typed in this repository.
     Clone(String),
     /// `cargo install`: the program is already on the PATH. Only the package is checked.
     Install(Vec<String>),
@@ -151,10 +155,7 @@ impl<'a> Terminal<'a> {
             Typed::Background => self.start(text),
             Typed::Evaluate => self.evaluate(text),
             Typed::ChangeDirectory(folder) => self.change_directory(folder),
-            Typed::Clone(name) => {
-                self.moved.insert(name.clone(), PathBuf::from(&self.workshop.root));
-                Ok(())
-            }
+            Typed::Clone(name) => self.clone_repository(name),
             Typed::Install(words) => self.check_install(words),
             Typed::Init(name) => self.init(name, text),
             Typed::UntilReady(arguments) => run::until_ready(self.workshop, &self.folder, arguments),
@@ -256,6 +257,28 @@ impl<'a> Terminal<'a> {
         Ok(())
     }
 
+    /// Clones this repository, and checks that Cargo can load the packages of the clone: that every manifest, target and
+    /// entry of Cargo.lock is committed.
+    fn clone_repository(&mut self, name: &str) -> anyhow::Result<()> {
+        self.moved.insert(name.to_owned(), PathBuf::from(&self.workshop.root));
+        if !Path::new(&self.workshop.root).join(".git").exists() {
+            println!("  not typed: {} is not a git repository", self.workshop.root);
+            return Ok(());
+        }
+        let parent = self.workshop.folder.join("terminal/clones");
+        fs::create_dir_all(&parent)?;
+        let clone = parent.join(name);
+        if clone.exists() {
+            fs::remove_dir_all(&clone).with_context(|| format!("cannot remove {}", clone.display()))?;
+        }
+        let mut git = self.workshop.command(Path::new("git"), &parent);
+        execute(git.args(["clone", "--quiet", "--shared", &self.workshop.root, name]))?;
+        let mut cargo = self.workshop.command(Path::new("cargo"), &clone);
+        execute(cargo.args(["tree", "--quiet", "--workspace", "--depth=0", "--offline", "--locked"]))?;
+        println!("  typed with the path of this repository instead of the URL: {}", clone.display());
+        Ok(())
+    }
+
     /// Checks that the package exists and has the binary `windlass`.
     fn check_install(&self, words: &[String]) -> anyhow::Result<()> {
         let root = Path::new(&self.workshop.root);
@@ -269,7 +292,11 @@ impl<'a> Terminal<'a> {
         let manifest = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
         let has = |line: &str| manifest.lines().any(|other| other.trim() == line);
         ensure!(has("[[bin]]") && has("name = \"windlass\""), "{} does not have the binary windlass", file.display());
-        println!("  already installed: {}", self.workshop.windlass.display());
+        println!(
+            "  not typed, because it costs a release build: {} has the program, and {} is on the PATH",
+            file.display(),
+            self.workshop.windlass.display()
+        );
         Ok(())
     }
 
