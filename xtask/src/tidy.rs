@@ -4,6 +4,7 @@
 //! `cargo test --workspace` runs it.
 
 mod dependencies;
+mod features;
 mod loops;
 mod manifests;
 mod prose;
@@ -38,6 +39,7 @@ fn check() -> anyhow::Result<Vec<String>> {
     let metadata = metadata(&root)?;
     let mut complaints = dependencies::check(&metadata);
     complaints.extend(manifests::check(&metadata));
+    complaints.extend(features::check(&root)?);
     let deny = fs::read_to_string(root.join("deny.toml")).context("failed to read deny.toml")?;
     complaints.extend(manifests::check_versions(&metadata, &deny));
     complaints.extend(sources::check(&root)?);

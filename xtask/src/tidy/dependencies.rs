@@ -116,7 +116,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         ],
     ),
     // Enables features, and has no code.
-    ("windlass-shared-features", &["windlass"]),
+    ("windlass-shared-features", &["windlass", "windlass-runtime"]),
     ("xtask", &["windlass-schema", "windlass-builtins", "windlass-book"]),
 ];
 
