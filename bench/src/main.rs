@@ -53,7 +53,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Start kube-apiserver with etcd, write a kubeconfig, and wait for Ctrl-C
+    /// Start kube-apiserver with etcd, write a kubeconfig, and wait for Ctrl-C. SIGHUP kills both and starts them again
     Pair(PairArgs),
     Access(access::AccessArgs),
     Definitions(definitions::DefinitionsArgs),
@@ -159,9 +159,15 @@ async fn measure(which: Which, places: &Places, load: &Load) -> anyhow::Result<F
 }
 
 async fn pair(args: PairArgs) -> anyhow::Result<()> {
-    let server = servers::start_empty(Which::Kubernetes, &setup::peers(args.peers)).await?;
+    let mut restart = signal(SignalKind::hangup())?;
+    let places = setup::peers(args.peers);
+    let mut server = servers::start_empty(Which::Kubernetes, &places).await?;
     fs::write(&args.kubeconfig, server.pki.kubeconfig(&server.url)?)
         .with_context(|| format!("cannot write {}", args.kubeconfig.display()))?;
     println!("export KUBECONFIG={}", args.kubeconfig.display());
+    while restart.recv().await.is_some() {
+        server = servers::kill_and_restart(server, Which::Kubernetes, &places).await?;
+        println!("restarted in {:.1?}", server.ready_in);
+    }
     std::future::pending().await
 }

@@ -142,6 +142,13 @@ pub(crate) async fn restart(server: Running, which: Which, places: &Places) -> a
     start_in(folder, which, places).await
 }
 
+/// Kills a server and starts it again on the same data.
+pub(crate) async fn kill_and_restart(server: Running, which: Which, places: &Places) -> anyhow::Result<Running> {
+    let Running { processes, folder, .. } = server;
+    drop(processes);
+    start_in(folder, which, places).await
+}
+
 async fn start_in(folder: TempDir, which: Which, places: &Places) -> anyhow::Result<Running> {
     match which {
         Which::Kubernetes => kubernetes::start(folder, places).await,

@@ -43,9 +43,11 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
         server.check_running()?;
         println!("\n{name}");
         command.env("KUBECONFIG", server.kubeconfig()).env("E2E_AGAINST", &options.against);
+        command.envs(server.process_id().map(|id| ("E2E_SERVER", id.to_string())));
         total += suites::run(command).with_context(|| name)?;
     }
-    println!("\n{} passed, {} failed", total.passed, total.failed);
+    let skipped = if total.skipped == 0 { String::new() } else { format!(", {} skipped", total.skipped) };
+    println!("\n{} passed, {} failed{skipped}", total.passed, total.failed);
     server.stop()?;
     ensure!(total.failed == 0, "some end-to-end checks failed");
     ensure!(total.passed > 0, "no checks ran");

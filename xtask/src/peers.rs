@@ -3,7 +3,7 @@
 //!
 //! `cargo xtask peers bundle-validate` builds the validator of bundles for the Operator Lifecycle Manager: the
 //! libraries behind `operator-sdk bundle validate`, because the module proxy does not serve the module of operator-sdk
-//! itself.
+//! itself. `cargo xtask scaffold` then validates the bundles of its projects.
 //!
 //! They come from the Go module proxy through the ordinary `go` command. Kubernetes is not meant to be a dependency:
 //! its go.mod refers to parts of its own repository, which are published as modules of the matching version.
@@ -35,11 +35,14 @@ struct Download {
 
 /// Builds the programs that are missing.
 pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
-    let peers = folder();
+    let (peers, args) = match args {
+        [args @ .., "--peers", folder] => (std::path::absolute(folder)?, args),
+        args => (folder(), args),
+    };
     match args {
         [] => {}
         [BUNDLE_VALIDATOR] => return bundle_validator(&peers).context("failed to build the validator of bundles"),
-        _ => bail!("usage: cargo xtask peers [{BUNDLE_VALIDATOR}]"),
+        _ => bail!("usage: cargo xtask peers [{BUNDLE_VALIDATOR}] [--peers DIR]"),
     }
     let built = |name: &str| peers.join(name).is_file();
     if !built("kube-apiserver") || !built("kubectl") {

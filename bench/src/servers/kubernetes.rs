@@ -1,12 +1,14 @@
 //! kube-apiserver with TLS, client certificates and RBAC, on an etcd of its own.
 
 use std::{
-    path::PathBuf,
+    fs,
+    path::{Path, PathBuf},
     process::Command,
     time::{Duration, Instant},
 };
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
+use serde_json::json;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 use windlass_bench::child::{Server, free_port};
@@ -19,7 +21,7 @@ pub(super) async fn start(folder: TempDir, places: &Places) -> anyhow::Result<Ru
     let certificates = folder.path().join("pki");
     let pki = if certificates.is_dir() { Pki::at(certificates) } else { Pki::make(certificates)? };
     let tls = pki.client_config()?;
-    let (client_port, peer_port, port) = (free_port()?, free_port()?, free_port()?);
+    let [client_port, peer_port, port] = ports(&folder.path().join("ports"))?;
     let etcd_url = format!("http://127.0.0.1:{client_port}");
     let peer_url = format!("http://127.0.0.1:{peer_port}");
 
@@ -52,6 +54,16 @@ pub(super) async fn start(folder: TempDir, places: &Places) -> anyhow::Result<Ru
     let url = format!("https://127.0.0.1:{port}");
     readyz(&url, &tls, &mut apiserver).await?;
     Ok(Running { url, tls, pki, ready_in: begin.elapsed(), processes: vec![apiserver, etcd], folder })
+}
+
+/// Returns free ports, or those of an earlier start, so that clients connect again.
+fn ports(file: &Path) -> anyhow::Result<[u16; 3]> {
+    if let Ok(text) = fs::read_to_string(file) {
+        return serde_json::from_str(&text).with_context(|| format!("cannot read {}", file.display()));
+    }
+    let ports = [free_port()?, free_port()?, free_port()?];
+    fs::write(file, json!(ports).to_string()).with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(ports)
 }
 
 fn peer(places: &Places, name: &str) -> anyhow::Result<PathBuf> {

@@ -2,6 +2,7 @@
 
 use std::{
     any::TypeId,
+    io::Write as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::Duration,
@@ -38,6 +39,8 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Label of cluster-scoped objects that are created for a test on a cluster, with its namespace.
 pub(crate) const TEST_LABEL: &str = "windlass.dev/test";
+/// First word of a line about a test that does not run on a cluster. `cargo xtask e2e` counts these lines.
+const SKIPPED: &str = "SKIPPED";
 /// Interval at which expectations are checked.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -67,12 +70,14 @@ impl TestCluster {
     ///
     /// If the server cannot be started or reached.
     pub async fn start() -> Self {
-        Self::start_with(|builder| builder).await
+        Self::start_with(cluster_of_tests(), |builder| builder).await
     }
 
-    /// Starts a server with other options, with an empty namespace.
-    pub(crate) async fn start_with(configure: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
-        let kubeconfig = std::env::var_os("WINDLASS_TEST_KUBECONFIG").map(PathBuf::from);
+    /// Starts a server with other options, or uses the cluster of a kubeconfig, with an empty namespace.
+    pub(crate) async fn start_with(
+        kubeconfig: Option<PathBuf>,
+        configure: impl FnOnce(ServerBuilder) -> ServerBuilder,
+    ) -> Self {
         let (client, server) = match &kubeconfig {
             Some(path) => (connect(path).await, None),
             None => {
@@ -169,6 +174,14 @@ impl TestCluster {
         self.define_as(&K::crd()).await;
     }
 
+    /// Installs a CRD that only this test uses, for example because its [group is unique](Self::unique), and waits until
+    /// it is established. On a cluster, it is deleted after the test.
+    pub async fn define_own(&self, definition: &CustomResourceDefinition) {
+        let mut definition = definition.clone();
+        definition.metadata.labels.get_or_insert_default().insert(TEST_LABEL.to_owned(), self.namespace.clone());
+        self.define_as(&definition).await;
+    }
+
     /// Installs a CRD, unless it exists, and waits until it is established.
     pub async fn define_as(&self, definition: &CustomResourceDefinition) {
         let name = definition.metadata.name.clone().unwrap_or_default();
@@ -185,6 +198,18 @@ impl TestCluster {
                 .iter()
                 .find(|condition| condition.type_ == "Established" && condition.status == "True")
                 .map(|_| ())
+        })
+        .await;
+        // Being established is a condition of the object, which the part of the API server that serves it reads.
+        let served = definition.spec.versions.iter().find(|version| version.served);
+        let Some(version) = served.map(|version| version.name.as_str()) else { return };
+        let path = format!("/apis/{}/{version}/{}", definition.spec.group, definition.spec.names.plural);
+        eventually("the kind is served", async || {
+            let list = Request::new(&path).list(&ListParams::default().limit(1)).expect("the request must be valid");
+            match self.client.request_text(list).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => None,
+                _ => Some(()),
+            }
         })
         .await;
     }
@@ -217,10 +242,11 @@ impl TestCluster {
                 let params = DeleteParams::background();
                 let deletions = async {
                     let _ = Api::<Namespace>::all(client.clone()).delete(&namespace, &params).await;
-                    // The denials of operators that ran in the test.
                     let ours = ListParams::default().labels(&format!("{TEST_LABEL}={namespace}"));
                     let _ = Api::<ClusterRoleBinding>::all(client.clone()).delete_collection(&params, &ours).await;
                     let _ = Api::<ClusterRole>::all(client.clone()).delete_collection(&params, &ours).await;
+                    let definitions = Api::<CustomResourceDefinition>::all(client.clone());
+                    let _ = definitions.delete_collection(&params, &ours).await;
                     delete_elsewhere::<RoleBinding>(&client, &ours).await;
                     delete_elsewhere::<Role>(&client, &ours).await;
                 };
@@ -289,6 +315,36 @@ async fn connect(kubeconfig: &Path) -> Client {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("the kubeconfig must be readable");
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
     Client::try_from(config.expect("the kubeconfig must be valid")).expect("creating a client must succeed")
+}
+
+/// Returns the kubeconfig of the cluster that tests use instead of embedded servers.
+pub(crate) fn cluster_of_tests() -> Option<PathBuf> {
+    std::env::var_os("WINDLASS_TEST_KUBECONFIG").map(PathBuf::from)
+}
+
+/// Returns whether tests run against a cluster, where this test should return at once, because of `reason`. If so, this is
+/// reported on standard error, which `cargo test` shows for passed tests too.
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// use windlass_testing::{TestPlane, skip_on_cluster};
+///
+/// if skip_on_cluster("it waits for days of virtual time") {
+///     return;
+/// }
+/// let plane = TestPlane::builder().await;
+/// assert!(plane.server().is_some());
+/// # });
+/// ```
+pub fn skip_on_cluster(reason: &str) -> bool {
+    let on_cluster = cluster_of_tests().is_some();
+    if on_cluster {
+        let thread = std::thread::current();
+        let line = format!("{SKIPPED} {}: {reason}\n", thread.name().unwrap_or("a test"));
+        // Not `eprint!`, whose output is captured. In a single write, because other tests write at the same time.
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    }
+    on_cluster
 }
 
 /// Waits until `holds` returns a value, and returns it.

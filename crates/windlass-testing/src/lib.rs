@@ -28,7 +28,7 @@ mod recording;
 mod running;
 mod webhooks;
 
-pub use cluster::{TestCluster, eventually};
+pub use cluster::{TestCluster, eventually, skip_on_cluster};
 pub use expect::Expectation;
 pub use plane::{TestPlane, TestPlaneBuilder};
 pub use running::RunningOperator;

@@ -15,7 +15,10 @@ use windlass_plane::{
     AuthenticationOptions, CertificateAndKey, LoopOptions, Loops, NodeOptions, Pki, Selection, metrics_server,
 };
 
-use crate::TestCluster;
+use crate::{
+    TestCluster,
+    cluster::{TIMEOUT, cluster_of_tests},
+};
 
 /// Returns the CA that all planes of a process share. Pods get it as the root CA of the server, and it signs certificate
 /// signing requests.
@@ -26,6 +29,9 @@ fn authority() -> CertificateAndKey {
 
 /// A control plane that belongs to one test: an API server, its control loops and, on request, nodes. Dereferences to
 /// [`TestCluster`].
+///
+/// If `WINDLASS_TEST_KUBECONFIG` names a cluster, that is used instead, with its own control loops, nodes and time, unless
+/// the plane is [embedded](TestPlaneBuilder::embedded).
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ServiceAccount;
@@ -48,6 +54,7 @@ pub struct TestPlane {
 pub struct TestPlaneBuilder {
     loops: LoopOptions,
     crds: Vec<CustomResourceDefinition>,
+    embedded: bool,
     virtual_time: bool,
     resource_metrics: bool,
     service_accounts: bool,
@@ -67,7 +74,14 @@ impl TestPlane {
     }
 
     /// Waits for this time, which is instant with [virtual time](TestPlaneBuilder::virtual_time).
+    ///
+    /// # Panics
+    ///
+    /// If tests run against a cluster, which has real time, and the time is more than a minute. See
+    /// [`skip_on_cluster`](crate::skip_on_cluster).
     pub async fn advance(&self, time: Duration) {
+        let is_real = self.server().is_none();
+        assert!(!is_real || time <= TIMEOUT, "{time:?} is too long for a cluster, which has real time");
         tokio::time::sleep(time).await;
     }
 }
@@ -80,6 +94,7 @@ impl Default for TestPlaneBuilder {
         Self {
             loops,
             crds: Vec::new(),
+            embedded: false,
             virtual_time: false,
             resource_metrics: false,
             service_accounts: false,
@@ -138,8 +153,15 @@ impl TestPlaneBuilder {
         self
     }
 
+    /// Starts an embedded plane even if `WINDLASS_TEST_KUBECONFIG` names a cluster, for tests that need more than one.
+    #[must_use]
+    pub fn embedded(mut self) -> Self {
+        self.embedded = true;
+        self
+    }
+
     /// Uses virtual time, which moves forward whenever every task is waiting: a day of a cron job takes milliseconds.
-    /// Requires a single-threaded runtime, which is the default of `#[tokio::test]`.
+    /// Requires a single-threaded runtime, which is the default of `#[tokio::test]`. On a cluster, time stays real.
     #[must_use]
     pub fn virtual_time(mut self) -> Self {
         self.virtual_time = true;
@@ -155,7 +177,10 @@ impl TestPlaneBuilder {
     }
 
     async fn start(self) -> TestPlane {
-        let time = self.virtual_time.then(|| {
+        let kubeconfig = if self.embedded { None } else { cluster_of_tests() };
+        // Requests to a cluster take real time.
+        let is_virtual = self.virtual_time && kubeconfig.is_none();
+        let time = is_virtual.then(|| {
             tokio::time::pause();
             windlass_clock::virtual_time()
         });
@@ -163,7 +188,7 @@ impl TestPlaneBuilder {
         // API servers behind this one read the authority of clients.
         let authentication =
             AuthenticationOptions { client_ca: Some(authority().certificate), ..AuthenticationOptions::default() };
-        let cluster = TestCluster::start_with(|builder| {
+        let cluster = TestCluster::start_with(kubeconfig, |builder| {
             let builder = builder.authentication(authentication).service_accounts(self.service_accounts);
             match self.resource_metrics {
                 true => metrics_server::add(builder, &usage).node_connections(Arc::new(usage)),

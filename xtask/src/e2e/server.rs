@@ -79,6 +79,11 @@ impl Server {
         &self.kubeconfig
     }
 
+    /// Returns the id of the process that was started here.
+    pub(crate) fn process_id(&self) -> Option<u32> {
+        self.process.as_ref().map(Child::id)
+    }
+
     /// Fails if a server that was started here has ended.
     pub(crate) fn check_running(&mut self) -> anyhow::Result<()> {
         match self.process.as_mut().map(Child::try_wait).transpose()?.flatten() {

@@ -5,7 +5,7 @@ mod examples;
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Read},
     ops::AddAssign,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -48,11 +48,13 @@ pub(super) const SUITES: &[Suite] = &[
     Suite { name: "examples-java", prepare: examples::java },
 ];
 
-/// Number of passed and failed checks.
+/// Number of checks by outcome.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Count {
     pub(super) passed: usize,
     pub(super) failed: usize,
+    /// Tests of the SDK that said why they cannot run on a cluster. They return successfully, but do not count as passed.
+    pub(super) skipped: usize,
 }
 
 impl Count {
@@ -63,8 +65,13 @@ impl Count {
         self.failed += usize::from(line.starts_with("FAILED ") || test.ends_with(" ... FAILED"));
     }
 
+    fn error_line(&mut self, line: &str) {
+        self.skipped += usize::from(line.starts_with("SKIPPED "));
+    }
+
     /// A suite that fails without a failed check, or succeeds without any check, counts as one failure.
     fn end(&mut self, success: bool) {
+        self.passed = self.passed.saturating_sub(self.skipped);
         if success != (self.failed == 0) || self.passed + self.failed == 0 {
             self.failed += 1;
         }
@@ -75,22 +82,33 @@ impl AddAssign for Count {
     fn add_assign(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
+        self.skipped += other.skipped;
     }
+}
+
+/// A line that a suite prints.
+enum Line {
+    Output(String),
+    Error(String),
 }
 
 /// Runs a suite, forwards its output and counts its checks.
 pub(super) fn run(mut command: Command) -> anyhow::Result<Count> {
-    let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
-    let output = BufReader::new(process.stdout.take().context("standard output must be piped")?);
+    let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (sender, lines) = mpsc::channel();
-    // Ends with the output, which ends with the process.
-    thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    let output = process.stdout.take().context("standard output must be piped")?;
+    forward(output, Line::Output, sender.clone());
+    forward(process.stderr.take().context("standard error must be piped")?, Line::Error, sender);
     let mut count = Count::default();
     loop {
         match lines.recv_timeout(DEADLINE) {
-            Ok(line) => {
+            Ok(Line::Output(line)) => {
                 println!("{line}");
                 count.line(&line);
+            }
+            Ok(Line::Error(line)) => {
+                eprintln!("{line}");
+                count.error_line(&line);
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
             Err(mpsc::RecvTimeoutError::Timeout) => {
@@ -106,6 +124,12 @@ pub(super) fn run(mut command: Command) -> anyhow::Result<Count> {
         println!("FAILED {status}");
     }
     Ok(count)
+}
+
+/// Sends the lines of a stream, on a thread that ends with the stream, which ends with the process.
+fn forward(stream: impl Read + Send + 'static, line: fn(String) -> Line, sender: mpsc::Sender<Line>) {
+    let lines = BufReader::new(stream).lines().map_while(Result::ok);
+    thread::spawn(move || lines.map(line).try_for_each(|line| sender.send(line)));
 }
 
 fn kubectl(_: &Path, peers: &Path) -> anyhow::Result<Command> {
@@ -209,10 +233,14 @@ fn sdk(_: &Path, _: &Path) -> anyhow::Result<Command> {
     const TEST: [&str; 5] = ["test", "--package", "windlass-runtime", "--test", "it"];
     let cargo = cargo::program();
     must(Command::new(&cargo).args(TEST).args(["--quiet", "--no-run"]))?;
-    // Tests in which the server calls this machine need a server that can reach it.
+    // Tests in which the server calls this machine need a server that can reach it, and those that restart it need it for
+    // themselves.
     let script = r#"
-        if [ "$E2E_AGAINST" = kubernetes ]; then set -- "$@" -- --include-ignored; fi
-        WINDLASS_TEST_KUBECONFIG=$KUBECONFIG exec "$@""#;
+        export WINDLASS_TEST_KUBECONFIG=$KUBECONFIG
+        if [ "$E2E_AGAINST" != kubernetes ]; then exec "$@"; fi
+        "$@" -- --include-ignored --skip restarts::
+        tests=$?
+        WINDLASS_TEST_RESTART="kill -HUP $E2E_SERVER" "$@" restarts:: -- --ignored --test-threads 1 && exit $tests"#;
     let mut command = Command::new("sh");
     command.args(["-c", script, "sdk"]).arg(cargo).args(TEST);
     Ok(command)
@@ -259,10 +287,19 @@ mod tests {
 
     #[test]
     fn checks_are_counted_and_a_bad_end_is_a_failure() {
-        assert_eq!(suite("echo ok a; echo ok b; echo noise"), Count { passed: 2, failed: 0 });
-        assert_eq!(suite("echo ok a; echo FAILED b; exit 1"), Count { passed: 1, failed: 1 });
-        assert_eq!(suite("echo ok a; exit 1"), Count { passed: 1, failed: 1 });
-        assert_eq!(suite("true"), Count { passed: 0, failed: 1 });
+        let count = |passed, failed| Count { passed, failed, skipped: 0 };
+        assert_eq!(suite("echo ok a; echo ok b; echo noise"), count(2, 0));
+        assert_eq!(suite("echo ok a; echo FAILED b; exit 1"), count(1, 1));
+        assert_eq!(suite("echo ok a; exit 1"), count(1, 1));
+        assert_eq!(suite("true"), count(0, 1));
+    }
+
+    #[test]
+    fn tests_that_skip_themselves_do_not_count_as_passed() {
+        let skipping = "echo test a ... ok; echo test b ... ok; echo 'SKIPPED b: it needs days' >&2";
+        assert_eq!(suite(skipping), Count { passed: 1, failed: 0, skipped: 1 });
+        let nothing_else = "echo test b ... ok; echo 'SKIPPED b: it needs days' >&2";
+        assert_eq!(suite(nothing_else), Count { passed: 0, failed: 1, skipped: 1 });
     }
 
     #[test]
@@ -278,6 +315,6 @@ mod tests {
         ] {
             count.line(line);
         }
-        assert_eq!(count, Count { passed: 2, failed: 1 });
+        assert_eq!(count, Count { passed: 2, failed: 1, skipped: 0 });
     }
 }

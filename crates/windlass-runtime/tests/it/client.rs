@@ -200,7 +200,7 @@ async fn a_silent_peer_is_disconnected() {
         std::future::pending::<()>().await;
     });
     let mut options = ClientOptions::new("windlass-test");
-    (options.ping_after, options.ping_timeout) = (Duration::from_millis(100), Duration::from_millis(200));
+    (options.ping_after, options.ping_timeout) = (Duration::from_millis(100), Duration::from_secs(3));
     let client = client::connect(&config, options).unwrap();
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
     let mut events = maps.watch(&WatchParams::default(), "0").await.unwrap().boxed();

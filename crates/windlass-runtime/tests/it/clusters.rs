@@ -231,8 +231,9 @@ async fn clusters_are_stopped_while_the_home_cluster_is_busy() {
 #[tokio::test]
 async fn replicas_elect_a_leader_per_cluster_and_none_at_home() {
     let home = TestPlane::builder().virtual_time().await;
-    let east = TestCluster::start().await;
-    let west = TestCluster::start().await;
+    // Each cluster has a lease of its own.
+    let east = TestPlane::builder().embedded().await;
+    let west = TestPlane::builder().embedded().await;
     let lease = LeaseOptions { namespace: "default".into(), name: "home".into(), timing: Timing::default() };
     let (mut replicas, mut journals) = (Vec::new(), Vec::new());
     for instance in ["one", "two"] {

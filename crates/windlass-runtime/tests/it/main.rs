@@ -15,5 +15,6 @@ mod lease;
 mod manifests;
 mod migration;
 mod operator;
+mod restarts;
 mod watch;
 mod webhook;

@@ -1,4 +1,5 @@
 use k8s_openapi::api::batch::v1::Job;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use windlass_runtime::{
     context::{ContextError, Desired, SET_LABEL, SET_ORDER},
     objects::{
@@ -282,23 +283,27 @@ async fn children_of_a_kind_that_is_not_listed_yet_are_not_gone() {
 
 #[tokio::test]
 async fn children_of_a_kind_whose_version_is_not_served_are_gone_only_with_the_kind() {
-    for served in [true, false] {
+    for other_version in [true, false] {
         let bench = Bench::start().await;
         let parent = bench.parent("parent").await;
-        if served {
+        let group = format!("{}.windlass.dev", TestCluster::unique("set"));
+        if other_version {
             let mut definition = Gadget::crd();
+            definition.metadata.name = Some(format!("gadgets.{group}"));
+            definition.spec.group = group.clone();
             definition.spec.versions[0].name = "v2".to_owned();
-            bench.cluster.define_as(&definition).await;
+            bench.cluster.define_own(&definition).await;
         }
         let scope = Scope::namespace(bench.namespace());
-        let informer = bench.context.caches().informer::<Gadget>(&scope);
-        bench.context.add_informer(&(), &scope, informer);
+        let kind = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(&group, "v1", "Gadget"), "gadgets");
+        let informer = bench.context.caches().informer_with::<DynamicObject>(&kind, &scope);
+        bench.context.add_informer(&kind, &scope, informer);
         let absent = || bench.context.caches().status().iter().any(|one| one.absent);
         eventually("it is known that the version is not served", async || absent().then_some(())).await;
         let outcome = bench.context.delete_set(&parent, "web").await.unwrap();
         let unknown: Vec<String> =
-            served.then(|| "Gadget: its version v1 is not served".to_owned()).into_iter().collect();
-        assert_eq!((outcome.unknown.as_slice(), outcome.is_gone()), (&*unknown, !served));
+            other_version.then(|| "Gadget: its version v1 is not served".to_owned()).into_iter().collect();
+        assert_eq!((outcome.unknown.as_slice(), outcome.is_gone()), (&*unknown, !other_version));
     }
 }
 

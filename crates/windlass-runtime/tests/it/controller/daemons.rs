@@ -113,22 +113,22 @@ async fn failures_and_panics_are_restarted_with_backoff() {
             match runs.read().len() {
                 1 => Err(Error::new("the connection is lost")),
                 2 => panic!("on purpose"),
-                3 => Err(Error::new("too many requests").retry_after(Duration::from_secs(60))),
+                3 => Err(Error::new("too many requests").retry_after(Duration::from_secs(15))),
                 // Long enough to be healthy.
                 4 => {
-                    tokio::time::sleep(Duration::from_secs(600)).await;
+                    tokio::time::sleep(Duration::from_secs(10)).await;
                     Err(Error::new("after a while"))
                 }
                 _ => Err(Error::terminal("never again")),
             }
         }
     });
+    let daemon = daemon.backoff(Duration::from_secs(1), Duration::from_secs(5));
     let running = Running::start(plane.client(), with_daemon(&plane, daemon));
-    plane.advance(Duration::from_secs(700)).await;
     journal.has(5).await;
     let (failures, times): (Vec<_>, Vec<_>) = journal.read().into_iter().unzip();
     let gaps: Vec<u64> = times.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect();
-    assert_eq!(gaps, [1, 2, 60, 601], "the backoff starts again after a long run");
+    assert_eq!(gaps, [1, 2, 15, 11], "the backoff starts again after a long run");
     assert_eq!(failures, [0, 1, 2, 3, 1]);
     eventually("the fifth run failed", async || (running.metric(FAILURES) == 5.0).then_some(())).await;
     running.stop().await;
@@ -155,7 +155,7 @@ async fn a_restarted_daemon_is_not_told_of_changes_that_it_starts_with() {
     journal.has(1).await;
     merge(&api, "a", json!({"data": {"x": "1"}})).await;
     journal.has(3).await;
-    plane.advance(Duration::from_secs(60)).await;
+    plane.advance(Duration::from_secs(2)).await;
     assert_eq!(journal.read(), ["run 0 with 0", "changed to 1", "run 1 with 1"]);
     merge(&api, "a", json!({"data": {"y": "1"}})).await;
     journal.has(4).await;
@@ -177,6 +177,7 @@ async fn a_daemon_that_is_done_or_failed_for_good_is_not_restarted() {
         runs.write(name_of(&*config));
         async move { if name_of(&*config) == "done" { Ok(()) } else { Err(Error::terminal("no such host")) } }
     });
+    let daemon = daemon.backoff(Duration::from_secs(1), Duration::from_secs(2));
     let seen = reconciles.clone();
     let controller = Controller::<ConfigMap>::new("daemons", move |config: Arc<ConfigMap>, _| {
         seen.write(config.data.is_some());
@@ -186,12 +187,12 @@ async fn a_daemon_that_is_done_or_failed_for_good_is_not_restarted() {
     .scope(Scope::namespace(plane.namespace()).labels("test=daemons"));
     let running = Running::start(plane.client(), controller);
     journal.has(2).await;
-    plane.advance(Duration::from_secs(400)).await;
+    plane.advance(Duration::from_secs(5)).await;
     for name in ["done", "failed"] {
         merge(&api, name, json!({"data": {"x": "1"}})).await;
     }
     reconciles.until("both changes are reconciled", |seen| seen.iter().filter(|data| **data).count() >= 2).await;
-    plane.advance(Duration::from_secs(400)).await;
+    plane.advance(Duration::from_secs(5)).await;
     assert_eq!(journal.read().len(), 2);
     assert_eq!(running.metric(RUNNING), 0.0);
     // The next process starts them again.
@@ -204,17 +205,17 @@ async fn a_daemon_that_does_not_stop_is_dropped_after_its_grace_period() {
     let api: Api<ConfigMap> = plane.api();
     create(&api, labelled("a")).await;
     let journal = Journal::new();
-    let daemon = endless(&journal).grace(Duration::from_secs(45));
+    let daemon = endless(&journal).grace(Duration::from_secs(5));
     let running = Running::start(plane.client(), with_daemon(&plane, daemon).cleans_up(OURS));
     journal.has(1).await;
     let began = Instant::now();
     api.delete("a", &DeleteParams::default()).await.unwrap();
-    plane.advance(Duration::from_secs(44)).await;
+    plane.advance(Duration::from_secs(4)).await;
     assert_eq!(journal.read(), ["started"]);
     assert!(api.get_opt("a").await.unwrap().is_some(), "not before its daemon has ended");
     eventually("the object is deleted", async || api.get_opt("a").await.unwrap().is_none().then_some(())).await;
     assert_eq!(journal.read(), ["started", "dropped"]);
-    assert!((45..47).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    assert!((5..7).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
     running.stop().await;
 }
 

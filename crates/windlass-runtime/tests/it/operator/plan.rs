@@ -7,7 +7,7 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
-    Api, CustomResource, CustomResourceExt as _, ResourceExt as _,
+    Api, CustomResource, ResourceExt as _,
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use schemars::JsonSchema;
@@ -32,12 +32,20 @@ use crate::{
 
 mod writes;
 
+/// A kind that no test defines.
+#[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[kube(group = "plan.windlass.dev", version = "v1", kind = "Shelf", plural = "shelves", namespaced)]
+struct ShelfSpec {
+    size: u32,
+}
+
+/// A kind of which v1 is defined.
 mod v1 {
     use super::*;
 
     #[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
-    #[kube(group = "plan.windlass.dev", version = "v1", kind = "Shelf", plural = "shelves", namespaced)]
-    pub(super) struct ShelfSpec {
+    #[kube(group = "plan.windlass.dev", version = "v1", kind = "Rack", namespaced)]
+    pub(super) struct RackSpec {
         pub(super) size: u32,
     }
 }
@@ -46,8 +54,8 @@ mod v2 {
     use super::*;
 
     #[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
-    #[kube(group = "plan.windlass.dev", version = "v2", kind = "Shelf", plural = "shelves", namespaced)]
-    pub(super) struct ShelfSpec {
+    #[kube(group = "plan.windlass.dev", version = "v2", kind = "Rack", namespaced)]
+    pub(super) struct RackSpec {
         pub(super) size: u32,
     }
 }
@@ -357,26 +365,26 @@ async fn dry_runs_of_the_program_are_not_part_of_the_plan() {
 /// Creates a shelf for each ConfigMap, and notes the shelf's size in the ConfigMap of that name.
 fn with_shelves(cluster: &TestCluster) -> Operator {
     let build = async |config: Arc<ConfigMap>, ctx: Context| {
-        let others = ctx.kind::<v1::Shelf>().list()?.len();
-        let mut shelf = v1::Shelf::new(&config.name_any(), v1::ShelfSpec { size: 3 });
+        let others = ctx.kind::<Shelf>().list()?.len();
+        let mut shelf = Shelf::new(&config.name_any(), ShelfSpec { size: 3 });
         shelf.metadata.namespace = config.namespace();
         ctx.apply_owned(&config, shelf).await?;
-        assert!(ctx.live().get::<v1::Shelf>(&ObjectKey::of(&*config)).await?.is_some());
-        assert_eq!(ctx.kind::<v1::Shelf>().list()?.len(), others + 1, "caches show planned objects");
+        assert!(ctx.live().get::<Shelf>(&ObjectKey::of(&*config)).await?.is_some());
+        assert_eq!(ctx.kind::<Shelf>().list()?.len(), others + 1, "caches show planned objects");
         Ok(Action::done())
     };
-    let measure = async |shelf: Arc<v1::Shelf>, ctx: Context| {
+    let measure = async |shelf: Arc<Shelf>, ctx: Context| {
         let size = json!({"metadata": {"name": shelf.name_any(), "namespace": shelf.namespace()},
             "data": {"size": shelf.spec.size.to_string()}});
         ctx.apply(serde_json::from_value::<ConfigMap>(size)?).await?;
         Ok(Action::done())
     };
     let scope = || Scope::namespace(cluster.namespace());
-    let builder = Controller::<ConfigMap>::new("build", build).scope(scope().labels("test=plan")).owns::<v1::Shelf>();
+    let builder = Controller::<ConfigMap>::new("build", build).scope(scope().labels("test=plan")).owns::<Shelf>();
     Operator::new("shelf-operator")
-        .define::<v1::Shelf>()
+        .define::<Shelf>()
         .controller(builder)
-        .controller(Controller::<v1::Shelf>::new("measure", measure).scope(scope()))
+        .controller(Controller::<Shelf>::new("measure", measure).scope(scope()))
 }
 
 #[tokio::test]
@@ -407,17 +415,17 @@ async fn kinds_whose_crd_is_planned_too_have_the_objects_of_the_plan() {
 #[tokio::test]
 async fn a_version_that_the_plan_adds_to_a_crd_is_not_a_problem() {
     let cluster = TestCluster::start().await;
-    cluster.define_as(&v1::Shelf::crd()).await;
+    cluster.define::<v1::Rack>().await;
     let next = || {
-        let controller = Controller::<v2::Shelf>::new("next", async |_, _| Ok(Action::done()));
-        let operator = Operator::new("shelf-operator").define::<v1::Shelf>().define::<v2::Shelf>();
+        let controller = Controller::<v2::Rack>::new("next", async |_, _| Ok(Action::done()));
+        let operator = Operator::new("rack-operator").define::<v1::Rack>().define::<v2::Rack>();
         operator.controller(controller.scope(Scope::namespace(cluster.namespace())))
     };
     let installing = Options { install_crds: true, ..options(&cluster) };
     let plan = next().plan(cluster.client(), installing).await.unwrap();
     let text = plan.to_text();
     assert_eq!((plan.exit_code(), plan.changes.len()), (2, 1), "{text}");
-    let note = "note: controller next: its version of shelves.plan.windlass.dev is not served yet";
+    let note = "note: controller next: its version of racks.plan.windlass.dev is not served yet";
     assert!(text.contains(note), "{text}");
     assert_eq!(next().plan(cluster.client(), options(&cluster)).await.unwrap().exit_code(), 1, "without the CRD");
 }
