@@ -33,7 +33,7 @@ use kube::{Client, CustomResourceExt};
 use crate::{
     cache::Caches,
     clusters::Clusters,
-    context::Context,
+    context::{Context, REQUEST_TIMEOUT},
     controller::{AnyController, Controller},
     events::EventStyle,
     manifests::Permission,
@@ -101,6 +101,7 @@ pub struct Operator {
     ready: Checks,
     metrics: Metrics,
     state: DebugState,
+    request_timeout: Duration,
 }
 
 type Configure = Box<dyn FnOnce(&Caches) + Send>;
@@ -136,6 +137,7 @@ impl Operator {
             ready: Checks::new(),
             metrics: Metrics::new(),
             state: DebugState::new(),
+            request_timeout: REQUEST_TIMEOUT,
         }
     }
 
@@ -311,6 +313,16 @@ impl Operator {
     #[must_use]
     pub fn plain_metrics(mut self) -> Self {
         self.plain_metrics = true;
+        self
+    }
+
+    /// Sets the time limit of requests through a [`Context`], with all retries; 65 seconds by default, which is longer than
+    /// the limit of API servers. A write without response may have happened, so its outcome is looked up, for the same time
+    /// at most, and its object is not reconciled before that has succeeded. With a limit below that of the API server, a
+    /// write may still take effect after it was looked up. Watches and logs that are followed have no limit, the wait for the client's rate limit does not count, and commands in containers have limits of their own.
+    #[must_use]
+    pub fn request_timeout(mut self, limit: Duration) -> Self {
+        self.request_timeout = limit;
         self
     }
 

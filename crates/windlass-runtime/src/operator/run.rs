@@ -104,6 +104,7 @@ impl Process {
             ready,
             metrics,
             state,
+            request_timeout,
             ..
         } = operator;
         let mut stages = Stages::new(shutdown);
@@ -159,6 +160,7 @@ impl Process {
                 controller: None,
                 denials: denials.clone(),
                 planning: false,
+                request_timeout,
             });
             let serving = webhooks::serving(options.webhooks, &name, &client, &definitions, &webhooks);
             let server = webhooks.bind(serving, &metrics).await.map_err(OperatorError::Webhooks)?;
@@ -209,6 +211,7 @@ impl Process {
             controller: None,
             denials,
             planning: false,
+            request_timeout,
         };
         for clusters in clusters {
             let home = Home {
