@@ -182,6 +182,16 @@ pub enum ContextError {
         #[source]
         source: Box<ContextError>,
     },
+    /// A set has an object twice. Nothing was applied.
+    #[error("failed to apply the set {set:?}: {kind} {key} is in it twice")]
+    Duplicate {
+        /// Name of the set.
+        set: String,
+        /// Kind of the object.
+        kind: String,
+        /// The object.
+        key: ObjectKey,
+    },
     /// Some objects of a set could not be applied or deleted. If an apply failed, nothing was pruned.
     #[error("{} of {total} objects of the set {set:?} failed: {}", failures.len(), join(failures))]
     Set {
