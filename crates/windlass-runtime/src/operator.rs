@@ -102,6 +102,8 @@ pub struct Operator {
     metrics: Metrics,
     state: DebugState,
     request_timeout: Duration,
+    /// Whether this is the operator of a cluster other than the home cluster.
+    is_member: bool,
 }
 
 type Configure = Box<dyn FnOnce(&Caches) + Send>;
@@ -138,6 +140,7 @@ impl Operator {
             metrics: Metrics::new(),
             state: DebugState::new(),
             request_timeout: REQUEST_TIMEOUT,
+            is_member: false,
         }
     }
 
@@ -242,8 +245,9 @@ impl Operator {
         self
     }
 
-    /// Leaves out the webhooks, which only the operator of the home cluster serves.
-    pub(crate) fn without_webhooks(mut self) -> Self {
+    /// Leaves out what belongs to the process: webhooks, which only the operator of the home cluster serves, and metrics.
+    pub(crate) fn as_member(mut self) -> Self {
+        self.is_member = true;
         if !std::mem::take(&mut self.webhooks).is_empty() {
             tracing::warn!("the operator of this cluster has webhooks; only those of the home cluster are served");
         }

@@ -20,7 +20,7 @@ use crate::{
     access::Denials,
     cache::Caches,
     client,
-    clusters::{self, Home},
+    clusters::{self, Clusters, Home},
     context::{Context, Reader, SharedHandles, WatchedKinds},
     controller::AnyController,
     events::{EventMetrics, Recorder},
@@ -105,10 +105,17 @@ impl Process {
             metrics,
             state,
             request_timeout,
+            is_member,
             ..
         } = operator;
+        if let Some(name) = Clusters::shared_name(&clusters) {
+            let problem = format!("two sets of clusters are named {name:?} (hint: use Clusters::named)");
+            return Err(OperatorError::Setting(problem));
+        }
         let mut stages = Stages::new(shutdown);
-        metrics.register_process();
+        if !is_member {
+            metrics.register_process();
+        }
         let caches = Caches::new(client.clone());
         caches.register_metrics(&metrics);
         operator.configure.into_iter().for_each(|configure| configure(&caches));
