@@ -33,11 +33,13 @@ mod rate;
 mod send_condition;
 #[cfg(test)]
 mod tests;
+mod time_limit;
 mod transport;
 
 use observed::{ObserveLayer, RequestMetrics, SkipRateLimit};
 pub use rate::Rate;
 pub use send_condition::SendCondition;
+pub(crate) use time_limit::{NoResponse, TimeLimit};
 use transport::Transport;
 
 /// Options of a client.

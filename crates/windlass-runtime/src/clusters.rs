@@ -2,7 +2,7 @@
 //!
 //! An [`Operator`] that is given [`Clusters`] runs in its home cluster, and builds another operator for each cluster
 //! that it learns about: from kubeconfigs in [Secrets](Clusters::secrets) of the home cluster, in a
-//! [directory](Clusters::directory), or from [code](Clusters::set).
+//! [directory](Clusters::directory), from another [source](ClusterProvider), or from [code](Clusters::set).
 //!
 //! ```no_run
 //! use std::{process::ExitCode, sync::Arc};
@@ -43,7 +43,12 @@
 //! - **Permissions** in a cluster are those of its kubeconfig. The roles that it needs are the
 //!   [manifests](Operator::manifests) of the operator that is built for it.
 
-use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt,
+    path::PathBuf,
+    sync::Arc,
+};
 
 use kube::Client;
 use parking_lot::Mutex;
@@ -52,21 +57,26 @@ use tokio::sync::watch;
 
 use crate::{manifests::Permission, operator::Operator};
 
+mod directory;
 mod life;
 mod provider;
 mod run;
+mod secrets;
 
-use provider::Provider;
+use directory::Directory;
+pub use provider::{ClusterAccess, ClusterProvider, ProvidedClusters};
 pub(crate) use run::{Home, run};
+pub use secrets::SecretClusters;
 
 /// Key of the kubeconfig in a Secret, and the extension of files in a directory.
 const KUBECONFIG: &str = "kubeconfig";
 
 /// The clusters of an operator, and the function that builds an operator for each. See [the module](self).
 pub struct Clusters {
+    name: Option<Arc<str>>,
     set: ClusterSet,
     build: Build,
-    providers: Vec<Provider>,
+    providers: Vec<Box<dyn ClusterProvider>>,
     lease_namespace: Option<String>,
 }
 
@@ -98,21 +108,10 @@ struct Wanted {
 
 #[derive(Clone)]
 struct Member {
-    access: Access,
+    access: ClusterAccess,
     /// The provider that has added it, by number; `None` for code.
     provider: Option<usize>,
     version: u64,
-}
-
-/// Connection to a cluster.
-#[derive(Clone)]
-enum Access {
-    Client(Client),
-    /// Contents of a kubeconfig. Only kubeconfigs from files or code may refer to commands and files of this machine.
-    Kubeconfig {
-        text: Arc<str>,
-        is_local: bool,
-    },
 }
 
 /// State of a cluster.
@@ -131,7 +130,17 @@ impl Clusters {
     /// Creates a set without clusters. The function is called for each cluster, and again when the operator of a cluster is
     /// started again.
     pub fn new(build: impl Fn(&Cluster) -> Operator + Send + Sync + 'static) -> Self {
-        Self { set: ClusterSet::default(), build: Arc::new(build), providers: Vec::new(), lease_namespace: None }
+        let build = Arc::new(build);
+        Self { name: None, set: ClusterSet::default(), build, providers: Vec::new(), lease_namespace: None }
+    }
+
+    /// Sets the name of the set, which an operator with several sets needs: all but one must have a name, which must be a
+    /// DNS label. It is part of the names of leases (`foo-operator-edge`), of the label `cluster` of metrics (`edge/east`),
+    /// and of the view in `/debug/state` (`clusters/edge`).
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = Some(name.into());
+        self
     }
 
     /// Returns the set, to add and remove clusters by code.
@@ -140,19 +149,24 @@ impl Clusters {
     }
 
     /// Adds a cluster for each Secret of a namespace of the home cluster with these labels: its name is that of the Secret,
-    /// and its kubeconfig is the value of the key `kubeconfig`. The generated role allows reading the Secrets. Such a
-    /// kubeconfig must contain its credentials: one that runs a command or names files is rejected, as users who
-    /// may write Secrets should not control this process.
+    /// and its kubeconfig is the value of the key `kubeconfig`. The generated role allows reading the Secrets. See
+    /// [`SecretClusters`] for other keys and names, such as those of Cluster API.
     #[must_use]
-    pub fn secrets(mut self, namespace: &str, labels: &str) -> Self {
-        self.providers.push(Provider::Secrets { namespace: namespace.to_owned(), labels: labels.to_owned() });
-        self
+    pub fn secrets(self, namespace: &str, labels: &str) -> Self {
+        self.provider(SecretClusters::new(namespace, labels))
     }
 
-    /// Adds a cluster for each file `NAME.kubeconfig` in a directory, which is read every ten seconds.
+    /// Adds a cluster for each file `NAME.kubeconfig` in a directory, which is read every ten seconds. A file that cannot be
+    /// read is reported, and its cluster stays as it is.
     #[must_use]
-    pub fn directory(mut self, path: impl Into<PathBuf>) -> Self {
-        self.providers.push(Provider::Folder(path.into()));
+    pub fn directory(self, path: impl Into<PathBuf>) -> Self {
+        self.provider(Directory::new(path.into()))
+    }
+
+    /// Adds the clusters of a source.
+    #[must_use]
+    pub fn provider(mut self, provider: impl ClusterProvider) -> Self {
+        self.providers.push(Box::new(provider));
         self
     }
 
@@ -165,7 +179,14 @@ impl Clusters {
 
     /// Returns the permissions in the home cluster.
     pub(crate) fn permissions(&self) -> Vec<Permission> {
-        self.providers.iter().filter_map(Provider::permission).collect()
+        self.providers.iter().flat_map(|provider| provider.permissions()).collect()
+    }
+
+    /// Returns a name that two of these sets have; an empty one if two have none.
+    pub(crate) fn shared_name(sets: &[Self]) -> Option<Arc<str>> {
+        let mut seen = HashSet::new();
+        let shared = sets.iter().find(|set| !seen.insert(set.name.clone()))?;
+        Some(shared.name.clone().unwrap_or_default())
     }
 }
 
@@ -189,12 +210,12 @@ impl Cluster {
 impl ClusterSet {
     /// Adds a cluster, or replaces one of the same name, which is left first.
     pub fn add(&self, name: &str, client: Client) {
-        self.put(name, None, Access::Client(client));
+        self.put(name, None, ClusterAccess::unversioned(client));
     }
 
     /// Adds a cluster with the text of a kubeconfig, whose current context is used.
     pub fn add_kubeconfig(&self, name: &str, kubeconfig: &str) {
-        self.put(name, None, Access::Kubeconfig { text: kubeconfig.into(), is_local: true });
+        self.put(name, None, ClusterAccess::kubeconfig(kubeconfig));
     }
 
     /// Removes a cluster. Returns whether there was one. It is left in the background; see [`state`](Self::state). If another
@@ -220,7 +241,7 @@ impl ClusterSet {
         self.states.lock().get(name).cloned()
     }
 
-    fn put(&self, name: &str, provider: Option<usize>, access: Access) {
+    fn put(&self, name: &str, provider: Option<usize>, access: ClusterAccess) {
         self.wanted.send_if_modified(|wanted| {
             if let Some(present) = wanted.members.get(name) {
                 if present.provider != provider {
@@ -239,7 +260,7 @@ impl ClusterSet {
     }
 
     /// Sets all clusters of a provider.
-    fn provide(&self, provider: usize, members: BTreeMap<String, Arc<str>>, is_local: bool) {
+    fn provide(&self, provider: usize, members: BTreeMap<String, ClusterAccess>) {
         self.wanted.send_if_modified(|wanted| {
             let is_gone =
                 |name: &str, member: &Member| member.provider == Some(provider) && !members.contains_key(name);
@@ -255,8 +276,8 @@ impl ClusterSet {
             }
             !gone.is_empty()
         });
-        for (name, text) in members {
-            self.put(&name, Some(provider), Access::Kubeconfig { text, is_local });
+        for (name, access) in members {
+            self.put(&name, Some(provider), access);
         }
     }
 
@@ -282,7 +303,7 @@ impl ClusterSet {
 
 impl Wanted {
     /// Keeps a cluster whose name another source has taken.
-    fn shadow(&mut self, name: &str, provider: Option<usize>, access: Access) {
+    fn shadow(&mut self, name: &str, provider: Option<usize>, access: ClusterAccess) {
         let member = Member { access, provider, version: 0 };
         let known = |(shadowed, member): &&mut (Arc<str>, Member)| &**shadowed == name && member.provider == provider;
         match self.shadowed.iter_mut().find(known) {
@@ -306,18 +327,6 @@ impl Wanted {
             self.members.insert(name, Member { version: self.changes, ..member });
         }
         true
-    }
-}
-
-impl Access {
-    /// Returns whether both certainly lead to the same cluster, with the same credentials.
-    fn is_same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Kubeconfig { text, is_local }, Self::Kubeconfig { text: other, is_local: also }) => {
-                text == other && is_local == also
-            }
-            _ => false,
-        }
     }
 }
 

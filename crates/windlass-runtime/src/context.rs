@@ -7,8 +7,12 @@
 //! reconciled belongs to [its shard](crate::lease::Shard). They carry the controller's field manager, and are
 //! registered with the caches, so that the next reconcile reads what this one has written. An apply or a status that
 //! would change nothing is not sent.
+//!
+//! **Every request has a time limit**, 65 seconds unless
+//! [another is set](crate::operator::Operator::request_timeout). A write without response may have happened: its outcome
+//! is looked up, and the object is not reconciled again before it is known.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use kube::Client;
 
@@ -38,6 +42,7 @@ mod first_apply;
 mod intent;
 mod kind;
 mod live;
+mod look_up;
 mod namespaced;
 mod ownership;
 mod set;
@@ -63,6 +68,9 @@ pub(crate) use watched_kinds::{WatchLease, WatchedKinds};
 use write_options::WriteOptions;
 pub(crate) use writes::InFlightWrites;
 
+/// Time limit of a request, unless another is set: longer than that of the API server, whose response tells more.
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
+
 /// Handles that all controllers and tasks of a process share.
 #[derive(Clone)]
 pub(crate) struct SharedHandles {
@@ -82,6 +90,8 @@ pub(crate) struct SharedHandles {
     pub(crate) denials: Denials,
     /// Whether nothing is written.
     pub(crate) planning: bool,
+    /// Time limit of a request, and of looking up what has become of a write without response.
+    pub(crate) request_timeout: Duration,
 }
 
 impl SharedHandles {

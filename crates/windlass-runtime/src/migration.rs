@@ -27,11 +27,12 @@
 //! - **Not too early**: a replica of the API server that does not know the new storage version yet still stores objects in
 //!   the old one, so the CRD must have been unchanged for a while.
 //! - **All or nothing**: if an object cannot be written, for example because it violates the schema, the list of stored
-//!   versions is left alone, and the error names the objects.
+//!   versions is left alone, and the error names the objects. The next attempt begins with them, and does not repeat the others
+//!   unless they are very many.
 //!
 //! [`Operator::migrate_storage`](crate::operator::Operator::migrate_storage) does this whenever it is needed.
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 use futures_util::StreamExt as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -46,7 +47,9 @@ mod controller;
 mod definition;
 
 pub(crate) use controller::controller;
-use definition::Target;
+use definition::{Position, Saved, Target};
+
+use crate::{client::TimeLimit, context::REQUEST_TIMEOUT};
 
 /// Time for which a CRD should be unchanged before its objects are migrated. A replica of the API server learns about a new
 /// storage version within seconds, unless its watch has to be established again.
@@ -201,22 +204,33 @@ async fn rewrite_all(
         return Ok(MigrationOutcome::NotNeeded { version: target.storage });
     }
     let (resource, definition) = (target.resource()?, target.name());
-    let mut position = target.position();
+    let mut state = target.saved();
     let mut progress = MigrationProgress::of(&definition);
-    let (mut failures, mut expiries) = (Vec::new(), 0);
-    loop {
-        let page = match list(client, &resource, position.as_deref()).await {
+    let (mut failures, mut expiries) = (Failures::default(), 0);
+    if !state.failed.is_empty() {
+        let again = rewrite_again(client, &resource, std::mem::take(&mut state.failed));
+        let mut outcomes = std::pin::pin!(again);
+        while let Some(outcome) = outcomes.next().await {
+            progress.count(outcome, &mut state, &mut failures);
+        }
+        report(&progress);
+        target.save(definitions, &state).await?;
+    }
+    while state.position != Position::End {
+        let page = match list(client, &resource, &state.position).await {
             // The position has expired, or is not one of this server.
             Err(kube::Error::Api(status))
-                if matches!(status.code, 400 | 410) && position.is_some() && expiries < EXPIRIES =>
+                if matches!(status.code, 400 | 410) && state.position != Position::Start && expiries < EXPIRIES =>
             {
                 expiries += 1;
                 // Objects after this position, as they are now. Newer objects are stored in the storage version.
                 let later = status.metadata.as_ref().and_then(|meta| meta.continue_.clone());
-                position = later.filter(|token| status.code == 410 && !token.is_empty());
-                if position.is_none() {
+                let later = later.filter(|token| status.code == 410 && !token.is_empty());
+                state.position = later.map_or(Position::Start, Position::At);
+                if state.position == Position::Start {
                     // Objects that were rewritten are rewritten again, without effect.
-                    (progress, failures) = (MigrationProgress::of(&definition), Vec::new());
+                    (progress, failures) = (MigrationProgress::of(&definition), Failures::default());
+                    state.failed.clear();
                 }
                 continue;
             }
@@ -228,30 +242,20 @@ async fn rewrite_all(
             .buffer_unordered(CONCURRENCY);
         let mut outcomes = std::pin::pin!(objects);
         while let Some(outcome) = outcomes.next().await {
-            match outcome {
-                Rewrite::Done => progress.rewritten += 1,
-                Rewrite::Skipped => progress.skipped += 1,
-                Rewrite::Failed(failure) => {
-                    progress.failed += 1;
-                    failures.push(failure);
-                }
-            }
+            progress.count(outcome, &mut state, &mut failures);
         }
         progress.remaining = page.metadata.remaining_item_count.and_then(|count| u64::try_from(count).ok());
         report(&progress);
-        position = page.metadata.continue_.filter(|token| !token.is_empty());
-        if position.is_none() {
-            break;
-        }
-        // The next attempt must come back to an object that failed.
-        if failures.is_empty() {
-            target.save(definitions, position.as_deref()).await?;
+        let next = page.metadata.continue_.filter(|token| !token.is_empty());
+        state.position = next.map_or(Position::End, Position::At);
+        // Only objects that failed are retried.
+        if state.position != Position::End || !state.failed.is_empty() {
+            target.save(definitions, &state).await?;
         }
     }
-    if !failures.is_empty() {
-        failures.sort();
-        failures.truncate(SHOWN);
-        return Err(MigrationError::Objects { name: definition, failed: progress.failed, objects: failures });
+    if progress.failed > 0 {
+        let objects = failures.0.into_iter().collect();
+        return Err(MigrationError::Objects { name: definition, failed: progress.failed, objects });
     }
     let removed = target.finish(definitions).await?;
     Ok(MigrationOutcome::Migrated { version: target.storage, removed, progress })
@@ -260,26 +264,78 @@ async fn rewrite_all(
 async fn list(
     client: &Client,
     resource: &ApiResource,
-    position: Option<&str>,
+    position: &Position,
 ) -> Result<kube::core::ObjectList<DynamicObject>, kube::Error> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), resource);
-    let params = ListParams { limit: Some(PAGE), continue_token: position.map(str::to_owned), ..ListParams::default() };
-    api.list(&params).await
+    let continue_token = match position {
+        Position::At(token) => Some(token.clone()),
+        Position::Start | Position::End => None,
+    };
+    let params = ListParams { limit: Some(PAGE), continue_token, ..ListParams::default() };
+    within(api.list(&params)).await
+}
+
+/// Bounds a request.
+async fn within<T>(request: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
+    TimeLimit::new(REQUEST_TIMEOUT).run(request).await?
 }
 
 enum Rewrite {
     Done,
     Skipped,
-    Failed(String),
+    /// Key and error.
+    Failed(String, String),
+}
+
+/// The first errors of objects, in the order of their keys.
+#[derive(Default)]
+struct Failures(BTreeSet<String>);
+
+impl Failures {
+    fn add(&mut self, key: &str, error: &str) {
+        self.0.insert(format!("{key}: {error}"));
+        if self.0.len() > SHOWN {
+            self.0.pop_last();
+        }
+    }
+}
+
+/// Returns the key of an object.
+fn key_of(namespace: Option<&str>, name: &str) -> String {
+    namespace.map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"))
+}
+
+/// Writes objects that could not be written before, as they are now.
+fn rewrite_again(
+    client: &Client,
+    resource: &ApiResource,
+    keys: BTreeSet<String>,
+) -> impl futures_util::Stream<Item = Rewrite> {
+    let again = move |key: String| async move {
+        let (namespace, name) = match key.split_once('/') {
+            Some((namespace, name)) => (Some(namespace), name),
+            None => (None, &*key),
+        };
+        match within(api(client, resource, namespace).get(name)).await {
+            Ok(object) => rewrite(client, resource, object).await,
+            Err(error) if is_outdated(&error, resource, name) => Rewrite::Skipped,
+            Err(error) => Rewrite::Failed(key.clone(), error.to_string()),
+        }
+    };
+    futures_util::stream::iter(keys).map(again).buffer_unordered(CONCURRENCY)
+}
+
+fn api(client: &Client, resource: &ApiResource, namespace: Option<&str>) -> Api<DynamicObject> {
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
+        None => Api::all_with(client.clone(), resource),
+    }
 }
 
 /// Writes an object as it is, if it is still as it was read.
 async fn rewrite(client: &Client, resource: &ApiResource, mut object: DynamicObject) -> Rewrite {
     let (name, namespace) = (object.name_any(), object.namespace());
-    let api: Api<DynamicObject> = match &namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
-        None => Api::all_with(client.clone(), resource),
-    };
+    let api = api(client, resource, namespace.as_deref());
     // Lists omit it.
     object.types.get_or_insert_with(|| kube::core::TypeMeta {
         api_version: resource.api_version.clone(),
@@ -287,7 +343,7 @@ async fn rewrite(client: &Client, resource: &ApiResource, mut object: DynamicObj
     });
     let mut delay = Duration::from_millis(200);
     for tries in 1.. {
-        let error = match api.replace(&name, &PostParams::default(), &object).await {
+        let error = match within(api.replace(&name, &PostParams::default(), &object)).await {
             Ok(_) => return Rewrite::Done,
             Err(error) => error,
         };
@@ -302,10 +358,7 @@ async fn rewrite(client: &Client, resource: &ApiResource, mut object: DynamicObj
                 tokio::time::sleep(delay).await;
                 delay *= 2;
             }
-            _ => {
-                let key = namespace.map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}"));
-                return Rewrite::Failed(format!("{key}: {error}"));
-            }
+            _ => return Rewrite::Failed(key_of(namespace.as_deref(), &name), error.to_string()),
         }
     }
     unreachable!("the last try returns")
@@ -323,6 +376,18 @@ fn is_outdated(error: &kube::Error, resource: &ApiResource, name: &str) -> bool 
 impl MigrationProgress {
     fn of(definition: &str) -> Self {
         Self { definition: definition.to_owned(), ..Self::default() }
+    }
+
+    fn count(&mut self, outcome: Rewrite, state: &mut Saved, failures: &mut Failures) {
+        match outcome {
+            Rewrite::Done => self.rewritten += 1,
+            Rewrite::Skipped => self.skipped += 1,
+            Rewrite::Failed(key, error) => {
+                self.failed += 1;
+                failures.add(&key, &error);
+                state.add_failed(key);
+            }
+        }
     }
 }
 

@@ -33,7 +33,7 @@ use kube::{Client, CustomResourceExt};
 use crate::{
     cache::Caches,
     clusters::Clusters,
-    context::Context,
+    context::{Context, REQUEST_TIMEOUT},
     controller::{AnyController, Controller},
     events::EventStyle,
     manifests::Permission,
@@ -101,6 +101,9 @@ pub struct Operator {
     ready: Checks,
     metrics: Metrics,
     state: DebugState,
+    request_timeout: Duration,
+    /// Whether this is the operator of a cluster other than the home cluster.
+    is_member: bool,
 }
 
 type Configure = Box<dyn FnOnce(&Caches) + Send>;
@@ -136,6 +139,8 @@ impl Operator {
             ready: Checks::new(),
             metrics: Metrics::new(),
             state: DebugState::new(),
+            request_timeout: REQUEST_TIMEOUT,
+            is_member: false,
         }
     }
 
@@ -240,8 +245,9 @@ impl Operator {
         self
     }
 
-    /// Leaves out the webhooks, which only the operator of the home cluster serves.
-    pub(crate) fn without_webhooks(mut self) -> Self {
+    /// Leaves out what belongs to the process: webhooks, which only the operator of the home cluster serves, and metrics.
+    pub(crate) fn as_member(mut self) -> Self {
+        self.is_member = true;
         if !std::mem::take(&mut self.webhooks).is_empty() {
             tracing::warn!("the operator of this cluster has webhooks; only those of the home cluster are served");
         }
@@ -311,6 +317,16 @@ impl Operator {
     #[must_use]
     pub fn plain_metrics(mut self) -> Self {
         self.plain_metrics = true;
+        self
+    }
+
+    /// Sets the time limit of requests through a [`Context`], with all retries; 65 seconds by default, which is longer than
+    /// the limit of API servers. A write without response may have happened, so its outcome is looked up, for the same time
+    /// at most, and its object is not reconciled before that has succeeded. With a limit below that of the API server, a
+    /// write may still take effect after it was looked up. Watches and logs that are followed have no limit, the wait for the client's rate limit does not count, and commands in containers have limits of their own.
+    #[must_use]
+    pub fn request_timeout(mut self, limit: Duration) -> Self {
+        self.request_timeout = limit;
         self
     }
 

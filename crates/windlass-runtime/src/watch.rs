@@ -54,7 +54,7 @@ mod metrics;
 mod reflector;
 mod request;
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, pin::Pin, sync::Arc, time::Duration};
 
 use kube::{Client, core::ApiResource};
 use tokio::sync::mpsc::{self, Sender};
@@ -114,6 +114,10 @@ pub struct UnreadableObject {
     pub revision: u64,
     /// The error, without the content, which may be secret.
     pub problem: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// UID of its controlling owner.
+    pub controller: Option<String>,
 }
 
 impl<K: ?Sized, O> Change<K, O> {

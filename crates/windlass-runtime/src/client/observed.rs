@@ -22,6 +22,7 @@ use tracing::{Instrument as _, field::Empty};
 use super::{
     SendCondition,
     rate::{Limiter, Rate},
+    time_limit::Waits,
 };
 use crate::metrics::Metrics;
 
@@ -130,11 +131,12 @@ where
         );
         let ObserveLayer { metrics, limiter } = self.observe.clone();
         let limiter = limiter.filter(|_| request.extensions().get::<SkipRateLimit>().is_none());
-        let condition = SendCondition::of(&request);
+        let (condition, waits) = (SendCondition::of(&request), Waits::of(&request));
         // Nothing is sent before it is awaited.
         let sending = self.inner.call(request);
         let observing = async move {
             if let Some(limiter) = limiter {
+                let _waiting = waits.map(|waits| waits.begin());
                 limiter.turn().await;
             }
             SendCondition::check(condition.as_ref())?;

@@ -7,8 +7,9 @@ use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
+use tokio::sync::oneshot;
 
-use super::{Access, Build, Cluster, ClusterSet, ClusterState, run::Home};
+use super::{Build, Cluster, ClusterAccess, ClusterSet, ClusterState, provider::Access, run::Home};
 use crate::{
     client::{self, ClientOptions},
     operator::{Listener, Options, Replicas},
@@ -20,11 +21,14 @@ const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LAST_DELAY: Duration = Duration::from_secs(60);
 /// Time without a failure that resets the delay.
 const HEALTHY: Duration = Duration::from_secs(120);
+/// Time after which credentials are reported as missing.
+const SLOW: Duration = Duration::from_secs(30);
 
 /// One cluster.
 pub(super) struct Life {
     pub(super) name: Arc<str>,
-    pub(super) access: Access,
+    pub(super) set_name: Option<Arc<str>>,
+    pub(super) access: ClusterAccess,
     pub(super) build: Build,
     pub(super) set: ClusterSet,
     pub(super) home: Arc<Home>,
@@ -37,21 +41,22 @@ impl Life {
     pub(super) async fn live(self) {
         // However this ends.
         let _ending = Ending { set: self.set.clone(), name: self.name.clone() };
+        let shown = self.shown_name();
         let mut delay = FIRST_DELAY;
         loop {
             let began = tokio::time::Instant::now();
-            let outcome = AssertUnwindSafe(self.attempt())
+            let outcome = AssertUnwindSafe(self.attempt(&shown))
                 .catch_unwind()
                 .await
                 .unwrap_or_else(|panic| Err(format!("panicked: {}", crate::panic::message(panic.as_ref()))));
-            self.home.metrics.detach(&self.name);
-            let error = match outcome {
-                Ok(()) => "its operator ended".to_owned(),
-                Err(error) => error,
-            };
+            self.home.metrics.detach(&shown);
             if self.shutdown.is_draining() {
+                if let Err(error) = outcome {
+                    tracing::warn!(cluster = &*self.name, error, "failed while the cluster was left");
+                }
                 return;
             }
+            let error = outcome.err().unwrap_or_else(|| "its operator ended".to_owned());
             if began.elapsed() >= HEALTHY {
                 delay = FIRST_DELAY;
             }
@@ -64,29 +69,59 @@ impl Life {
         }
     }
 
-    async fn attempt(&self) -> Result<(), String> {
-        let client = self.connect().await?;
+    /// Returns the name in metrics.
+    fn shown_name(&self) -> Arc<str> {
+        match &self.set_name {
+            Some(set) => format!("{set}/{}", self.name).into(),
+            None => self.name.clone(),
+        }
+    }
+
+    async fn attempt(&self, shown: &Arc<str>) -> Result<(), String> {
+        let Some(client) = self.connect().await? else { return Ok(()) };
         let cluster = Cluster { name: self.name.clone(), client: client.clone(), home: self.home.client.clone() };
-        let operator = (self.build)(&cluster).without_webhooks();
-        self.home.metrics.attach("cluster", &self.name, operator.metrics());
+        let operator = (self.build)(&cluster).as_member();
+        self.home.metrics.attach("cluster", shown, operator.metrics());
         self.set.set_state(&self.name, Some(ClusterState::Running));
         tracing::info!(cluster = &*self.name, "working in the cluster");
         let outcome = operator.run_with(client, self.options(), self.shutdown.clone()).await;
         outcome.map_err(|error| error.chain())
     }
 
-    async fn connect(&self) -> Result<Client, String> {
-        let (text, is_local) = match &self.access {
-            Access::Client(client) => return Ok(client.clone()),
+    /// Returns the client of the cluster; `None` if the cluster is left meanwhile.
+    async fn connect(&self) -> Result<Option<Client>, String> {
+        let (text, is_local) = match &self.access.0 {
+            Access::Client { client, .. } => return Ok(Some(client.clone())),
             Access::Kubeconfig { text, is_local } => (text, *is_local),
         };
         let kubeconfig = Kubeconfig::from_yaml(text).map_err(|error| format!("invalid kubeconfig: {error}"))?;
         if !is_local && uses_machine(&kubeconfig) {
             return Err("the kubeconfig of a Secret must not run commands or name files".to_owned());
         }
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-        let config = config.map_err(|error| format!("invalid kubeconfig: {error}"))?;
-        client::connect(&config, ClientOptions::new(&*self.home.user_agent)).map_err(|error| error.to_string())
+        // Credential plugins block the thread, for as long as they like: one of the runtime's must not wait for them, not even
+        // when the process ends.
+        let (options, runtime) = (ClientOptions::new(&*self.home.user_agent), tokio::runtime::Handle::current());
+        let (tell, told) = oneshot::channel();
+        let connecting = move || {
+            let connected = runtime.block_on(connect(kubeconfig, options));
+            // The cluster may have been left.
+            let _ = tell.send(connected);
+        };
+        let thread = std::thread::Builder::new().name("cluster-credentials".to_owned()).spawn(connecting);
+        thread.map_err(|error| format!("failed to start a thread: {error}"))?;
+        let slow = async {
+            tokio::time::sleep(SLOW).await;
+            tracing::warn!(cluster = &*self.name, "still waiting for the credentials of the cluster");
+            let problem = format!("its credential plugin has not responded within {SLOW:?}");
+            self.set.set_state(&self.name, Some(ClusterState::Failed(problem)));
+            std::future::pending().await
+        };
+        tokio::select! {
+            biased;
+            () = self.shutdown.draining() => Ok(None),
+            connected = told => connected.unwrap_or_else(|_| Err("connecting panicked".to_owned())).map(Some),
+            never = slow => never,
+        }
     }
 
     fn options(&self) -> Options {
@@ -95,6 +130,10 @@ impl Life {
             (&mut replicas, &self.lease_namespace)
         {
             lease.namespace.clone_from(namespace);
+        }
+        // Operators of several sets may work in one cluster.
+        if let (Replicas::Leader(lease) | Replicas::Shards(lease), Some(set)) = (&mut replicas, &self.set_name) {
+            lease.name = format!("{}-{set}", lease.name);
         }
         let off = || Listener::Address(crate::operator::BindAddress::Off);
         Options {
@@ -107,6 +146,12 @@ impl Life {
             ..Options::default()
         }
     }
+}
+
+async fn connect(kubeconfig: Kubeconfig, options: ClientOptions) -> Result<Client, String> {
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    let config = config.map_err(|error| format!("invalid kubeconfig: {error}"))?;
+    client::connect(&config, options).map_err(|error| crate::Error::from(error).to_string())
 }
 
 /// Returns whether a kubeconfig runs commands or reads files of this machine.

@@ -7,7 +7,7 @@ use kube::Client;
 use tokio::task::{Id, JoinSet};
 use tracing::Instrument as _;
 
-use super::{ClusterState, Clusters, life::Life};
+use super::{ClusterState, Clusters, ProvidedClusters, life::Life};
 use crate::{
     cache::Caches,
     metrics::Metrics,
@@ -41,13 +41,16 @@ pub(crate) fn run(clusters: Clusters, home: Home, shutdown: Shutdown) -> BoxFutu
 }
 
 async fn follow(clusters: Clusters, home: Home, shutdown: Shutdown) {
-    let Clusters { set, build, providers, lease_namespace } = clusters;
+    let Clusters { name: set_name, set, build, providers, lease_namespace } = clusters;
     let home = Arc::new(home);
     let shown = set.clone();
-    home.state.add("clusters", move || shown.view());
+    let view = set_name.as_ref().map_or_else(|| "clusters".to_owned(), |name| format!("clusters/{name}"));
+    home.state.add(view, move || shown.view());
     let mut provided = JoinSet::new();
     for (number, provider) in providers.into_iter().enumerate() {
-        provided.spawn(provider.run(number, set.clone(), home.caches.clone()).in_current_span());
+        let (client, caches) = (home.client.clone(), home.caches.clone());
+        let clusters = ProvidedClusters { set: set.clone(), number, client, caches };
+        provided.spawn(provider.run(clusters).in_current_span());
     }
     let (mut tasks, mut running) = (JoinSet::new(), HashMap::<Arc<str>, Running>::new());
     let mut wanted = set.wanted.subscribe();
@@ -68,6 +71,7 @@ async fn follow(clusters: Clusters, home: Home, shutdown: Shutdown) {
             let stop = shutdown.later();
             let life = Life {
                 name: name.clone(),
+                set_name: set_name.clone(),
                 access: member.access,
                 build: build.clone(),
                 set: set.clone(),

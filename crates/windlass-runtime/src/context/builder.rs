@@ -1,10 +1,10 @@
 //! Construction of contexts outside of a running operator.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use kube::Client;
 
-use super::{Context, SharedHandles, WatchedKinds};
+use super::{Context, REQUEST_TIMEOUT, SharedHandles, WatchedKinds};
 use crate::{
     access::Denials,
     cache::Caches,
@@ -41,6 +41,7 @@ impl ContextBuilder {
             controller: None,
             denials: Denials::default(),
             planning: false,
+            request_timeout: REQUEST_TIMEOUT,
             client,
         };
         Self { handles, watched_kinds: WatchedKinds::new() }
@@ -85,6 +86,13 @@ impl ContextBuilder {
     /// Sets the field manager of writes; `windlass` by default. A controller appends its own name: `foo-operator/foo`.
     pub fn field_manager(mut self, name: impl Into<Arc<str>>) -> Self {
         self.handles.field_manager = name.into();
+        self
+    }
+
+    /// Sets the time limit of requests; 65 seconds by default. See
+    /// [`Operator::request_timeout`](crate::operator::Operator::request_timeout).
+    pub fn request_timeout(mut self, limit: Duration) -> Self {
+        self.handles.request_timeout = limit;
         self
     }
 

@@ -5,13 +5,13 @@ use kube::{
     api::{DeleteParams, ListParams, PropagationPolicy},
     core::{ObjectMeta, PartialObjectMeta, Request, Selector},
 };
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
     Context, ContextError, Kind,
     any_kind::{AnyKind, ResourceScope},
     error::Verb,
+    look_up::{Items, Subject},
     write::built,
 };
 use crate::{key::ObjectKey, object::Object};
@@ -79,8 +79,8 @@ impl AnyKind<'_> {
             }
             Ok(deleted.len())
         };
-        // If the outcome is unknown, the watch reports it.
-        self.context.see_through(about, deletion, std::future::ready(())).await
+        let look_up = self.looking_up(about.key.clone(), Subject::Selected(selector.clone()));
+        self.context.see_through(about, deletion, look_up).await
     }
 
     /// Notifies the caches of deleted objects. The response has their states before the deletion, so that those that may
@@ -103,25 +103,13 @@ impl AnyKind<'_> {
         };
         let mut staying = HashSet::new();
         if deleted.iter().any(may_stay) {
-            let (target, text) = self.live_list_text(namespace, matching).await?;
-            let shape = |error| target.clone().shape(error);
-            for item in serde_json::from_str::<Items<'_>>(&text).map_err(shape)?.items {
-                let state = self.register_text(target.clone(), item.get())?;
-                staying.extend(state.metadata().uid.clone());
-            }
+            staying = self.register_list(namespace, matching).await?;
         }
         for meta in deleted.iter().filter(|meta| !meta.uid.as_ref().is_some_and(|uid| staying.contains(uid))) {
             self.is_gone(&ObjectKey::of_meta(meta), meta.uid.as_deref().unwrap_or_default());
         }
         Ok(())
     }
-}
-
-/// The items of a list; none in a Status.
-#[derive(Deserialize)]
-struct Items<'a> {
-    #[serde(borrow, default)]
-    items: Vec<&'a RawValue>,
 }
 
 /// Returns the objects of the response to a deletion of several objects.

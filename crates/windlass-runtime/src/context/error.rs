@@ -2,7 +2,7 @@
 
 use kube::core::Status;
 
-use crate::{cache::IndexError, key::ObjectKey, lease::NotLeading, objects::owner::OwnerError};
+use crate::{cache::IndexError, client::NoResponse, key::ObjectKey, lease::NotLeading, objects::owner::OwnerError};
 
 /// Error of a read or write through a [`Context`](super::Context).
 #[derive(Debug, thiserror::Error)]
@@ -170,6 +170,28 @@ pub enum ContextError {
         #[source]
         source: Box<kube::Error>,
     },
+    /// An earlier write got no response, and what has become of it cannot be looked up now. The object that was being
+    /// reconciled then is not reconciled before it is known: a cache may still have the state from before the write.
+    #[error("the outcome of an earlier write of {kind} {key} is unknown")]
+    UnknownOutcome {
+        /// Kind of the written object.
+        kind: String,
+        /// The written object.
+        key: ObjectKey,
+        /// The error of the look-up.
+        #[source]
+        source: Box<ContextError>,
+    },
+    /// A set has an object twice. Nothing was applied.
+    #[error("failed to apply the set {set:?}: {kind} {key} is in it twice")]
+    Duplicate {
+        /// Name of the set.
+        set: String,
+        /// Kind of the object.
+        kind: String,
+        /// The object.
+        key: ObjectKey,
+    },
     /// Some objects of a set could not be applied or deleted. If an apply failed, nothing was pruned.
     #[error("{} of {total} objects of the set {set:?} failed: {}", failures.len(), join(failures))]
     Set {
@@ -309,6 +331,11 @@ impl ContextError {
             Self::Set { failures, .. } => failures.iter().all(Self::is_conflict),
             _ => false,
         }
+    }
+
+    /// Returns whether there was no response within the [time limit](crate::operator::Operator::request_timeout).
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::Failed { source, .. } if NoResponse::is_cause(source))
     }
 
     /// Returns whether a write may have happened nevertheless: there was no response, or an inconclusive one.

@@ -3,7 +3,7 @@
 //! After a restart or a failover, or when keys move to this replica, every object is applied once although most of them
 //! are in place, and an operator may have tens of thousands. Caches do not keep managed fields, so they are fetched: for
 //! the first few objects of a kind one by one, then for all of them with one list, in pages. The list is dropped after a
-//! while, and fetched again if it is needed again.
+//! while, and fetched again if it is needed again. If it cannot be fetched, applies are sent without it for a while.
 
 use std::{
     sync::{Arc, Weak},
@@ -17,7 +17,7 @@ use kube::{
 };
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::Instant};
 
 use super::{
     ContextError,
@@ -43,6 +43,8 @@ const PAGE: u32 = 500;
 /// Time after which listed managed fields are dropped: all objects have been reconciled, or have changed. Objects that are
 /// applied for the first time later are looked up anew.
 const KEEP: Duration = Duration::from_secs(600);
+/// Time for which nothing is fetched after the first failure. It doubles with each further one, up to `KEEP`.
+const FIRST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Managed fields of the objects of one kind, while they are needed.
 #[derive(Default)]
@@ -58,6 +60,8 @@ pub(super) struct ManagedFields {
 struct State {
     looked_up: usize,
     listed: Option<Listed>,
+    /// Number of failures in a row, and when to fetch again.
+    failed: Option<(u32, Instant)>,
 }
 
 /// Managed fields of all objects of a kind that may belong to this process.
@@ -118,7 +122,7 @@ impl AnyKind<'_> {
             Ok(managed) => managed,
             Err(error) => {
                 let error = crate::Error::from(error);
-                tracing::debug!(%error, "failed to fetch managed fields; applying");
+                tracing::info!(%error, "failed to fetch managed fields; applying without them for a while");
                 return false;
             }
         };
@@ -128,6 +132,22 @@ impl AnyKind<'_> {
     }
 
     async fn managed(
+        &self,
+        entry: &Entry,
+        key: &ObjectKey,
+        live: &ObjectMeta,
+    ) -> Result<Option<Managed>, ContextError> {
+        if entry.managed_fields.state.lock().is_paused() {
+            return Ok(None);
+        }
+        let managed = self.fetch_managed(entry, key, live).await;
+        if managed.is_err() {
+            entry.managed_fields.state.lock().failed();
+        }
+        managed
+    }
+
+    async fn fetch_managed(
         &self,
         entry: &Entry,
         key: &ObjectKey,
@@ -145,6 +165,10 @@ impl AnyKind<'_> {
         let _listing = managed_fields.listing.lock().await;
         if let Some(known) = managed_fields.state.lock().listed(key) {
             return Ok(known);
+        }
+        // The list that this call has waited for may have failed.
+        if managed_fields.state.lock().is_paused() {
+            return Ok(None);
         }
         // Before the request: what belongs to this process later is listed again.
         let mut shard = self.context.shard().clone();
@@ -212,7 +236,10 @@ impl ManagedFields {
 
     /// Keeps what was listed for a while.
     fn keep(&self, listed: Listed) {
-        self.state.lock().listed = Some(listed);
+        {
+            let mut state = self.state.lock();
+            (state.listed, state.failed) = (Some(listed), None);
+        }
         let state: Weak<Mutex<State>> = Arc::downgrade(&self.state);
         let mut dropping = JoinSet::new();
         dropping.spawn(async move {
@@ -230,6 +257,17 @@ impl State {
     fn counts_single(&mut self) -> bool {
         self.looked_up += usize::from(self.looked_up < SINGLE);
         self.listed.is_none() && self.looked_up < SINGLE
+    }
+
+    /// Returns whether nothing is fetched because that has failed.
+    fn is_paused(&self) -> bool {
+        self.failed.is_some_and(|(_, until)| Instant::now() < until)
+    }
+
+    fn failed(&mut self) {
+        let times = self.failed.map_or(0, |(times, _)| times);
+        let pause = FIRST_PAUSE.saturating_mul(1 << times.min(16)).min(KEEP);
+        self.failed = Some((times + 1, Instant::now() + pause));
     }
 
     /// Returns what is known of an object; `None` if it must be listed.

@@ -51,36 +51,46 @@ impl<K: Object> Kind<'_, K> {
         }
     }
 
-    /// Returns all cached objects, in no particular order. Those whose newest state failed to deserialize are in their last
-    /// readable state, or missing.
+    /// Returns all cached objects, in no particular order.
+    ///
+    /// Like all reads of several objects, this is an error if an object that belongs to the result has never been
+    /// readable, because it fails to deserialize: a controller that counts its children must not create another one then,
+    /// nor one that allocates numbers assign one twice. Objects whose newest state failed to deserialize are in their last
+    /// readable state. A read of [`informer`](Self::informer) omits unreadable objects instead.
     pub fn list(&self) -> Result<Vec<Arc<K>>, ContextError> {
-        self.union(&|informer| informer.list())
+        self.union(&|informer| informer.list(), &|_| true)
     }
 
-    /// Returns the cached objects of a namespace.
+    /// Returns the cached objects of a namespace. See [`list`](Self::list) for unreadable objects.
     pub fn list_in(&self, namespace: &str) -> Result<Vec<Arc<K>>, ContextError> {
-        self.union(&|informer| informer.list_in(namespace))
+        self.union(&|informer| informer.list_in(namespace), &|hidden| hidden.key.namespace() == Some(namespace))
     }
 
-    /// Returns the cached objects whose labels match, within a namespace if one is given.
+    /// Returns the cached objects whose labels match, within a namespace if one is given. See [`list`](Self::list) for
+    /// unreadable objects.
     pub fn select(&self, namespace: Option<&str>, selector: &Selector) -> Result<Vec<Arc<K>>, ContextError> {
         let Some(namespace) = namespace else {
-            return self.union(&|informer| informer.select(selector));
+            return self.union(&|informer| informer.select(selector), &|hidden| selector.matches(&hidden.labels));
         };
-        let mut objects = self.list_in(namespace)?;
+        let belongs =
+            |hidden: &UnreadableObject| hidden.key.namespace() == Some(namespace) && selector.matches(&hidden.labels);
+        let mut objects = self.union(&|informer| informer.list_in(namespace), &belongs)?;
         let none = Default::default();
         objects.retain(|object| selector.matches(object.meta().labels.as_ref().unwrap_or(&none)));
         Ok(objects)
     }
 
-    /// Returns the cached objects whose controller has this UID, by an index.
+    /// Returns the cached objects whose controller has this UID, by an index. See [`list`](Self::list) for unreadable
+    /// objects.
     pub fn owned(&self, uid: &str) -> Result<Vec<Arc<K>>, ContextError> {
-        let mut objects = self.union(&|informer| informer.owned_by(uid))?;
+        let belongs = |hidden: &UnreadableObject| hidden.controller.as_deref() == Some(uid);
+        let mut objects = self.union(&|informer| informer.owned_by(uid), &belongs)?;
         objects.retain(|object| controller_of(object.meta()).is_some_and(|owner| owner.uid == uid));
         Ok(objects)
     }
 
-    /// Returns the index of this name over the cached objects of all scopes; see [`Informer::index`].
+    /// Returns the index of this name over the cached objects of all scopes; see [`Informer::index`]. Unreadable objects are
+    /// not in an index: this is an error if there are any that have never been readable, as for [`list`](Self::list).
     pub fn index<V, F>(&self, name: &'static str, values: F) -> Result<Index<K, V>, ContextError>
     where
         V: Hash + Eq + Send + Sync + 'static,
@@ -90,6 +100,11 @@ impl<K: Object> Kind<'_, K> {
         let entries = self.entries()?;
         if entries.iter().any(|entry| entry.informer.is_absent()) {
             return Err(ContextError::NotServed { kind: K::kind(&self.dynamic).into_owned() });
+        }
+        let hidden = entries.iter().flat_map(|entry| entry.informer.all_unreadable());
+        let mut hidden = hidden.filter(|hidden| entries.iter().all(|entry| entry.informer.get(&hidden.key).is_none()));
+        if let Some(hidden) = hidden.next() {
+            return Err(self.unreadable(hidden));
         }
         if let [entry] = &*entries {
             return entry.informer::<K>().index(name, values).map_err(failed);
@@ -138,9 +153,17 @@ impl<K: Object> Kind<'_, K> {
         ContextError::Unreadable { kind: K::kind(&self.dynamic).into_owned(), key, problem }
     }
 
-    /// Returns the union of several caches, with each object once.
-    fn union(&self, read: &dyn Fn(&Informer<K>) -> Vec<Arc<K>>) -> Result<Vec<Arc<K>>, ContextError> {
+    /// Returns the union of several caches, with each object once; an error if an unreadable object that belongs to it is
+    /// missing.
+    fn union(
+        &self,
+        read: &dyn Fn(&Informer<K>) -> Vec<Arc<K>>,
+        belongs: &dyn Fn(&UnreadableObject) -> bool,
+    ) -> Result<Vec<Arc<K>>, ContextError> {
         let entries = self.entries()?;
+        // Before the objects, so that one that becomes readable is not overlooked.
+        let hidden = entries.iter().flat_map(|entry| entry.informer.all_unreadable()).filter(|object| belongs(object));
+        let mut hidden: Vec<UnreadableObject> = hidden.collect();
         let objects = if let [entry] = &*entries {
             read(&entry.informer())
         } else {
@@ -148,6 +171,14 @@ impl<K: Object> Kind<'_, K> {
             let objects = entries.iter().flat_map(|entry| read(&entry.informer()));
             objects.filter(|object| seen.insert(ObjectKey::of(object.as_ref()))).collect()
         };
+        if !hidden.is_empty() {
+            let known: hashbrown::HashSet<ObjectKey> =
+                objects.iter().map(|object| ObjectKey::of(object.as_ref())).collect();
+            hidden.retain(|object| !known.contains(&object.key));
+            if let Some(object) = hidden.pop() {
+                return Err(self.unreadable(object));
+            }
+        }
         if objects.is_empty() {
             self.check_missing(&entries, None)?;
         }

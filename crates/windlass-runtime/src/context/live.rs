@@ -1,6 +1,6 @@
 //! Reads from the API server.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use k8s_openapi::NamespaceResourceScope;
 use kube::{
@@ -8,9 +8,6 @@ use kube::{
     api::{GetParams, ListParams},
     core::{ObjectList, ObjectMeta, PartialObjectMeta, Request},
 };
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use tokio::time::Instant;
 
 use super::{
     Context, ContextError, Kind,
@@ -19,12 +16,6 @@ use super::{
     write::{Built, built},
 };
 use crate::{any_object::AnyObject, key::ObjectKey, object::Object};
-
-/// First and maximum delay between attempts to look up the outcome of a write.
-const FIRST_DELAY: Duration = Duration::from_millis(20);
-const LAST_DELAY: Duration = Duration::from_secs(5);
-/// Time after which the outcome of a write is no longer looked up: the next reconcile waits for it.
-const LOOK_UP_LIMIT: Duration = Duration::from_secs(60);
 
 /// Reads from the API server instead of a cache: always current, for any kind, with one request per read.
 pub struct LiveReader<'a> {
@@ -83,67 +74,9 @@ impl<K: Object> Kind<'_, K> {
 
 impl AnyKind<'_> {
     /// Returns the JSON of an object from the API server; `None` if it does not exist.
-    async fn live_text(&self, key: &ObjectKey) -> Result<Option<String>, ContextError> {
+    pub(super) async fn live_text(&self, key: &ObjectKey) -> Result<Option<String>, ContextError> {
         let request = self.request(Verb::Get, key)?.get(key.name(), &GetParams::default());
         self.fetch(key, request).await
-    }
-
-    /// Looks up the outcome of a write without response, as soon as the API server responds, and notifies the caches.
-    /// For an object with a generated name, only the `prefix` is known.
-    ///
-    /// Gives up if the API server does not respond for a minute, or if its response will not change: then the next
-    /// reconcile may read a state from before the write.
-    pub(super) async fn look_up(&self, key: &ObjectKey, prefix: Option<&str>) {
-        let began = Instant::now();
-        let mut delay = FIRST_DELAY;
-        while let Err(error) = self.try_look_up(key, prefix).await {
-            let error = crate::Error::from(error);
-            let is_final = error.downcast_ref().is_some_and(ContextError::is_final);
-            if is_final || began.elapsed() >= LOOK_UP_LIMIT {
-                let kind = self.kind_info.kind();
-                tracing::warn!(%error, %kind, %key, "the outcome of a write without response is unknown; not looking it up any more");
-                return;
-            }
-            tracing::debug!(%error, ?delay, "the outcome of a write is still unknown");
-            tokio::time::sleep(delay).await;
-            delay = (delay * 2).min(LAST_DELAY);
-        }
-    }
-
-    async fn try_look_up(&self, key: &ObjectKey, prefix: Option<&str>) -> Result<(), ContextError> {
-        let caches = self.cached_in();
-        if caches.is_empty() {
-            return Ok(());
-        }
-        if let Some(prefix) = prefix {
-            return self.look_up_generated(key, prefix).await;
-        }
-        // Before the request: an object that is cached later is not the one that was deleted.
-        let known: Vec<_> = caches.iter().filter_map(|entry| entry.informer.get(key)).collect();
-        match self.live_text(key).await? {
-            Some(text) => drop(self.register_text(self.target(Verb::Get, key), &text)?),
-            None => {
-                known.iter().for_each(|known| self.is_gone(key, known.metadata().uid.as_deref().unwrap_or_default()))
-            }
-        }
-        Ok(())
-    }
-
-    async fn look_up_generated(&self, key: &ObjectKey, prefix: &str) -> Result<(), ContextError> {
-        #[derive(Deserialize)]
-        struct Items<'a> {
-            #[serde(borrow)]
-            items: Vec<&'a RawValue>,
-        }
-        let (target, text) = self.live_list_text(key.namespace(), &ListParams::default()).await?;
-        let shape = |error| target.clone().shape(error);
-        for item in serde_json::from_str::<Items<'_>>(&text).map_err(shape)?.items {
-            let object: PartialObjectMeta = serde_json::from_str(item.get()).map_err(shape)?;
-            if object.metadata.generate_name.as_deref() == Some(prefix) {
-                self.register_text(target.clone(), item.get())?;
-            }
-        }
-        Ok(())
     }
 
     /// Returns the JSON of all matching objects, and the subject of the request.
@@ -173,7 +106,7 @@ impl AnyKind<'_> {
         let target = self.target(Verb::List, &key);
         let mut request = built(&target, request)?;
         request.extensions_mut().insert(self.context.origin(&target));
-        match self.context.handles.client.request_text(request).await {
+        match self.context.respond(request).await {
             Ok(text) => Ok((target, text)),
             Err(error) => Err(self.context.failed(target, error)),
         }
@@ -204,7 +137,7 @@ impl AnyKind<'_> {
         let target = self.target(Verb::Get, key);
         let mut request = built(&target, request)?;
         request.extensions_mut().insert(self.context.origin(&target));
-        match self.context.handles.client.request_text(request).await {
+        match self.context.respond(request).await {
             Ok(text) => Ok(Some(text)),
             Err(kube::Error::Api(status)) if is_not_found(&status) => Ok(None),
             Err(error) => Err(self.context.failed(target, error)),

@@ -12,9 +12,10 @@ use super::{
     Context, ContextError, Kind,
     any_kind::AnyKind,
     error::{RequestSubject, Verb},
+    look_up::Subject,
     write::{Built, built},
 };
-use crate::{key::ObjectKey, object::Object, objects::AsObject};
+use crate::{client::TimeLimit, key::ObjectKey, object::Object, objects::AsObject};
 
 /// Subresources. Writes are sent only while this process leads. The permissions are declared with
 /// [`Controller::scales`](crate::controller::Controller::scales), `evicts`, `reads_logs` and `execs`.
@@ -52,16 +53,24 @@ impl Context {
         any.write_subresource(any.target(Verb::Evict, &key), request).await.map(drop)
     }
 
-    /// Returns the logs of a pod. Set [`LogParams::limit_bytes`] or `tail_lines` if they may be long.
+    /// Returns the logs of a pod. Set [`LogParams::limit_bytes`] or `tail_lines` if they may be long: without
+    /// [`LogParams::follow`], they must arrive within the time limit of a request.
     pub async fn logs(&self, pod: &impl AsObject<Pod>, params: &LogParams) -> Result<String, ContextError> {
         let (target, request) = self.logs_request(pod.object(), params)?;
-        self.handles.client.request_text(request).await.map_err(|error| self.failed(target, error))
+        let answer = match params.follow {
+            true => self.handles.client.request_text(request).await,
+            false => self.respond(request).await,
+        };
+        answer.map_err(|error| self.failed(target, error))
     }
 
     /// Returns the logs of a pod as a stream; with [`LogParams::follow`], of new lines, too.
     pub async fn log_stream(&self, pod: &Pod, params: &LogParams) -> Result<impl AsyncBufRead + use<>, ContextError> {
-        let (target, request) = self.logs_request(pod, params)?;
-        self.handles.client.request_stream(request).await.map_err(|error| self.failed(target, error))
+        let (target, mut request) = self.logs_request(pod, params)?;
+        let limit = TimeLimit::new(self.handles.request_timeout);
+        limit.attach(request.extensions_mut());
+        let stream = limit.run(self.handles.client.request_stream(request)).await;
+        stream.unwrap_or_else(|late| Err(late.into())).map_err(|error| self.failed(target, error))
     }
 
     fn logs_request(
@@ -86,7 +95,7 @@ impl<K: Object> Kind<'_, K> {
         let request = any.request(Verb::Scale, key)?.get_subresource("scale", key.name());
         let mut request = built(&target, request)?;
         request.extensions_mut().insert(self.context.origin(&target));
-        let answer = self.context.handles.client.request_text(request).await;
+        let answer = self.context.respond(request).await;
         let answer = answer.map_err(|error| self.context.failed(target.clone(), error))?;
         serde_json::from_str(&answer).map_err(|error| target.shape(error))
     }
@@ -111,16 +120,16 @@ impl AnyKind<'_> {
     /// Sends a write whose response is not the object, and looks up what it has done to the object.
     async fn write_subresource(&self, target: RequestSubject, request: Built) -> Result<String, ContextError> {
         let request = built(&target, request)?;
-        let (context, kind_info, about) = (self.context.clone(), self.kind_info.clone(), target.clone());
-        let key = target.key.clone();
+        let (context, about) = (self.context.clone(), target.clone());
+        let look_up = self.looking_up(about.key.clone(), Subject::Object);
+        let seen = look_up.clone();
         let write = async move {
             let answer = context.send(&target, request).await?;
             if !context.is_dry_run() {
-                AnyKind::new(&context, kind_info).look_up(&key, None).await;
+                seen.run(&context).await;
             }
             Ok(answer)
         };
-        let look_up = self.looking_up(about.key.clone(), None);
         self.context.see_through(about, write, look_up).await
     }
 }

@@ -1,6 +1,6 @@
 //! Writes: sending them, and registering their responses with the caches.
 
-use std::{fmt::Debug, future::Future, sync::Arc};
+use std::{fmt::Debug, sync::Arc};
 
 use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
@@ -12,6 +12,7 @@ use super::{
     ContextError, Kind,
     any_kind::AnyKind,
     error::{RequestSubject, Verb},
+    look_up::{LookUp, Subject},
 };
 use crate::{
     any_object::{AnyObject, json_of, typed},
@@ -143,7 +144,7 @@ impl AnyKind<'_> {
             let kind = AnyKind::new(&context, kind_info);
             kind.register_deletion(target, &key, uid.as_deref().unwrap_or_default(), answer)
         };
-        let look_up = self.looking_up(about.key.clone(), None);
+        let look_up = self.looking_up(about.key.clone(), Subject::Object);
         self.context.see_through(about, deletion, look_up).await
     }
 
@@ -214,18 +215,13 @@ impl AnyKind<'_> {
             context.attempt.record.wrote(object.metadata());
             Ok(object)
         };
-        let look_up = self.looking_up(about.key.clone(), prefix);
+        let look_up = self.looking_up(about.key.clone(), prefix.map_or(Subject::Object, Subject::Generated));
         self.context.see_through(about, write, look_up).await
     }
 
-    /// See [`AnyKind::look_up`].
-    pub(super) fn looking_up(
-        &self,
-        key: ObjectKey,
-        prefix: Option<String>,
-    ) -> impl Future<Output = ()> + Send + 'static {
-        let (context, kind_info) = (self.context.clone(), self.kind_info.clone());
-        async move { AnyKind::new(&context, kind_info).look_up(&key, prefix.as_deref()).await }
+    /// Returns how to look up what a write has done.
+    pub(super) fn looking_up(&self, key: ObjectKey, subject: Subject) -> LookUp {
+        LookUp { kind_info: self.kind_info.clone(), key, subject }
     }
 
     pub(super) fn register_text(&self, target: RequestSubject, answer: &str) -> WriteResult {

@@ -11,58 +11,99 @@ use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::{Context, ContextError, error::RequestSubject};
-use crate::{access::Origin, client::SendCondition, key::ObjectKey, lease::NotLeading};
+use super::{
+    Context, ContextError,
+    error::RequestSubject,
+    look_up::{LookUp, UnknownOutcomes},
+};
+use crate::{
+    access::Origin,
+    client::{SendCondition, TimeLimit},
+    key::ObjectKey,
+    lease::NotLeading,
+};
 
 /// The writes of a controller that are in flight. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InFlightWrites {
-    counts: Arc<watch::Sender<Counts>>,
+    in_flight: Arc<watch::Sender<InFlight>>,
+    unknown_outcomes: UnknownOutcomes,
     ended: CancellationToken,
 }
 
-/// Number of writes by the object that is being reconciled.
-type Counts = HashMap<Option<ObjectKey>, usize>;
+/// Writes by the object that is being reconciled.
+#[derive(Debug, Default)]
+struct InFlight {
+    /// Number of writes so far.
+    begun: u64,
+    /// Their numbers, in ascending order.
+    by_primary: HashMap<Option<ObjectKey>, Vec<u64>>,
+}
 
 /// One write in flight, until it is dropped.
 struct InFlightWrite {
-    counts: Arc<watch::Sender<Counts>>,
+    in_flight: Arc<watch::Sender<InFlight>>,
     primary: Option<ObjectKey>,
+    number: u64,
 }
 
 impl InFlightWrite {
     fn new(context: &Context) -> Self {
-        let (counts, primary) = (context.writes.counts.clone(), context.primary.clone());
-        counts.send_modify(|counts| *counts.entry(primary.clone()).or_default() += 1);
-        Self { counts, primary }
+        let (in_flight, primary) = (context.writes.in_flight.clone(), context.primary.clone());
+        let mut number = 0;
+        in_flight.send_modify(|InFlight { begun, by_primary }| {
+            *begun += 1;
+            number = *begun;
+            by_primary.entry(primary.clone()).or_default().push(number);
+        });
+        Self { in_flight, primary, number }
     }
 }
 
 impl Drop for InFlightWrite {
     fn drop(&mut self) {
-        self.counts.send_modify(|counts| match counts.get_mut(&self.primary) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => drop(counts.remove(&self.primary)),
+        self.in_flight.send_modify(|InFlight { by_primary, .. }| {
+            if let Some(numbers) = by_primary.get_mut(&self.primary) {
+                numbers.retain(|number| *number != self.number);
+                if numbers.is_empty() {
+                    by_primary.remove(&self.primary);
+                }
+            }
         });
     }
 }
 
 impl InFlightWrites {
-    /// Resolves when the writes for a key are in the caches.
-    pub(crate) async fn settled(&self, key: &ObjectKey) {
-        // Usually there are none.
-        if self.counts.borrow().is_empty() {
-            return;
-        }
-        let key = Some(key.clone());
-        let _ = self.counts.subscribe().wait_for(|counts| !counts.contains_key(&key)).await;
+    /// Resolves when the writes for a key that are in flight now are in the caches. Later ones are not waited for: the
+    /// daemon of an object may always have one in flight.
+    pub(super) async fn settled(&self, key: &ObjectKey) {
+        let key = {
+            let in_flight = self.in_flight.borrow();
+            // Usually there are none.
+            if in_flight.by_primary.is_empty() {
+                return;
+            }
+            Some(key.clone())
+        };
+        let numbers = |in_flight: &InFlight| {
+            let numbers = in_flight.by_primary.get(&key)?;
+            Some((*numbers.first()?, *numbers.last()?))
+        };
+        let Some((_, last)) = numbers(&self.in_flight.borrow()) else { return };
+        let have_ended = |in_flight: &InFlight| numbers(in_flight).is_none_or(|(first, _)| first > last);
+        let _ = self.in_flight.subscribe().wait_for(have_ended).await;
+    }
+
+    pub(super) fn unknown_outcomes(&self) -> &UnknownOutcomes {
+        &self.unknown_outcomes
     }
 
     /// Lets writes finish for at most `patience`. None is sent after that.
     pub(crate) async fn end(&self, patience: Duration) {
-        let mut counts = self.counts.subscribe();
-        if tokio::time::timeout(patience, counts.wait_for(Counts::is_empty)).await.is_err() {
-            let writes: usize = self.counts.borrow().values().sum();
+        let mut in_flight = self.in_flight.subscribe();
+        let have_ended = in_flight.wait_for(|in_flight| in_flight.by_primary.is_empty());
+        if tokio::time::timeout(patience, have_ended).await.is_err() {
+            let writes: usize = self.in_flight.borrow().by_primary.values().map(Vec::len).sum();
             tracing::warn!(writes, "giving up on writes without response");
         }
         self.ended.cancel();
@@ -120,8 +161,7 @@ impl Context {
         };
         tokio::select! {
             biased;
-            // Not `request`, which logs responses that it cannot parse: they may contain a secret.
-            answer = self.handles.client.request_text(request) => answer.map_err(|error| match SendCondition::prevented(&error) {
+            answer = self.respond(request) => answer.map_err(|error| match SendCondition::prevented(&error) {
                 true => self.may_write(target).err().unwrap_or_else(|| target.clone().not_leading(NotLeading)),
                 false => self.failed(target.clone(), error),
             }),
@@ -131,24 +171,37 @@ impl Context {
         }
     }
 
-    /// Runs a write to its end, even if the caller is dropped. If its outcome is unknown, runs `look_up`, for which the
+    /// Sends a request, and returns the text of the response.
+    pub(super) async fn respond(&self, mut request: http::Request<Vec<u8>>) -> kube::Result<String> {
+        let limit = TimeLimit::new(self.handles.request_timeout);
+        limit.attach(request.extensions_mut());
+        // Not `request`, which logs responses that it cannot parse: they may contain a secret.
+        limit.run(self.handles.client.request_text(request)).await?
+    }
+
+    /// Runs a write to its end, even if the caller is dropped. If its outcome is unknown, it is looked up, for which the
     /// caller does not wait.
     pub(super) async fn see_through<T: Send + 'static>(
         &self,
         target: RequestSubject,
         write: impl Future<Output = Result<T, ContextError>> + Send + 'static,
-        look_up: impl Future<Output = ()> + Send + 'static,
+        look_up: LookUp,
     ) -> Result<T, ContextError> {
         let (on_its_way, context, about) = (InFlightWrite::new(self), self.clone(), target.clone());
         let (tell, told) = oneshot::channel();
         let write = async move {
             let _on_its_way = on_its_way;
             let answer = write.await;
-            let is_unsure = answer.as_ref().is_err_and(ContextError::is_unsure);
+            let unsure = answer.as_ref().err().filter(|error| error.is_unsure());
+            if unsure.is_some_and(ContextError::is_timeout) {
+                let RequestSubject { verb, kind, key, .. } = &target;
+                tracing::warn!(%verb, %kind, %key, "a write got no response in time; looking up its outcome");
+            }
+            let is_unsure = unsure.is_some();
             let _ = tell.send(answer);
             if is_unsure && context.may_write(&target).is_ok() {
                 tokio::select! {
-                    () = look_up => {}
+                    () = look_up.run(&context) => {}
                     () = context.writes.ended.cancelled() => {}
                 }
             }

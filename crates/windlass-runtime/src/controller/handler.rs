@@ -51,7 +51,7 @@ pub(crate) struct Handler {
 impl Handle for Handler {
     async fn handle(&self, key: &ObjectKey, attempt: &Attempt) -> Result<Action> {
         // Writes of an attempt that was dropped or got no response may still be in flight.
-        self.context.writes().settled(key).await;
+        self.context.settle(key).await?;
         let context = self.context.for_attempt(key, attempt);
         let outcome = self.attempt(key, context, attempt).await;
         // Other denials have been reported by the context.
@@ -144,7 +144,7 @@ impl Handler {
 
     /// Reports an object that exists but cannot be read. It is neither reconciled in an old state nor cleaned up.
     fn leave_unreadable(&self, object: UnreadableObject, context: &Context) {
-        let UnreadableObject { key, uid, revision, problem } = object;
+        let UnreadableObject { key, uid, revision, problem, .. } = object;
         let resource = self.kind_info.resource();
         let about = ObjectReference {
             api_version: Some(resource.api_version),

@@ -17,7 +17,7 @@ use crate::{
         handler::Handler,
         metrics::Counters,
         owners::OwnerKind,
-        source::{Connection, Opened, Opening, PendingSubscription, Resync, SourceContext, Streams},
+        source::{Connection, Opened, Opening, PendingSubscription, Resync, SourceContext, SourcePanics, Streams},
         watch::{AnyWatch, prioritized},
         worker::{Handle, Workers},
     },
@@ -185,6 +185,7 @@ impl AnyController {
             owner: Arc::new(owner),
             resync: Arc::new(Resync::new(queue_all)),
             streams: Arc::default(),
+            panics: SourcePanics::default(),
         };
         let subscribe =
             |informer: &Arc<AnyInformer>| pending_subscription(informer.clone(), &self.primary, &source_context);
@@ -248,10 +249,16 @@ impl AnyController {
             let leadership = self.needs_leader.then(|| handles.leadership.clone());
             source_tasks.spawn(daemons.clone().follow(leadership, shard, shutdown.clone()).in_current_span());
         }
-        let controller = self.name.clone();
+        let (controller, panics) = (self.name.clone(), prepared.source_context.panics.clone());
+        let panicked = async {
+            tokio::select! {
+                message = panicked(&mut source_tasks) => message,
+                message = panics.caught() => message,
+            }
+        };
         tokio::select! {
             ended = self.works(prepared, handles, shutdown) => ended,
-            message = panicked(&mut source_tasks) => Err(ControllerError::SourcePanicked { controller, message }),
+            message = panicked => Err(ControllerError::SourcePanicked { controller, message }),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     fmt,
+    panic::AssertUnwindSafe,
     sync::{
         Arc, Weak,
         atomic::{AtomicUsize, Ordering},
@@ -10,10 +11,10 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{Stream, StreamExt, future::BoxFuture};
+use futures_util::{FutureExt as _, Stream, StreamExt, future::BoxFuture};
 use kube::core::ApiResource;
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 
 use crate::{
     any_object::{AnyChange, ChangeHandler},
@@ -266,6 +267,34 @@ pub(crate) struct SourceContext {
     pub(crate) owner: Arc<OwnerKind>,
     pub(crate) resync: Arc<Resync>,
     pub(crate) streams: Arc<Streams>,
+    pub(crate) panics: SourcePanics,
+}
+
+/// Panics of tasks that run outside of those of the controller. Clones share them.
+#[derive(Clone, Default)]
+pub(crate) struct SourcePanics(Arc<watch::Sender<Option<String>>>);
+
+impl SourcePanics {
+    /// Returns a task that reports its panic.
+    pub(crate) fn catch<F: Future<Output = ()> + Send>(&self, task: F) -> impl Future<Output = ()> + Send + use<F> {
+        let panics = self.clone();
+        async move {
+            if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await {
+                panics.0.send_replace(Some(crate::panic::message(panic.as_ref()).to_owned()));
+            }
+        }
+    }
+
+    /// Resolves with the message of a panic.
+    pub(crate) async fn caught(&self) -> String {
+        let mut panics = self.0.subscribe();
+        let caught = panics.wait_for(Option::is_some).await.ok().and_then(|panic| panic.clone());
+        match caught {
+            Some(message) => message,
+            // Not reached: this is the sender.
+            None => std::future::pending().await,
+        }
+    }
 }
 
 impl SourceContext {

@@ -10,6 +10,7 @@ use futures_util::future::join_all;
 use kube::core::ApiResource;
 use parking_lot::Mutex;
 use tokio::{sync::Notify, task::JoinSet};
+use tracing::Instrument as _;
 
 use crate::{
     cache::{AnyInformer, Caches, Subscription},
@@ -101,6 +102,8 @@ struct Running {
     watched_kinds: WatchedKinds,
     namespaces: Vec<String>,
     allowed: Vec<Allowed>,
+    /// The span of the controller.
+    span: tracing::Span,
 }
 
 enum Entry {
@@ -340,17 +343,22 @@ impl Running {
         let leases = source.open_leased(&self.caches, &self.watched_kinds);
         let mut active = ActiveSource { _leases: leases, ..ActiveSource::empty() };
         match source.connect(&self.source_context) {
-            Connection::Task(task) => drop(active._tasks.spawn(task)),
-            Connection::Set(opening) => active._set = Some(opening()),
+            Connection::Task(task) => self.spawn(&mut active, task),
+            Connection::Set(opening) => active._set = Some(self.span.in_scope(opening)),
             Connection::Watch(subscriptions) => {
                 active.informers = subscriptions.iter().map(PendingSubscription::informer).collect();
-                for informer in &active.informers {
-                    active._tasks.spawn(follow_served(informer.clone(), self.source_context.resync.clone()));
+                for informer in active.informers.clone() {
+                    self.spawn(&mut active, follow_served(informer, self.source_context.resync.clone()));
                 }
                 active._subscriptions = subscriptions.into_iter().map(PendingSubscription::subscribe).collect();
             }
         }
         active
+    }
+
+    /// Runs a task of a source, whose panic ends the controller.
+    fn spawn(&self, active: &mut ActiveSource, task: impl Future<Output = ()> + Send + 'static) {
+        active._tasks.spawn(self.source_context.panics.catch(task).instrument(self.span.clone()));
     }
 }
 
@@ -410,17 +418,19 @@ impl AnySource for WatchSet {
     fn connect(self: Box<Self>, source_context: &SourceContext) -> Connection {
         let context = source_context.context.clone();
         let namespaces = self.shared.lock().namespaces.clone();
-        let running = Arc::new(Running {
-            namespaces,
-            allowed: self.allowed.clone(),
-            source_context: source_context.clone(),
-            caches: context.caches().clone(),
-            watched_kinds: context.watched_kinds().clone(),
-        });
+        let source_context = source_context.clone();
         if std::mem::replace(&mut self.shared.lock().connected, true) {
             tracing::warn!("a set of watches is used by several controllers; only the last one gets its events");
         }
         Connection::Set(Box::new(move || {
+            let running = Arc::new(Running {
+                namespaces,
+                allowed: self.allowed.clone(),
+                source_context,
+                caches: context.caches().clone(),
+                watched_kinds: context.watched_kinds().clone(),
+                span: tracing::Span::current(),
+            });
             self.start(&running);
             Box::new(Ending { set: *self, _running: running })
         }))
@@ -444,53 +454,4 @@ impl Drop for Ending {
 }
 
 #[cfg(test)]
-mod tests {
-    use futures_util::FutureExt as _;
-
-    use super::*;
-
-    #[test]
-    fn a_source_that_another_call_starts_is_waited_for() {
-        let set = WatchSet::new();
-        set.shared.lock().entries.insert("a".to_owned(), Entry::Starting(1));
-        let mut synced = Box::pin(set.synced());
-        assert!((&mut synced).now_or_never().is_none());
-        set.put("a", 1, Some(ActiveSource::empty()));
-        assert_eq!(synced.now_or_never(), Some(Ok(())));
-        assert_eq!(set.names(), ["a"]);
-        // A start that failed leaves nothing behind.
-        set.shared.lock().entries.insert("b".to_owned(), Entry::Starting(2));
-        drop(Starting { set: &set, name: "b".to_owned(), number: 2, placed: false });
-        assert_eq!((set.names(), set.synced().now_or_never()), (vec!["a".to_owned()], Some(Ok(()))));
-    }
-
-    #[tokio::test]
-    async fn a_source_that_was_removed_while_it_was_started_does_not_return() {
-        let set = WatchSet::new();
-        let place = |number| set.shared.lock().entries.insert("a".to_owned(), Entry::Starting(number));
-        let active = || {
-            let mut active = ActiveSource::empty();
-            active._tasks.spawn(std::future::pending());
-            active
-        };
-        let tasks = || match set.shared.lock().entries.get("a") {
-            Some(Entry::Active(active)) => Some(active._tasks.len()),
-            _ => None,
-        };
-        place(1);
-        assert!(set.remove("a"));
-        set.put("a", 1, Some(active()));
-        assert_eq!(set.names(), [""; 0]);
-        // Another source has the name now: neither the end nor the failure of the first start affects it.
-        place(1);
-        assert!(set.remove("a"));
-        place(2);
-        set.put("a", 1, Some(active()));
-        set.put("a", 1, None);
-        assert_eq!((set.names(), tasks()), (vec!["a".to_owned()], None));
-        set.put("a", 2, Some(ActiveSource::empty()));
-        assert_eq!(tasks(), Some(0));
-        set.put("a", 1, Some(active()));
-        assert_eq!(tasks(), Some(0), "the second source stays");
-    }
-}
+mod tests;

@@ -39,7 +39,7 @@ pub(crate) fn controller(
     let mut controller = Controller::of(NAME, Watch::new().scopes(scopes), reconcile).without_timeout();
     for definition in definitions {
         let spec = &definition.spec;
-        controller = controller.permission(Permission::new(&spec.group, &spec.names.plural, ["list", "update"]));
+        controller = controller.permission(Permission::new(&spec.group, &spec.names.plural, ["get", "list", "update"]));
     }
     controller
 }

@@ -1,6 +1,6 @@
 //! The CRD of a migration: what is stored, where a migration has stopped, and its end.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -10,11 +10,19 @@ use kube::{
 };
 use serde_json::json;
 
-use super::MigrationError;
+use super::{MigrationError, within};
 
 /// Annotation of a CRD with the position of a migration: the generation of the CRD, a space, and the token of the next page.
 /// A position is valid only for the same generation: another storage version in between may have stored objects.
 const POSITION: &str = "windlass.dev/storage-migration";
+/// Annotation of a CRD with the objects before the position that could not be written: the generation of the CRD, a space, and
+/// their keys, separated by commas.
+const FAILED: &str = "windlass.dev/storage-migration-failed";
+/// Token of the position after the last page. A token of the API server is longer, or at least no such word.
+const END: &str = "end";
+/// Largest number of objects that are remembered because they could not be written: the annotation is shorter than 32 KiB, and
+/// all of them are limited to 256 KiB.
+const MOST_FAILED: usize = 100;
 /// Number of times that a CRD is written if it changes at the same time.
 const TRIES: u32 = 5;
 
@@ -31,6 +39,32 @@ impl Identity {
     }
 }
 
+/// How far a migration has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Saved {
+    pub(super) position: Position,
+    /// Keys of objects before the position that could not be written; one more than can be saved if there are too many.
+    pub(super) failed: BTreeSet<String>,
+}
+
+impl Saved {
+    /// Adds an object that could not be written, unless there are too many already.
+    pub(super) fn add_failed(&mut self, key: String) {
+        if self.failed.len() <= MOST_FAILED {
+            self.failed.insert(key);
+        }
+    }
+}
+
+/// The next page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Position {
+    #[default]
+    Start,
+    At(String),
+    End,
+}
+
 /// A CRD whose objects are migrated.
 pub(super) struct Target {
     definition: CustomResourceDefinition,
@@ -40,8 +74,8 @@ pub(super) struct Target {
 
 impl Target {
     pub(super) async fn read(api: &Api<CustomResourceDefinition>, name: &str) -> Result<Self, MigrationError> {
-        let definition = api.get(name).await;
-        let definition = definition.map_err(|source| failed("get", name, source))?;
+        let definition = within(api.get(name)).await;
+        let definition = definition.map_err(|source| failed_to("get", name, source))?;
         let storage = storage_of(&definition).ok_or_else(|| MigrationError::NotServed { name: name.to_owned() })?;
         Ok(Self { identity: Identity::of(&definition), storage: storage.to_owned(), definition })
     }
@@ -84,23 +118,42 @@ impl Target {
         })
     }
 
-    /// Returns the position at which a migration of the same generation has stopped.
-    pub(super) fn position(&self) -> Option<String> {
-        let (generation, token) = self.definition.annotations().get(POSITION)?.split_once(' ')?;
-        (generation.parse() == Ok(self.identity.generation)).then(|| token.to_owned())
+    /// Returns how far a migration of the same generation has come.
+    pub(super) fn saved(&self) -> Saved {
+        let position = match self.annotation(POSITION) {
+            None => return Saved::default(),
+            Some(END) => Position::End,
+            Some(token) => Position::At(token.to_owned()),
+        };
+        let failed = self.annotation(FAILED).unwrap_or_default();
+        Saved { position, failed: failed.split(',').filter(|key| !key.is_empty()).map(str::to_owned).collect() }
     }
 
-    /// Saves the position.
-    pub(super) async fn save(
-        &self,
-        api: &Api<CustomResourceDefinition>,
-        position: Option<&str>,
-    ) -> Result<(), MigrationError> {
-        let position = position.map(|token| format!("{} {token}", self.identity.generation));
-        let patch = json!({ "metadata": { "annotations": { POSITION: position } } });
+    /// Returns the value of an annotation for the same generation.
+    fn annotation(&self, name: &str) -> Option<&str> {
+        let (generation, value) = self.definition.annotations().get(name)?.split_once(' ')?;
+        (generation.parse() == Ok(self.identity.generation)).then_some(value)
+    }
+
+    /// Saves how far the migration has come, if the failed objects are few enough.
+    pub(super) async fn save(&self, api: &Api<CustomResourceDefinition>, saved: &Saved) -> Result<(), MigrationError> {
+        if saved.failed.len() > MOST_FAILED {
+            return Ok(());
+        }
+        let generation = self.identity.generation;
+        let position = match &saved.position {
+            Position::Start => None,
+            Position::At(token) => Some(format!("{generation} {token}")),
+            Position::End => Some(format!("{generation} {END}")),
+        };
+        let failed = position.as_ref().filter(|_| !saved.failed.is_empty()).map(|_| {
+            let keys: Vec<&str> = saved.failed.iter().map(String::as_str).collect();
+            format!("{generation} {}", keys.join(","))
+        });
+        let patch = json!({ "metadata": { "annotations": { POSITION: position, FAILED: failed } } });
         let name = self.definition.name_any();
-        let saved = api.patch_metadata(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        saved.map(drop).map_err(|source| failed("update", &name, source))
+        let saved = within(api.patch_metadata(&name, &PatchParams::default(), &Patch::Merge(patch))).await;
+        saved.map(drop).map_err(|source| failed_to("update", &name, source))
     }
 
     /// Removes all versions but the storage version from the list of stored versions, and returns them.
@@ -117,15 +170,15 @@ impl Target {
                 "metadata": { "resourceVersion": now.definition.resource_version() },
                 "status": { "storedVersions": [self.storage] },
             });
-            match api.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await {
+            match within(api.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch))).await {
                 Ok(_) => {
-                    if now.definition.annotations().contains_key(POSITION) {
-                        self.save(api, None).await?;
+                    if [POSITION, FAILED].iter().any(|name| now.definition.annotations().contains_key(*name)) {
+                        self.save(api, &Saved::default()).await?;
                     }
                     return Ok(removed);
                 }
                 Err(kube::Error::Api(status)) if status.code == 409 && tries < TRIES => {}
-                Err(source) => return Err(failed("update", &name, source)),
+                Err(source) => return Err(failed_to("update", &name, source)),
             }
         }
         unreachable!("the last try returns")
@@ -149,6 +202,6 @@ fn others(definition: &CustomResourceDefinition, storage: &str) -> Vec<String> {
     stored.into_iter().flatten().filter(|version| *version != storage).cloned().collect()
 }
 
-fn failed(verb: &'static str, name: &str, source: kube::Error) -> MigrationError {
+fn failed_to(verb: &'static str, name: &str, source: kube::Error) -> MigrationError {
     MigrationError::Definition { verb, name: name.to_owned(), source: Box::new(source) }
 }

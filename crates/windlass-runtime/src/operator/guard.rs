@@ -17,19 +17,25 @@ use crate::client;
 const PERMITTED: Duration = Duration::from_secs(60);
 /// Time for which a rejected request is cached.
 const REJECTED: Duration = Duration::from_secs(10);
-/// Maximum number of cached requests.
+/// How long it is known that a request was permitted, so that another review of it does not wait for those of strangers.
+const TRUSTED: Duration = Duration::from_secs(3600);
+/// Maximum number of cached requests, permitted and rejected ones each.
 const MAX_REMEMBERED: usize = 512;
 /// Longer tokens and paths are not cached.
 const MAX_LENGTH: usize = 4096;
 /// Time limit of all reviews of a request, including the wait for other reviews.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Maximum number of requests that are reviewed at a time.
+/// Maximum number of requests that are reviewed at a time: of those that were permitted before, and of others.
 const MAX_REVIEWS: usize = 8;
 
 /// Authenticates requests with TokenReviews and authorizes them with SubjectAccessReviews.
 pub(super) struct Guard {
     client: Client,
-    remembered: Mutex<HashMap<ReviewKey, (Instant, Verdict)>>,
+    /// By time of the verdict. Separate, as anyone can send any number of requests that are rejected.
+    permitted: Mutex<HashMap<ReviewKey, Instant>>,
+    rejected: Mutex<HashMap<ReviewKey, (Instant, Verdict)>>,
+    /// Reviews of requests that were permitted before.
+    renewals: Semaphore,
     reviews: Semaphore,
 }
 
@@ -68,7 +74,13 @@ enum ReviewError {
 impl Guard {
     /// Sends reviews with this client, regardless of its rate limit.
     pub(super) fn new(client: &Client) -> Self {
-        Self { client: client::urgent(client), remembered: Mutex::default(), reviews: Semaphore::new(MAX_REVIEWS) }
+        Self {
+            client: client::urgent(client),
+            permitted: Mutex::default(),
+            rejected: Mutex::default(),
+            renewals: Semaphore::new(MAX_REVIEWS),
+            reviews: Semaphore::new(MAX_REVIEWS),
+        }
     }
 
     /// Decides about a request. Takes no longer than [`LIMIT`].
@@ -93,8 +105,11 @@ impl Guard {
     }
 
     fn known(&self, key: &ReviewKey) -> Option<Verdict> {
-        let remembered = self.remembered.lock();
-        remembered.get(key).filter(|(until, _)| *until > Instant::now()).map(|(_, verdict)| verdict.clone())
+        if self.permitted.lock().get(key).is_some_and(|since| since.elapsed() < PERMITTED) {
+            return Some(Verdict::Permitted);
+        }
+        let rejected = self.rejected.lock();
+        rejected.get(key).filter(|(since, _)| since.elapsed() < REJECTED).map(|(_, verdict)| verdict.clone())
     }
 
     fn remember(&self, key: ReviewKey, verdict: &Verdict) {
@@ -102,20 +117,23 @@ impl Guard {
             return;
         }
         let now = Instant::now();
-        let mut remembered = self.remembered.lock();
-        if remembered.len() >= MAX_REMEMBERED {
-            remembered.retain(|_, (until, _)| *until > now);
+        let mut permitted = self.permitted.lock();
+        if *verdict == Verdict::Permitted {
+            make_room(&mut permitted, |since| since.elapsed() < TRUSTED, |since| *since);
+            permitted.insert(key, now);
+        } else {
+            permitted.remove(&key);
+            let mut rejected = self.rejected.lock();
+            make_room(&mut rejected, |(since, _)| since.elapsed() < REJECTED, |(since, _)| *since);
+            rejected.insert(key, (now, verdict.clone()));
         }
-        if remembered.len() >= MAX_REMEMBERED {
-            remembered.clear();
-        }
-        let lifetime = if *verdict == Verdict::Permitted { PERMITTED } else { REJECTED };
-        remembered.insert(key, (now + lifetime, verdict.clone()));
     }
 
     async fn review(&self, key: &ReviewKey) -> Result<Verdict, ReviewError> {
-        // It is never closed.
-        let _permit = self.reviews.acquire().await.map_err(|_| ReviewError::Late)?;
+        let is_trusted = self.permitted.lock().get(key).is_some_and(|since| since.elapsed() < TRUSTED);
+        let slots = if is_trusted { &self.renewals } else { &self.reviews };
+        // They are never closed.
+        let _slot = slots.acquire().await.map_err(|_| ReviewError::Late)?;
         let tokens: Api<TokenReview> = Api::all(self.client.clone());
         let spec = TokenReviewSpec { token: key.token.clone(), audiences: None };
         let review = TokenReview { spec, ..TokenReview::default() };
@@ -144,6 +162,18 @@ impl Guard {
     }
 }
 
+/// Removes old verdicts if there are too many, and the oldest if that is not enough.
+fn make_room<V>(verdicts: &mut HashMap<ReviewKey, V>, is_valid: impl Fn(&V) -> bool, since: impl Fn(&V) -> Instant) {
+    if verdicts.len() < MAX_REMEMBERED {
+        return;
+    }
+    verdicts.retain(|_, verdict| is_valid(verdict));
+    if verdicts.len() >= MAX_REMEMBERED {
+        let oldest = verdicts.iter().min_by_key(|(_, verdict)| since(verdict)).map(|(key, _)| key.clone());
+        oldest.map(|oldest| verdicts.remove(&oldest));
+    }
+}
+
 /// Returns the bearer token of a request.
 fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim().split_once(' ')?;
@@ -153,7 +183,7 @@ fn bearer_token(headers: &HeaderMap) -> Option<&str> {
 /// Does not show tokens.
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("remembered", &self.remembered.lock().len()).finish_non_exhaustive()
+        f.debug_struct("Guard").field("permitted", &self.permitted.lock().len()).finish_non_exhaustive()
     }
 }
 

@@ -140,6 +140,7 @@ impl Operator {
             controller: None,
             denials,
             planning: true,
+            request_timeout: self.request_timeout,
         };
         let mut controllers = self.controllers;
         for controller in &mut controllers {

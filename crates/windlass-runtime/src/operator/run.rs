@@ -20,7 +20,7 @@ use crate::{
     access::Denials,
     cache::Caches,
     client,
-    clusters::{self, Home},
+    clusters::{self, Clusters, Home},
     context::{Context, Reader, SharedHandles, WatchedKinds},
     controller::AnyController,
     events::{EventMetrics, Recorder},
@@ -104,10 +104,18 @@ impl Process {
             ready,
             metrics,
             state,
+            request_timeout,
+            is_member,
             ..
         } = operator;
+        if let Some(name) = Clusters::shared_name(&clusters) {
+            let problem = format!("two sets of clusters are named {name:?} (hint: use Clusters::named)");
+            return Err(OperatorError::Setting(problem));
+        }
         let mut stages = Stages::new(shutdown);
-        metrics.register_process();
+        if !is_member {
+            metrics.register_process();
+        }
         let caches = Caches::new(client.clone());
         caches.register_metrics(&metrics);
         operator.configure.into_iter().for_each(|configure| configure(&caches));
@@ -159,6 +167,7 @@ impl Process {
                 controller: None,
                 denials: denials.clone(),
                 planning: false,
+                request_timeout,
             });
             let serving = webhooks::serving(options.webhooks, &name, &client, &definitions, &webhooks);
             let server = webhooks.bind(serving, &metrics).await.map_err(OperatorError::Webhooks)?;
@@ -209,6 +218,7 @@ impl Process {
             controller: None,
             denials,
             planning: false,
+            request_timeout,
         };
         for clusters in clusters {
             let home = Home {

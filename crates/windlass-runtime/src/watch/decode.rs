@@ -17,6 +17,7 @@ mod list;
 
 use std::{
     any::type_name,
+    collections::BTreeMap,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -24,7 +25,7 @@ use std::{
 
 use kube::core::ApiResource;
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::de::SliceRead;
+use serde_json::{Value, de::SliceRead};
 
 use super::UnreadableObject;
 use crate::{any_object::AnyObject, key::ObjectKey, object::Object};
@@ -86,6 +87,8 @@ pub(crate) struct Unreadable {
     pub(super) uid: String,
     pub(super) revision: String,
     pub(super) place: Place,
+    labels: BTreeMap<String, String>,
+    controller: Option<String>,
 }
 
 /// The part of an object that identifies it, regardless of the rest.
@@ -102,6 +105,22 @@ struct LenientMeta {
     namespace: String,
     uid: String,
     resource_version: String,
+    /// Of any type, as these may be what is wrong.
+    labels: Value,
+    owner_references: Value,
+}
+
+impl LenientMeta {
+    fn labels(&self) -> BTreeMap<String, String> {
+        let labels = self.labels.as_object().into_iter().flatten();
+        labels.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
+    }
+
+    /// Returns the UID of the controlling owner.
+    fn controller(&self) -> Option<String> {
+        let mut owners = self.owner_references.as_array()?.iter();
+        Some(owners.find(|owner| owner["controller"] == true)?["uid"].as_str()?.to_owned())
+    }
 }
 
 impl<K: ?Sized> Decoder<K> {
@@ -186,13 +205,20 @@ impl Unreadable {
 
     /// Returns the object for the receiver of the changes, if that much could be read.
     pub(super) fn named(&self) -> Option<UnreadableObject> {
-        let revision = self.revision.parse().unwrap_or(0);
-        Some(UnreadableObject { key: self.key()?, uid: self.uid.clone(), revision, problem: self.place.to_string() })
+        Some(UnreadableObject {
+            key: self.key()?,
+            uid: self.uid.clone(),
+            revision: self.revision.parse().unwrap_or(0),
+            problem: self.place.to_string(),
+            labels: self.labels.clone(),
+            controller: self.controller.clone(),
+        })
     }
 
     fn new(lenient: Lenient, error: &serde_json::Error) -> Self {
-        let LenientMeta { name, namespace, uid, resource_version } = lenient.metadata;
-        Self { namespace, name, uid, revision: resource_version, place: error.into() }
+        let (labels, controller) = (lenient.metadata.labels(), lenient.metadata.controller());
+        let LenientMeta { name, namespace, uid, resource_version, .. } = lenient.metadata;
+        Self { namespace, name, uid, revision: resource_version, place: error.into(), labels, controller }
     }
 }
 

@@ -115,6 +115,8 @@ mod tests {
             uid: "u".into(),
             revision: 1,
             problem: "a field is missing".into(),
+            labels: Default::default(),
+            controller: None,
         };
         let mut initial = Initial::default();
         for name in ["always", "readable", "added", "gone"] {

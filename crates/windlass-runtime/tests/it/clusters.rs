@@ -339,3 +339,114 @@ async fn kubeconfig_client(text: &str) -> Client {
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.unwrap();
     windlass_runtime::client::connect(&config, windlass_runtime::client::ClientOptions::new("test")).unwrap()
 }
+
+#[tokio::test]
+async fn a_bad_file_in_a_directory_does_not_stop_the_clusters_of_the_others() {
+    let (home, directory) = (TestCluster::start().await, tempfile::tempdir().unwrap());
+    let path = |name: &str| directory.path().join(name);
+    std::fs::write(path("good.kubeconfig"), "clusters: 7").unwrap();
+    std::fs::create_dir(path("folder.kubeconfig")).unwrap();
+    std::fs::write(path("bytes.kubeconfig"), [0xff]).unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(path("nowhere"), path("link.kubeconfig")).unwrap();
+    let clusters = Clusters::new(|_| Operator::new("member")).directory(directory.path());
+    let set = clusters.set();
+    let running = Running::start(Operator::new("home").clusters(clusters), &home, Options::default());
+    eventually("the good one is there", async || (set.names() == ["good"]).then_some(())).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn the_metrics_of_the_process_are_there_once() {
+    let (home, east) = (TestCluster::start().await, TestCluster::start().await);
+    let journal = Journal::default();
+    let built = journal.clone();
+    let clusters = Clusters::new(move |cluster| member(&built, cluster));
+    let set = clusters.set();
+    let operator = Operator::new("home").clusters(clusters);
+    let metrics = operator.metrics().clone();
+    let running = Running::start(operator, &home, Options::default());
+    create(east.client(), east.namespace(), "a").await;
+    set.add("east", east.client());
+    seen(&journal, "east a").await;
+    let text = metrics.encode();
+    let samples: Vec<&str> = text.lines().filter(|line| line.starts_with("process_start_time_seconds")).collect();
+    assert!(matches!(*samples, [sample] if !sample.contains("cluster")), "{samples:?}");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn several_sets_of_clusters_have_names_of_their_own() {
+    let (home, east) = (TestCluster::start().await, TestCluster::start().await);
+    create(east.client(), east.namespace(), "a").await;
+    let (journal, mut sets) = (Journal::default(), Vec::new());
+    let mut operator = Operator::new("home");
+    for name in ["edge", "core"] {
+        let built = journal.clone();
+        let clusters = Clusters::new(move |cluster| member(&built, cluster)).named(name);
+        sets.push(clusters.set());
+        operator = operator.clusters(clusters);
+    }
+    let (metrics, state) = (operator.metrics().clone(), operator.state().clone());
+    let lease = LeaseOptions { namespace: east.namespace().into(), name: "home".into(), timing: Timing::default() };
+    let options = Options { replicas: Replicas::Leader(lease), ..Options::default() };
+    let running = Running::start(operator, &home, options);
+    for set in &sets {
+        set.add("east", east.client());
+    }
+    let both = async || (journal.lock().unwrap().iter().filter(|entry| *entry == "east a").count() == 2).then_some(());
+    eventually("both lead in the cluster, and reconcile", both).await;
+    let samples = |cluster: &str| metrics.encode().matches(&format!("reconcile_total{{cluster={cluster:?},")).count();
+    assert!(samples("edge/east") > 0 && samples("core/east") > 0, "{}", metrics.encode());
+    let shown = state.show();
+    for name in ["clusters/edge", "clusters/core"] {
+        assert_eq!(shown[name], json!([{"name": "east", "state": "running"}]), "{shown}");
+    }
+    assert!(sets[0].remove("east"));
+    eventually("it is left", async || sets[0].state("east").is_none().then_some(())).await;
+    assert!(samples("edge/east") == 0 && samples("core/east") > 0);
+    running.stop().await;
+
+    let unnamed = || Clusters::new(|_| Operator::new("member"));
+    let operator = Operator::new("home").clusters(unnamed()).clusters(unnamed());
+    let error = operator.run_with(home.client(), Options::default(), Shutdown::new()).await.unwrap_err();
+    assert!(error.to_string().contains("Clusters::named"), "{error}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_credential_plugin_that_hangs_holds_up_only_its_cluster() {
+    let (home, east, files) = (TestCluster::start().await, TestCluster::start().await, tempfile::tempdir().unwrap());
+    let (release, ended) = (files.path().join("release"), files.path().join("ended"));
+    // It ends by itself at some time.
+    let script = format!(
+        "for _ in $(seq 300); do [ -e {release} ] && break; sleep 0.1; done; touch {ended}",
+        release = release.display(),
+        ended = ended.display()
+    );
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "users": [{"name": "u", "user": {"exec": {
+            "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script],
+            "interactiveMode": "Never",
+        }}}],
+    });
+    let journal = Journal::default();
+    let built = journal.clone();
+    let clusters = Clusters::new(move |cluster| member(&built, cluster));
+    let set = clusters.set();
+    let running = Running::start(Operator::new("home").clusters(clusters), &home, Options::default());
+    set.add_kubeconfig("hanging", &kubeconfig.to_string());
+    set.add("east", east.client());
+    create(east.client(), east.namespace(), "a").await;
+    seen(&journal, "east a").await;
+    assert!(!ended.exists(), "the plugin still runs");
+    // Not even a cluster that is left waits for it.
+    set.remove("hanging");
+    eventually("it is left", async || set.state("hanging").is_none().then_some(())).await;
+    running.stop().await;
+    assert!(!ended.exists(), "the plugin still runs");
+    std::fs::write(&release, "").unwrap();
+}

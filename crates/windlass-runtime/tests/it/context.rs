@@ -288,3 +288,55 @@ async fn an_index_has_the_objects_of_all_scopes() {
     let error = ctx.index("tier", |_: &ServiceAccount| vec![1]).err().unwrap();
     assert!(matches!(error, ContextError::Index { .. }), "{error}");
 }
+
+#[tokio::test]
+async fn an_unreadable_object_is_not_missing_in_reads_of_many_but_an_error() {
+    let bench = Bench::start().await;
+    let (parent, other) = (bench.parent("parent").await, bench.parent("other").await);
+    for name in ["a", "b"] {
+        let mut config = bench.config(name, &[]);
+        config.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
+        bench.context.apply_owned(&parent, config).await.unwrap();
+    }
+    // Values are text, which is not readable as a size.
+    bench.meddle::<ConfigMap>("b", serde_json::json!({"data": {"size": "large"}})).await;
+    let selector = |text: &str| windlass_runtime::cache::parse_selector(text).unwrap();
+    // An informer that has never seen `b` in a readable state.
+    let fresh = Context::builder(bench.cluster.client()).build();
+    let scope = Scope::namespace(bench.namespace()).fields("metadata.name!=kube-root-ca.crt");
+    let informer = fresh.caches().informer::<Sizes>(&scope);
+    informer.synced().await;
+    fresh.add_informer(&(), &scope, informer.clone());
+    let index = || fresh.index("all", |_: &Sizes| vec![()]).map(|index: Index<Sizes, ()>| index.count(&()));
+    let unreadable = [
+        fresh.owned::<Sizes, _>(&parent).map(|all| all.len()),
+        fresh.list::<Sizes>().map(|all| all.len()),
+        fresh.list_in::<Sizes>(bench.namespace()).map(|all| all.len()),
+        fresh.select::<Sizes>(&selector("app=web")).map(|all| all.len()),
+        fresh.select_in::<Sizes>(bench.namespace(), &selector("app=web")).map(|all| all.len()),
+        index(),
+    ];
+    for (place, read) in unreadable.into_iter().enumerate() {
+        let error = read.err().unwrap_or_else(|| panic!("read {place}"));
+        assert!(matches!(&error, ContextError::Unreadable { key, .. } if *key == bench.key("b")), "{error}");
+    }
+    // It does not belong to these.
+    assert!(fresh.owned::<Sizes, _>(&other).unwrap().is_empty());
+    assert!(fresh.list_in::<Sizes>("elsewhere").unwrap().is_empty());
+    assert!(fresh.select::<Sizes>(&selector("app=db")).unwrap().is_empty());
+    assert!(fresh.select_in::<Sizes>("elsewhere", &selector("app=web")).unwrap().is_empty());
+    let names = |objects: Vec<Arc<Sizes>>| {
+        let mut names: Vec<_> = objects.iter().filter_map(|object| object.metadata.name.clone()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(informer.list()), ["a", "other", "parent"], "the informer omits it");
+    bench.meddle::<ConfigMap>("b", serde_json::json!({"data": null})).await;
+    let owned = eventually("it is readable", async || fresh.owned::<Sizes, _>(&parent).ok()).await;
+    assert_eq!(names(owned), ["a", "b"]);
+    // A former state counts.
+    bench.meddle::<ConfigMap>("b", serde_json::json!({"data": {"size": "large"}})).await;
+    eventually("it is unreadable again", async || fresh.get::<Sizes>(&bench.key("b")).err()).await;
+    assert_eq!(names(fresh.owned::<Sizes, _>(&parent).unwrap()), ["a", "b"]);
+    assert_eq!(index().unwrap(), names(fresh.list::<Sizes>().unwrap()).len());
+}

@@ -291,8 +291,7 @@ async fn an_interrupted_migration_continues_and_failures_are_not_forgotten() {
 
     let outcome = migrate(&cluster.client(), &widgets.name, |_| ()).await.unwrap();
     let MigrationOutcome::Migrated { progress, .. } = outcome else { panic!("{outcome:?}") };
-    // The pages show the state of the first list, in which the others were not rewritten yet.
-    assert_eq!((progress.rewritten, progress.skipped), (1, 249), "from the second page on");
+    assert_eq!((progress.rewritten, progress.skipped), (1, 0), "only that object");
     assert_eq!((widgets.stored().await, widgets.position().await), (vec!["v2".to_owned()], None));
 }
 
@@ -395,4 +394,72 @@ async fn a_migration_waits_until_the_definition_has_been_unchanged_for_a_while()
     plane.advance(Duration::from_secs(17)).await;
     let outcome = migrate_settled(&client, &widgets.name, SETTLE, |_| panic!("no wait"), |_| ()).await.unwrap();
     assert!(matches!(outcome, MigrationOutcome::Migrated { version, .. } if version == "v1"));
+}
+
+#[tokio::test]
+async fn objects_that_cannot_be_written_are_retried_without_all_others() {
+    let cluster = TestCluster::start().await;
+    let widgets = Widgets::stored_as_v1(&cluster, 450).await;
+    let (rejects, writes) = (Arc::new(AtomicUsize::new(1)), Arc::new(AtomicUsize::new(0)));
+    let (left, counted) = (rejects.clone(), writes.clone());
+    // Objects of the first page.
+    let client = intercepting(cluster.client(), move |_, name| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let rejected = left.load(Ordering::SeqCst) == 1 && matches!(&*name, "w0010" | "w0020");
+        async move { rejected.then_some(StatusCode::UNPROCESSABLE_ENTITY) }
+    });
+    for expected in [450, 2, 2] {
+        let error = migrate(&client, &widgets.name, |_| ()).await.unwrap_err();
+        let MigrationError::Objects { failed, objects, .. } = &error else { panic!("{error}") };
+        assert_eq!((*failed, objects.len(), writes.swap(0, Ordering::SeqCst)), (2, 2, expected), "{error}");
+        assert_eq!(widgets.stored().await, ["v1", "v2"]);
+    }
+    // One is deleted, and the other can be written again.
+    widgets.objects.delete("w0020", &Default::default()).await.unwrap();
+    rejects.store(0, Ordering::SeqCst);
+    let outcome = migrate(&client, &widgets.name, |_| ()).await.unwrap();
+    let MigrationOutcome::Migrated { progress, .. } = outcome else { panic!("{outcome:?}") };
+    assert_eq!((progress.rewritten, progress.skipped, writes.load(Ordering::SeqCst)), (1, 1, 1));
+    assert_eq!((widgets.stored().await, widgets.position().await), (vec!["v2".to_owned()], None));
+    assert!(widgets.definitions.get(&widgets.name).await.unwrap().annotations().keys().all(|key| !key.starts_with(POSITION)));
+}
+
+#[tokio::test]
+async fn an_interrupted_migration_continues_at_its_page() {
+    let cluster = TestCluster::start().await;
+    let widgets = Widgets::stored_as_v1(&cluster, 250).await;
+    let broken = intercepting_with(cluster.client(), Method::GET, |_, request| {
+        let continues = request.uri().query().unwrap_or_default().contains("continue=");
+        let status = json!({"kind": "Status", "status": "Failure", "code": 500, "message": "on purpose"});
+        async move { continues.then_some(status) }
+    });
+    let error = migrate(&broken, &widgets.name, |_| ()).await.unwrap_err();
+    assert!(matches!(error, MigrationError::List { .. }), "{error}");
+    let outcome = migrate(&cluster.client(), &widgets.name, |_| ()).await.unwrap();
+    let MigrationOutcome::Migrated { progress, .. } = outcome else { panic!("{outcome:?}") };
+    assert_eq!((progress.rewritten, progress.skipped), (50, 0));
+    assert_eq!((widgets.stored().await, widgets.position().await), (vec!["v2".to_owned()], None));
+}
+
+#[tokio::test]
+async fn very_many_objects_that_cannot_be_written_are_not_remembered() {
+    let cluster = TestCluster::start().await;
+    let widgets = Widgets::stored_as_v1(&cluster, 250).await;
+    for (most, expected) in [(100, Some("2 end")), (101, None)] {
+        widgets.definitions
+            .patch(&widgets.name, &PatchParams::default(), &Patch::Merge(json!({"metadata": {"annotations": {POSITION: null}}})))
+            .await
+            .unwrap();
+        let rejecting = intercepting(cluster.client(), move |_, name| async move {
+            let number: usize = name[1..].parse().unwrap();
+            (number < most).then_some(StatusCode::UNPROCESSABLE_ENTITY)
+        });
+        let error = migrate(&rejecting, &widgets.name, |_| ()).await.unwrap_err();
+        let MigrationError::Objects { failed, objects, .. } = &error else { panic!("{error}") };
+        assert_eq!((*failed, objects.len()), (most as u64, 10));
+        assert!(objects[9].contains("w0009"), "{objects:?}");
+        assert_eq!(widgets.position().await.as_deref(), expected);
+    }
+    let outcome = migrate(&cluster.client(), &widgets.name, |_| ()).await.unwrap();
+    assert!(matches!(outcome, MigrationOutcome::Migrated { progress, .. } if progress.rewritten == 250));
 }

@@ -24,6 +24,9 @@ impl Context {
     /// Like [`apply_set`](Context::apply_set), for an owner whose kind is known at run time.
     pub async fn apply_set_of(&self, owner: &Owner, set: &str, desired: &Desired) -> Result<SetOutcome, ContextError> {
         let set = &label_value(set);
+        if let Some((_, kind, key)) = desired.duplicate(owner) {
+            return Err(ContextError::Duplicate { set: set.clone(), kind, key });
+        }
         let mut failures = Vec::new();
         let mut outcome = SetOutcome {
             children: self.apply_in_order(owner, set, desired, &mut failures).await,
@@ -31,10 +34,7 @@ impl Context {
         };
         let mut total = desired.len();
         if failures.is_empty() {
-            let identity = |object: &DesiredObject| {
-                let resource = object.kind_info.resource();
-                (resource.group, resource.kind, object.key(owner))
-            };
+            let identity = |object: &DesiredObject| object.identity(owner);
             let both = desired.objects.iter().zip(&outcome.children);
             let waiting = both.filter(|(_, child)| child.object.is_err());
             let pruning = Pruning {
@@ -91,7 +91,20 @@ fn blocked(object: &DesiredObject, children: &[Option<Child>]) -> Option<String>
     Some(format!("waits for {} {}", child.kind, child.key.name()))
 }
 
+impl Desired {
+    /// Returns an object that is in the set twice: two applies of one manager would keep replacing each other.
+    fn duplicate(&self, owner: &Owner) -> Option<Identity> {
+        let mut seen = HashSet::new();
+        self.objects.iter().map(|object| object.identity(owner)).find(|identity| !seen.insert(identity.clone()))
+    }
+}
+
 impl DesiredObject {
+    fn identity(&self, owner: &Owner) -> Identity {
+        let resource = self.kind_info.resource();
+        (resource.group, resource.kind, self.key(owner))
+    }
+
     async fn apply(
         &self,
         context: &Context,

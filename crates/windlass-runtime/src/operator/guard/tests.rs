@@ -79,6 +79,10 @@ fn with_status(mut review: Value, resource: &str) -> Value {
     review
 }
 
+fn key(token: &str) -> ReviewKey {
+    ReviewKey { token: token.to_owned(), verb: "get".to_owned(), path: "/metrics".to_owned() }
+}
+
 async fn check(guard: &Guard, authorization: Option<&str>) -> Verdict {
     check_path(guard, authorization, "/metrics").await
 }
@@ -133,8 +137,13 @@ async fn the_number_and_size_of_remembered_verdicts_is_limited() {
     let guard = reviewer.guard();
     for number in 0..=MAX_REMEMBERED {
         check(&guard, Some(&format!("Bearer {number}"))).await;
-        assert!(guard.remembered.lock().len() <= MAX_REMEMBERED);
+        assert!(guard.rejected.lock().len() <= MAX_REMEMBERED);
     }
+    for number in 0..=MAX_REMEMBERED {
+        guard.remember(key(&number.to_string()), &Verdict::Permitted);
+        assert!(guard.permitted.lock().len() <= MAX_REMEMBERED);
+    }
+    assert_eq!(guard.known(&key(&MAX_REMEMBERED.to_string())), Some(Verdict::Permitted), "the newest is kept");
     let length = MAX_LENGTH - "/metrics".len();
     for (length, remembered) in [(length - 1, true), (length, true), (length + 1, false)] {
         let header = format!("Bearer {}", "x".repeat(length));
@@ -164,4 +173,39 @@ async fn an_api_server_that_does_not_decide_permits_nothing_and_delays_nobody_fo
 
     reviewer.hangs.store(false, Ordering::Relaxed);
     assert_eq!(check(&guard, Some("Bearer guest-token")).await, Verdict::Forbidden("guest".to_owned()));
+}
+
+#[tokio::test]
+async fn rejected_tokens_do_not_evict_permitted_ones() {
+    let reviewer = Arc::<Reviewer>::default();
+    let guard = reviewer.guard();
+    assert_eq!(check(&guard, Some("Bearer reader-token")).await, Verdict::Permitted);
+    for number in 0..2 * MAX_REMEMBERED {
+        check(&guard, Some(&format!("Bearer {number}"))).await;
+    }
+    reviewer.fails.store(true, Ordering::Relaxed);
+    assert_eq!(check(&guard, Some("Bearer reader-token")).await, Verdict::Permitted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reviews_of_unknown_tokens_do_not_hold_up_those_of_permitted_ones() {
+    let reviewer = Arc::<Reviewer>::default();
+    let guard = Arc::new(reviewer.guard());
+    assert_eq!(check(&guard, Some("Bearer reader-token")).await, Verdict::Permitted);
+    tokio::time::advance(PERMITTED).await;
+    reviewer.hangs.store(true, Ordering::Relaxed);
+    let flood: Vec<_> = (0..10 * MAX_REVIEWS)
+        .map(|number| {
+            let guard = guard.clone();
+            tokio::spawn(async move { check(&guard, Some(&format!("Bearer {number}"))).await })
+        })
+        .collect();
+    // All that can begin have begun.
+    tokio::time::advance(Duration::from_millis(1)).await;
+    while reviewer.count("tokenreviews") < 1 + MAX_REVIEWS {
+        tokio::task::yield_now().await;
+    }
+    reviewer.hangs.store(false, Ordering::Relaxed);
+    assert_eq!(check(&guard, Some("Bearer reader-token")).await, Verdict::Permitted);
+    assert!(flood.iter().all(|one| !one.is_finished()), "the others still wait");
 }

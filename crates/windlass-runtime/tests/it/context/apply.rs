@@ -7,6 +7,7 @@ use serde_json::json;
 use windlass_runtime::context::ContextError;
 
 use super::*;
+use crate::faults::{Fault, Faults};
 
 fn deployment(bench: &Bench, name: &str) -> Deployment {
     let labels = Some([("app".to_owned(), name.to_owned())].into());
@@ -218,4 +219,29 @@ async fn the_first_apply_after_a_restart_takes_ownership_of_fields_that_others_h
     // The other still owns it, so it stays without us.
     let applied = bench.context.apply_owned(&parent, bench.config("one", &[("a", "1")])).await.unwrap();
     assert_eq!(applied.data.as_ref().unwrap().keys().collect::<Vec<_>>(), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn a_failed_list_of_managed_fields_is_not_repeated_for_each_object() {
+    const CHILDREN: usize = 50;
+    let bench = Bench::start().await;
+    let parent = bench.parent("parent").await;
+    let apply = async |bench: &Bench| {
+        for number in 0..CHILDREN {
+            let child = bench.config(&format!("child-{number}"), &[("a", "1")]);
+            bench.context.apply_owned(&parent, child).await.unwrap();
+        }
+    };
+    apply(&bench).await;
+    let Bench { cluster, context, .. } = bench;
+    drop(context);
+    let faults = Faults::around(cluster.client());
+    let bench = Bench::over(cluster, faults.client()).await;
+    let lists = || faults.count(|seen| seen.is_list("configmaps"));
+    let before = lists();
+    faults.inject(|seen| seen.is_list("configmaps"), usize::MAX, Fault::status(500));
+    apply(&bench).await;
+    assert_eq!(lists() - before, 1);
+    let writes = bench.writes();
+    assert!(writes > CHILDREN / 2 && writes < CHILDREN, "{writes}: the others were looked up one by one");
 }

@@ -137,3 +137,30 @@ async fn a_read_misses_an_object_whose_deletion_was_answered_with_its_last_state
     assert_eq!(bench.api::<ServiceAccount>().get_opt("doomed").await.unwrap(), None);
     assert_eq!(ctx.get::<ServiceAccount>(&key).unwrap(), None, "the cache has the state of the response");
 }
+
+#[tokio::test]
+async fn a_deletion_of_many_without_response_is_looked_up() {
+    let (cluster, faults) = started().await;
+    let bench = deaf(&faults, cluster, async |bench| {
+        for (name, app) in [("a", "web"), ("b", "web"), ("held", "web"), ("other", "db")] {
+            let mut config = bench.config(name, &[]);
+            config.metadata.labels = Some([("app".to_owned(), app.to_owned())].into());
+            config.metadata.finalizers = (name == "held").then(|| vec!["example.com/held".to_owned()]);
+            bench.context.create(config).await.unwrap();
+        }
+    })
+    .await;
+    let context = bench.context.to_builder().request_timeout(std::time::Duration::from_secs(2)).build();
+    faults.inject(|seen| seen.method == http::Method::DELETE, 1, Fault::Swallow);
+    let web = windlass_runtime::cache::parse_selector("app=web").unwrap();
+    let error = context.delete_all::<ConfigMap>(bench.namespace(), &web).await.unwrap_err();
+    assert!(error.is_timeout(), "{error}");
+    let left = eventually("the cache shows what exists", async || {
+        let app = windlass_runtime::cache::parse_selector("app").unwrap();
+        let left = bench.context.select_in::<ConfigMap>(bench.namespace(), &app).unwrap();
+        (left.len() == 2).then_some(left)
+    })
+    .await;
+    let held = left.iter().find(|config| config.metadata.name.as_deref() == Some("held")).unwrap();
+    assert!(held.metadata.deletion_timestamp.is_some());
+}

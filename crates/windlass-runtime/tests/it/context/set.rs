@@ -321,3 +321,17 @@ async fn many_objects_are_applied_concurrently() {
     assert_eq!(names, expected, "in the order in which they were added");
     assert_eq!(bench.context.delete_set(&parent, "many").await.unwrap().pruned.len(), 20);
 }
+
+#[tokio::test]
+async fn an_object_that_is_in_a_set_twice_is_an_error() {
+    let bench = Bench::start().await;
+    let parent = bench.parent("parent").await;
+    bench.writes();
+    let mut elsewhere = bench.config("a", &[("x", "2")]);
+    // The parent's namespace is the default.
+    elsewhere.metadata.namespace = None;
+    let twice = Desired::new().with(bench.config("a", &[("x", "1")])).with(secret("a")).with(elsewhere);
+    let error = bench.context.apply_set(&parent, "web", &twice).await.unwrap_err();
+    let expected = format!("failed to apply the set \"web\": ConfigMap {} is in it twice", bench.key("a"));
+    assert_eq!((error.to_string(), bench.writes()), (expected, 0));
+}

@@ -153,3 +153,34 @@ fn with_finalizer(config: &ConfigMap) -> ConfigMap {
     config.metadata.finalizers = Some(vec!["example.com/guard".to_owned()]);
     config
 }
+
+#[tokio::test]
+async fn reads_of_the_api_server_that_are_never_answered_end() {
+    let cluster = TestCluster::start().await;
+    let faults = Faults::around(cluster.client());
+    let bench = Bench::over(cluster, faults.client()).await;
+    let pod: k8s_openapi::api::core::v1::Pod =
+        serde_json::from_value(serde_json::json!({"metadata": {"name": "web", "namespace": bench.namespace()}}))
+            .unwrap();
+    let context = bench.context.to_builder().request_timeout(std::time::Duration::from_millis(100)).build();
+    faults.inject(|seen| !seen.is_watch(), usize::MAX, Fault::Hang);
+    let live = context.live();
+    let errors = [
+        live.get::<ConfigMap>(&bench.key("a")).await.err(),
+        live.list::<ConfigMap>(None, &Default::default()).await.err(),
+        context.scale(&k8s_openapi::api::apps::v1::Deployment::clone(&deployment(&bench))).await.err(),
+        context.logs(&pod, &Default::default()).await.err(),
+        context.log_stream(&pod, &Default::default()).await.err(),
+        context.create(bench.config("a", &[])).await.err(),
+    ];
+    for (place, error) in errors.into_iter().enumerate() {
+        let error = windlass_runtime::Error::from(error.unwrap_or_else(|| panic!("request {place}"))).to_string();
+        assert!(error.contains("no response within 100ms"), "{error}");
+    }
+}
+
+fn deployment(bench: &Bench) -> k8s_openapi::api::apps::v1::Deployment {
+    let mut deployment = k8s_openapi::api::apps::v1::Deployment::default();
+    (deployment.metadata.name, deployment.metadata.namespace) = (Some("web".into()), Some(bench.namespace().into()));
+    deployment
+}

@@ -13,7 +13,10 @@ use windlass_runtime::{
 use windlass_testing::TestPlane;
 
 use super::*;
-use crate::cluster::TestCluster;
+use crate::{
+    cluster::TestCluster,
+    faults::{Fault, Faults},
+};
 
 const OURS: &str = "test.windlass.dev/daemon";
 
@@ -290,4 +293,60 @@ async fn daemons_end_with_the_controller() -> Result<()> {
     running.stop().await;
     assert_eq!(journal.read(), ["started", "dropped"]);
     Ok(())
+}
+
+/// Writes the same again and again, and reads what it has written.
+async fn write_on(
+    daemon: &DaemonContext<ConfigMap>,
+    key: &ObjectKey,
+    delay: Duration,
+    written: &Journal<String>,
+) -> Result<()> {
+    tokio::time::sleep(delay).await;
+    loop {
+        let patch = Patch::Merge(json!({"data": {"x": "1"}}));
+        let answer = daemon.kind::<ConfigMap>().patch(key, &patch).await?;
+        assert!(answer.data.is_some());
+        written.write("written".to_owned());
+    }
+}
+
+#[tokio::test]
+async fn a_daemon_that_always_writes_does_not_hold_up_the_cleanup() {
+    let cluster = TestCluster::start().await;
+    let api: Api<ConfigMap> = cluster.api();
+    create(&api, labelled("a")).await;
+    let faults = Faults::around(cluster.client());
+    for name in ["x", "y"] {
+        create(&api, config(name)).await;
+        let path = format!("/configmaps/{name}");
+        let slow = Fault::Delay(Duration::from_millis(300));
+        faults.inject(move |seen| seen.is_write() && seen.path.ends_with(&path), usize::MAX, slow);
+    }
+    let keys = ["x", "y"].map(|name| ObjectKey::namespaced(cluster.namespace(), name));
+    let journal = Journal::new();
+    let (written, cleaned) = (journal.clone(), journal.clone());
+    // One of its two writes is always in flight.
+    let daemon = Daemon::new(move |_, daemon: DaemonContext<ConfigMap>| {
+        let (written, [x, y]) = (written.clone(), keys.clone());
+        async move {
+            let x = write_on(&daemon, &x, Duration::ZERO, &written);
+            let y = write_on(&daemon, &y, Duration::from_millis(150), &written);
+            tokio::select! {
+                ended = x => ended,
+                ended = y => ended,
+                () = daemon.stopping() => Ok(()),
+            }
+        }
+    });
+    let controller = with_daemon(&cluster, daemon).finalizer(OURS, move |_: Arc<ConfigMap>, _| {
+        cleaned.write("cleaned".to_owned());
+        async { Ok(Action::done()) }
+    });
+    let running = Running::start(faults.client(), controller);
+    journal.has(2).await;
+    api.delete("a", &DeleteParams::default()).await.unwrap();
+    eventually("the object is deleted", async || api.get_opt("a").await.unwrap().is_none().then_some(())).await;
+    assert_eq!(journal.count(|entry| entry == "cleaned"), 1);
+    running.stop().await;
 }

@@ -272,3 +272,33 @@ async fn the_generated_role_allows_what_is_declared() {
     journal.until("the Secret is counted", |seen| seen.last().is_some_and(|last| last == "1")).await;
     running.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_source_of_a_set_that_panics_ends_the_controller() {
+    // Before the controller works, and while it does; directly, and in a set of the set.
+    for (is_early, is_nested) in [(true, false), (false, false), (false, true)] {
+        let cluster = TestCluster::start().await;
+        create(&cluster.api(), labelled("a")).await;
+        let (journal, watches) = (Journal::new(), WatchSet::new());
+        let bomb = || {
+            let bomb = Source::stream(futures_util::stream::poll_fn(|_| panic!("boom")));
+            if !is_nested {
+                return bomb;
+            }
+            let inner = WatchSet::new();
+            inner.add("inner", bomb);
+            inner.into()
+        };
+        if is_early {
+            watches.add("bomb", bomb());
+        }
+        let mut running = start(&cluster, counting(&cluster, &journal).source(&watches));
+        if !is_early {
+            journal.has(1).await;
+            watches.add("bomb", bomb());
+        }
+        let ended = tokio::time::timeout(std::time::Duration::from_secs(30), &mut running.task).await;
+        let error = ended.expect("the controller must end").unwrap().unwrap_err();
+        assert_eq!(error.to_string(), "a source of controller \"counting\" panicked: boom");
+    }
+}

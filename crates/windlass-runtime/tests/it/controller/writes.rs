@@ -314,3 +314,86 @@ async fn a_lost_response_that_may_not_be_looked_up_does_not_hold_up_the_next_rec
 async fn a_lost_response_whose_object_is_unreadable_does_not_hold_up_the_next_reconcile() {
     look_up_fails(Fault::Answer(r#"{"kind": "ConfigMap", "apiVersion": "v1", "metadata": 1}"#.into())).await;
 }
+
+/// Records that an attempt begins, with what is cached then, and writes until it has succeeded.
+fn writing_once(journal: &Journal<bool>, namespace: &str) -> Controller<ConfigMap> {
+    let begun = journal.clone();
+    let reconcile = move |config: Arc<ConfigMap>, ctx: windlass_runtime::context::Context| {
+        let begun = begun.clone();
+        async move {
+            let written = config.data.is_some();
+            begun.write(written);
+            if !written {
+                ctx.patch(&config, &Patch::Merge(json!({"data": {"written": "yes"}}))).await?;
+            }
+            Ok(Action::done())
+        }
+    };
+    Controller::<ConfigMap>::new("once", reconcile).scope(Scope::namespace(namespace).fields("metadata.name=one"))
+}
+
+#[tokio::test]
+async fn a_write_that_is_never_answered_does_not_hold_up_its_object_for_ever() {
+    // With and without a reconcile that was dropped before.
+    for (fault, timeout) in [(Fault::Hang, None), (Fault::Swallow, None), (Fault::Hang, Some(200))] {
+        let cluster = TestCluster::start().await;
+        let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
+        create(&api, config("one")).await;
+        let faults = Faults::around(cluster.client());
+        faults.inject(|seen| seen.method == http::Method::PATCH, 1, fault.clone());
+        let journal = Journal::new();
+        let mut controller = writing_once(&journal, cluster.namespace());
+        if let Some(limit) = timeout {
+            controller = controller.timeout(Duration::from_millis(limit));
+        }
+        let context = context(faults.client()).request_timeout(Duration::from_millis(500)).build();
+        let running = Running::with(context, controller);
+        journal.until("it is reconciled again", |seen| seen.len() > 1).await;
+        let written = matches!(fault, Fault::Swallow);
+        assert_eq!(journal.read()[1], written, "{fault:?}: the next attempt sees what has become of the write");
+        eventually("it is written", async || api.get("one").await.unwrap().data).await;
+        running.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_reconciled_while_the_outcome_of_a_write_is_unknown() {
+    let cluster = TestCluster::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
+    create(&api, config("one")).await;
+    let faults = Faults::around(cluster.client());
+    let is_get = |seen: &Seen| seen.method == http::Method::GET && seen.path.ends_with("/configmaps/one");
+    let (journal, begins, trigger) = (Journal::new(), CancellationToken::new(), Trigger::new());
+    let (begun, begin) = (journal.clone(), begins.clone());
+    let reconcile = move |config: Arc<ConfigMap>, ctx: windlass_runtime::context::Context| {
+        let (begun, begin) = (begun.clone(), begin.clone());
+        async move {
+            let written = config.data.is_some();
+            begun.write(written);
+            if begin.is_cancelled() && !written {
+                ctx.patch(&config, &Patch::Merge(json!({"data": {"written": "yes"}}))).await?;
+            }
+            Ok(Action::done())
+        }
+    };
+    let controller = Controller::<ConfigMap>::new("once", reconcile)
+        .scope(Scope::namespace(cluster.namespace()).fields("metadata.name=one"))
+        .source(&trigger);
+    let context = context(faults.client()).request_timeout(Duration::from_millis(300)).build();
+    let running = Running::with(context, controller);
+    journal.has(1).await;
+    // The write is done, and neither a response nor the watch nor, at first, a look-up tells of it.
+    faults.inject(Seen::is_watch, usize::MAX, Fault::Hang);
+    let before = faults.count(Seen::is_watch);
+    faults.drop_watches();
+    eventually("the watch hangs", async || (faults.count(Seen::is_watch) > before).then_some(())).await;
+    faults.inject(|seen| seen.method == http::Method::PATCH, 1, Fault::Swallow);
+    faults.inject(is_get, 3, Fault::Hang);
+    begins.cancel();
+    trigger.enqueue(ObjectKey::namespaced(cluster.namespace(), "one"));
+    journal.until("it is reconciled again", |seen| seen.len() > 2).await;
+    assert_eq!(journal.read()[..3], [false, false, true], "no attempt has seen the state from before the write");
+    assert!(faults.count(is_get) >= 4, "it was looked up until there was an answer");
+    assert!(running.metric("controller_runtime_reconcile_errors_total") >= 2.0, "it was reported");
+    running.stop().await;
+}
