@@ -15,7 +15,7 @@ mod queue;
 mod request;
 mod webhook;
 
-use std::{io, path::PathBuf, sync::Arc, time::Duration};
+use std::{io, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::HeaderValue;
@@ -152,10 +152,10 @@ impl Audit {
         Ok((Self(Some(Arc::new(auditor))), task))
     }
 
-    /// Begins the audit of a request; `None` if there is no policy.
-    pub(crate) fn begin(&self, id: &HeaderValue) -> Option<Arc<RequestAudit>> {
+    /// Begins the audit of a request from an address; `None` if there is no policy.
+    pub(crate) fn begin(&self, id: &HeaderValue, address: Option<IpAddr>) -> Option<Arc<RequestAudit>> {
         let auditor = self.0.as_ref()?;
-        Some(Arc::new(RequestAudit::new(auditor.clone(), id.clone())))
+        Some(Arc::new(RequestAudit::new(auditor.clone(), id.clone(), address)))
     }
 
     /// Waits until queued events are written, for a short time.

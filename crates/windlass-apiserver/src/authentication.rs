@@ -201,11 +201,11 @@ impl Inner {
     pub(crate) async fn authenticate(
         self: &Arc<Self>,
         parts: &Parts,
+        peer: Option<&Peer>,
         path: &str,
         notices: &mut Notices<'_>,
     ) -> Result<Arc<User>> {
         let mut errors = Vec::new();
-        let peer = parts.extensions.get::<Peer>();
         if let Some(certificate) = peer.and_then(|peer| peer.certificate.as_ref()) {
             match self.authentication.certificates.load().authenticate(certificate, &parts.headers) {
                 Ok(Some(user)) => return Ok(user),

@@ -160,7 +160,7 @@ pub(crate) async fn send(
     request.headers_mut().insert(header::USER_AGENT, HeaderValue::from_static("kube-apiserver"));
     request.extensions_mut().insert(Arc::new(User::apiserver()));
     // Boxed, because the handler of a request sends others through this function.
-    let response = Box::pin(server.handle(request)).await;
+    let response = Box::pin(server.handle(request, None)).await;
     let code = response.status();
     if code.is_success() {
         return Ok(());

@@ -14,6 +14,7 @@ use crate::{
     audit::RequestAudit,
     blocking,
     body::{Body, Chunks},
+    connections::Peer,
     definitions,
     negotiate::Representation,
     query::Query,
@@ -38,6 +39,8 @@ pub(crate) struct Call<'a> {
     pub(crate) headers: &'a HeaderMap,
     /// The request as it arrived; `None` if the server itself is its sender.
     pub(crate) parts: Option<&'a Parts>,
+    /// The client; `None` if the request is from this process.
+    pub(crate) peer: Option<&'a Peer>,
     pub(crate) user: &'a User,
     /// The verb of the request; [`Verb::Unknown`] if the server itself is its sender, or its method is `OPTIONS`.
     pub(crate) verb: Verb,
@@ -153,6 +156,7 @@ impl<'a> Call<'a> {
             query: Query::default(),
             headers,
             parts: None,
+            peer: None,
             user,
             verb: Verb::Unknown,
             body: Bytes::new(),

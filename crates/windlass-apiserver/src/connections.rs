@@ -78,8 +78,7 @@ pub(crate) struct Connection {
 /// A request in progress, until its response is sent.
 pub(crate) struct ActiveRequest(Arc<Connection>);
 
-/// The connection of a request, in its extensions.
-#[derive(Clone)]
+/// The client of a connection.
 pub(crate) struct Peer {
     /// The client certificate.
     pub(crate) certificate: Option<Arc<ClientCertificate>>,

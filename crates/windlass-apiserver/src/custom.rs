@@ -36,6 +36,7 @@ use crate::{
     blocking,
     computed::ComputedObjects,
     endpoint::{Endpoint, Form},
+    metrics::UsualSeries,
     storage::{ResourceCache, Storage, StoredObject},
     verb::Verb,
     webhooks::{ConversionCache, ConversionFunction, ConversionWebhook, Converter},
@@ -282,6 +283,7 @@ impl<'a> EndpointBuilder<'a> {
             form: Form::Custom(Box::new(custom)),
             returns_deleted: false,
             empty: OnceLock::new(),
+            usual: UsualSeries::default(),
         })
     }
 }

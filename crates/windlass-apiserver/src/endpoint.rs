@@ -17,6 +17,7 @@ use windlass_store::Revision;
 
 use crate::{
     custom::Custom,
+    metrics::UsualSeries,
     status::qualified,
     storage::{DamagedObject, ResourceCache, StoredObject},
 };
@@ -41,6 +42,8 @@ pub(crate) struct Endpoint {
     pub(crate) returns_deleted: bool,
     /// The value of [`Endpoint::empty`], once it was computed.
     pub(crate) empty: OnceLock<Value>,
+    /// The metrics of its requests.
+    pub(crate) usual: UsualSeries,
 }
 
 /// Storage form of the objects of an endpoint.
@@ -82,7 +85,14 @@ impl Endpoint {
 
     /// Returns the key of an object in the cache.
     pub(crate) fn key(&self, namespace: &str, name: &str) -> String {
-        if self.resource.namespaced { format!("{namespace}/{name}") } else { name.to_owned() }
+        if !self.resource.namespaced {
+            return name.to_owned();
+        }
+        let mut key = String::with_capacity(namespace.len() + 1 + name.len());
+        key.push_str(namespace);
+        key.push('/');
+        key.push_str(name);
+        key
     }
 
     /// Returns the key of an object in the store.

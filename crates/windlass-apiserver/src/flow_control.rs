@@ -12,7 +12,7 @@ mod allocation;
 mod configuration;
 mod defaults;
 mod demand;
-mod histogram;
+pub(crate) mod histogram;
 mod in_flight;
 mod level;
 mod maintain;

@@ -58,14 +58,14 @@ use crate::{
 };
 
 impl Inner {
-    /// Handles a request. Failures are responses, too.
-    pub(crate) async fn handle<B>(self: &Arc<Self>, request: Request<B>) -> Response<Body>
+    /// Handles a request of a client, or of this process without a peer. Failures are responses, too.
+    pub(crate) async fn handle<B>(self: &Arc<Self>, request: Request<B>, peer: Option<&Peer>) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<BoxError>,
     {
         let (parts, body) = request.into_parts();
-        self.handle_any(parts, pin!(body.map_err(Into::into))).await
+        self.handle_any(parts, peer, pin!(body.map_err(Into::into))).await
     }
 
     /// [`Inner::handle`] for other crates. Neither generic nor async: the code of an async function is compiled again in
@@ -76,16 +76,21 @@ impl Inner {
         parts: Parts,
         mut body: Pin<Box<AnyBody<'static>>>,
     ) -> BoxFuture<'static, std::result::Result<Response<Body>, Infallible>> {
-        Box::pin(async move { Ok(self.handle_any(parts, body.as_mut()).await) })
+        Box::pin(async move { Ok(self.handle_any(parts, None, body.as_mut()).await) })
     }
 
     /// Handles a request. Not generic, so that the path of a request is compiled once, and not for every type of body.
-    async fn handle_any(self: &Arc<Self>, parts: Parts, body: Pin<&mut AnyBody<'_>>) -> Response<Body> {
+    async fn handle_any(
+        self: &Arc<Self>,
+        parts: Parts,
+        peer: Option<&Peer>,
+        body: Pin<&mut AnyBody<'_>>,
+    ) -> Response<Body> {
         let mut served = self.metrics.begin();
         let audit_id = audit::id(&parts.headers);
         let mut facts = Facts::default();
-        let audit = self.audit.begin(&audit_id);
-        let context = Context { parts: &parts, audit: audit.as_ref(), audit_id: &audit_id };
+        let audit = self.audit.begin(&audit_id, peer.and_then(|peer| peer.address));
+        let context = Context { parts: &parts, peer, audit: audit.as_ref(), audit_id: &audit_id };
         let answer = {
             // Constructed in place: an enclosing future would move it.
             let mut answering = pin!(self.answer(context, body, &mut served, &mut facts));
@@ -105,11 +110,11 @@ impl Inner {
             let warnings = facts.warnings.iter().map(|warning| (*warning).to_owned());
             represent::add_warnings(response.headers_mut(), &warnings.collect::<Vec<_>>());
         }
-        response.headers_mut().entry(audit::ID).or_insert(audit_id.clone());
+        response.headers_mut().entry(audit::ID).or_insert(audit_id);
         let unknown = facts.user.is_none_or(|user| user.is_unauthenticated());
         if parts.version == Version::HTTP_2
             && unknown
-            && let Some(peer) = parts.extensions.get::<Peer>()
+            && let Some(peer) = peer
         {
             // As in kube-apiserver: HTTP/2 is expensive, so unauthenticated clients get one response per connection.
             peer.connection.drain();
@@ -129,7 +134,7 @@ impl Inner {
         served: &mut Served<'_>,
         facts: &mut Facts,
     ) -> Result<Response<Body>> {
-        let Context { parts, audit, .. } = context;
+        let Context { parts, peer, audit, .. } = context;
         let path = unescape_path(parts.uri.path()).ok_or_else(|| ApiError::bad_request("the path is malformed"))?;
         let path = &*path;
         let query = Query::parse(parts.uri.query());
@@ -140,7 +145,7 @@ impl Inner {
             }
         })?;
         let mut notices = Notices::new(audit);
-        let user = self.authenticate(parts, path, &mut notices).await;
+        let user = self.authenticate(parts, peer, path, &mut notices).await;
         facts.warnings = notices.warnings;
         let requester = &*facts.user.insert(user?);
         if let Some(audit) = audit {
@@ -189,7 +194,8 @@ impl Inner {
                 // A pod may take any time.
                 let is_proxy = target.group.is_empty() && target.subresource == "proxy";
                 let request = ParsedRequest { user, target, query, verb, class: facts.class.as_ref(), limit };
-                let work = self.resource(context, request, body, served);
+                // A time limit would move it.
+                let work = pin!(self.resource(context, request, body, served));
                 if verb == Verb::Watch || is_proxy {
                     return work.await;
                 }
@@ -236,11 +242,11 @@ impl Inner {
         if let Some(remote) = self.aggregation.remote(request.target.group, request.target.version) {
             return Box::pin(self.forward(context, request, body, &remote)).await;
         }
-        let Context { parts, audit, .. } = context;
+        let Context { parts, peer, audit, .. } = context;
         let ParsedRequest { user, target, query, verb, class, limit } = request;
-        let registry = self.registry.load_full();
+        let registry = self.registry.load();
         if let Some(only) = &self.only_groups
-            && parts.extensions.get::<Peer>().is_some()
+            && peer.is_some()
             && !only.iter().any(|group| group == target.group)
         {
             return Err(ApiError::page_not_found());
@@ -260,7 +266,7 @@ impl Inner {
                 None => ApiError::no_such_resource(),
             })?),
         };
-        served.describe(verb, resource, subresource);
+        served.describe(verb, endpoint, subresource);
         let verbs = subresource.map_or(&resource.verbs, |sub| &sub.verbs);
         let proxied = is_proxied(endpoint, &target);
         let allowed = verbs.contains(&verb) || (proxied && parts.method == Method::OPTIONS);
@@ -283,8 +289,7 @@ impl Inner {
             true => Representation::plain(),
             false => negotiate::accept(&parts.headers, verb == Verb::Watch, parts.uri.query(), offer)?,
         };
-        let limited = parts.extensions.get::<Peer>().is_some();
-        let reading = self.uploads.read(&parts.method, body, user, limited);
+        let reading = self.uploads.read(&parts.method, body, user, peer.is_some());
         let reading = tokio::time::timeout_at(limit.deadline, reading).await;
         let (body, _charge) = reading.unwrap_or_else(|_| Err(ApiError::timed_out()))?;
         // After the body, so that a slow client occupies no seat.
@@ -303,6 +308,7 @@ impl Inner {
             query,
             headers: &parts.headers,
             parts: Some(parts),
+            peer,
             user,
             verb,
             body,
@@ -342,7 +348,7 @@ impl Inner {
             && matches!(response.body(), Body::Stream(_))
             && let Some(seat) = seat
         {
-            hold_seat(parts, &mut response, seat, limit.deadline);
+            hold_seat(context, &mut response, seat, limit.deadline);
         }
         Ok(response)
     }
@@ -357,7 +363,7 @@ impl Inner {
     ) -> Result<Response<Body>> {
         let ParsedRequest { user, target, verb, class, limit, .. } = request;
         let parts = context.parts;
-        let limited = parts.extensions.get::<Peer>().is_some();
+        let limited = context.peer.is_some();
         let (body, _charge) = self.uploads.read(&parts.method, body, user, limited).await?;
         let _seat = match class {
             Some(class) => Some(

@@ -3,8 +3,11 @@
 use std::{
     collections::HashMap,
     fmt::Write,
-    sync::atomic::{AtomicI64, Ordering},
-    time::{Duration, Instant},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Instant,
 };
 
 use http::StatusCode;
@@ -16,15 +19,40 @@ use windlass_builtins::{
 use windlass_schema::types::Str;
 use windlass_store::Usage;
 
-use crate::{pieces::HeldBytes, server::Inner, verb::Verb};
+use crate::{
+    endpoint::Endpoint,
+    flow_control::histogram::{Histogram, Unit, nanoseconds},
+    pieces::HeldBytes,
+    server::Inner,
+    verb::Verb,
+};
 
-/// The upper bounds of the latency histogram, in seconds.
-const BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
+const MICROS: u64 = 1_000;
+const MILLIS: u64 = 1_000_000;
+
+/// The upper bounds of the latency histogram, in nanoseconds.
+const BUCKETS: [u64; 12] = [
+    500 * MICROS,
+    MILLIS,
+    2_500 * MICROS,
+    5 * MILLIS,
+    10 * MILLIS,
+    25 * MILLIS,
+    50 * MILLIS,
+    100 * MILLIS,
+    250 * MILLIS,
+    500 * MILLIS,
+    1_000 * MILLIS,
+    5_000 * MILLIS,
+];
+
+/// The latencies of requests with the same labels.
+type Series = Histogram<12>;
 
 /// The counters of a server.
 #[derive(Default)]
 pub(crate) struct Metrics {
-    requests: Mutex<HashMap<Labels, Series>>,
+    requests: Mutex<HashMap<Labels, Arc<Series>>>,
     inflight: AtomicI64,
     /// Encoded pieces of lists in memory.
     pub(crate) lists: HeldBytes,
@@ -41,34 +69,26 @@ struct Labels {
     code: u16,
 }
 
+/// The series of the requests for the objects of an endpoint that succeed, by verb. They are looked up only once.
 #[derive(Default)]
-struct Series {
-    count: u64,
-    seconds: f64,
-    buckets: [u64; BUCKETS.len()],
-}
+pub(crate) struct UsualSeries([OnceLock<Arc<Series>>; Verb::Unknown as usize]);
 
 /// A request being served.
 pub(crate) struct Served<'a> {
     metrics: &'a Metrics,
     start: Instant,
-    labels: Option<Labels>,
+    target: Option<(Verb, Arc<Endpoint>, Option<Str>)>,
 }
 
 impl Metrics {
     pub(crate) fn begin(&self) -> Served<'_> {
         self.inflight.fetch_add(1, Ordering::Relaxed);
-        Served { metrics: self, start: Instant::now(), labels: None }
+        Served { metrics: self, start: Instant::now(), target: None }
     }
 
-    fn record(&self, labels: Labels, took: Duration) {
-        let mut requests = self.requests.lock();
-        let series = requests.entry(labels).or_default();
-        series.count += 1;
-        series.seconds += took.as_secs_f64();
-        if let Some(bucket) = BUCKETS.iter().position(|bound| took.as_secs_f64() <= *bound) {
-            series.buckets[bucket] += 1;
-        }
+    fn series(&self, labels: Labels) -> Arc<Series> {
+        let new = || Arc::new(Series::new(Unit::Nanosecond, &BUCKETS));
+        self.requests.lock().entry(labels).or_insert_with(new).clone()
     }
 
     /// Returns the metrics in the Prometheus text format.
@@ -80,21 +100,12 @@ impl Metrics {
         out += "# HELP apiserver_request_total Counter of requests broken out for each verb, resource and code.\n";
         out += "# TYPE apiserver_request_total counter\n";
         for (labels, series) in &requests {
-            let _ =
-                writeln!(out, "apiserver_request_total{{{},code=\"{}\"}} {}", labels.text(), labels.code, series.count);
+            let _ = writeln!(out, "apiserver_request_total{{{}}} {}", labels.text(), series.count());
         }
         out += "# HELP apiserver_request_duration_seconds Response latency in seconds, watches excepted.\n";
         out += "# TYPE apiserver_request_duration_seconds histogram\n";
         for (labels, series) in requests.iter().filter(|(labels, _)| labels.verb != Verb::Watch) {
-            let text = format!("{},code=\"{}\"", labels.text(), labels.code);
-            let mut below = 0;
-            for (bound, count) in BUCKETS.iter().zip(series.buckets) {
-                below += count;
-                let _ = writeln!(out, "apiserver_request_duration_seconds_bucket{{{text},le=\"{bound}\"}} {below}");
-            }
-            let _ = writeln!(out, "apiserver_request_duration_seconds_bucket{{{text},le=\"+Inf\"}} {}", series.count);
-            let _ = writeln!(out, "apiserver_request_duration_seconds_sum{{{text}}} {}", series.seconds);
-            let _ = writeln!(out, "apiserver_request_duration_seconds_count{{{text}}} {}", series.count);
+            series.render("apiserver_request_duration_seconds", &labels.text(), &mut out);
         }
         out += "# HELP apiserver_current_inflight_requests Number of requests being served.\n";
         out += "# TYPE apiserver_current_inflight_requests gauge\n";
@@ -209,12 +220,13 @@ fn render_sizes(out: &mut String, usage: Usage) {
 impl Labels {
     fn text(&self) -> String {
         format!(
-            "verb=\"{}\",group=\"{}\",version=\"{}\",resource=\"{}\",subresource=\"{}\"",
+            "verb=\"{}\",group=\"{}\",version=\"{}\",resource=\"{}\",subresource=\"{}\",code=\"{}\"",
             verb_label(self.verb),
             self.group,
             self.version,
             self.resource,
-            self.subresource
+            self.subresource,
+            self.code
         )
     }
 }
@@ -235,22 +247,31 @@ fn verb_label(verb: Verb) -> &'static str {
 }
 
 impl Served<'_> {
-    /// Sets the labels of the request.
-    pub(crate) fn describe(&mut self, verb: Verb, resource: &Resource, subresource: Option<&Subresource>) {
-        self.labels = Some(Labels {
-            group: resource.group.clone(),
-            version: resource.version.clone(),
-            resource: resource.plural.clone(),
-            subresource: subresource.map_or(Str::Borrowed(""), |sub| sub.name.clone()),
-            verb,
-            code: 0,
-        });
+    /// Sets the target of the request.
+    pub(crate) fn describe(&mut self, verb: Verb, endpoint: &Arc<Endpoint>, subresource: Option<&Subresource>) {
+        self.target = Some((verb, endpoint.clone(), subresource.map(|sub| sub.name.clone())));
     }
 
     /// Records the request when its response is ready.
     pub(crate) fn end(mut self, code: StatusCode) {
-        if let Some(labels) = self.labels.take() {
-            self.metrics.record(Labels { code: code.as_u16(), ..labels }, self.start.elapsed());
+        let Some((verb, endpoint, subresource)) = self.target.take() else { return };
+        let took = nanoseconds(self.start.elapsed());
+        let usual_code = if verb == Verb::Create { StatusCode::CREATED } else { StatusCode::OK };
+        let usual = endpoint.usual.0.get(verb as usize).filter(|_| subresource.is_none() && code == usual_code);
+        let series = || {
+            let Resource { group, version, plural, .. } = &*endpoint.resource;
+            self.metrics.series(Labels {
+                group: group.clone(),
+                version: version.clone(),
+                resource: plural.clone(),
+                subresource: subresource.clone().unwrap_or_default(),
+                verb,
+                code: code.as_u16(),
+            })
+        };
+        match usual {
+            Some(usual) => usual.get_or_init(series).observe(took),
+            None => series().observe(took),
         }
     }
 }

@@ -103,6 +103,10 @@ pub(crate) struct Offer {
 /// Returns the representation of the response to a request for a resource.
 pub(crate) fn accept(headers: &HeaderMap, watch: bool, query: Option<&str>, offer: Offer) -> Result<Representation> {
     let header = accept_header(headers);
+    if header == Media::Json.name() {
+        // The result of the rules below for the header of most clients.
+        return Ok(Representation { pretty: wants_pretty(headers, query), ..Representation::plain() });
+    }
     if !offer.custom {
         route(header, watch || offer.streams)?;
     }

@@ -25,6 +25,7 @@ use crate::{
     definitions::{GROUP, PLURAL},
     endpoint::Form,
     meta,
+    metrics::UsualSeries,
     negotiate::{self, Media},
     options::WriteOptions,
     registry::{Conversion, Endpoint},
@@ -65,6 +66,7 @@ pub(crate) fn endpoint(current: &Endpoint) -> Endpoint {
         form: Form::Converted(&CONVERSION),
         returns_deleted: current.returns_deleted,
         empty: OnceLock::new(),
+        usual: UsualSeries::default(),
     }
 }
 

@@ -21,6 +21,7 @@ use windlass_schema::sorting;
 use crate::{
     definitions,
     endpoint::Form,
+    metrics::UsualSeries,
     old_definitions, runtime_config,
     storage::{ResourceCache, Storage},
 };
@@ -88,6 +89,7 @@ impl Registry {
                 form: form(resource),
                 returns_deleted: resource.deletion_returns_object || key == ("", "namespaces"),
                 empty: OnceLock::new(),
+                usual: UsualSeries::default(),
             };
             let versions = groups.entry(&resource.group).or_default();
             versions.entry(&resource.version).or_default().insert(&resource.plural, Arc::new(endpoint));

@@ -27,6 +27,8 @@ use crate::{
     write::decode::internal_package,
 };
 
+/// The headers of an ordinary response: those that are set here, of flow control and auditing, and of the connection.
+const HEADERS: usize = 8;
 /// The size above which bodies are compressed for clients that accept it.
 const COMPRESS_ABOVE: usize = 128 << 10;
 
@@ -242,6 +244,7 @@ pub(crate) fn text(code: StatusCode, body: String) -> Response<Body> {
 pub(crate) fn bytes(code: StatusCode, content_type: &'static str, body: Bytes) -> Response<Body> {
     let mut response = Response::new(body.into());
     *response.status_mut() = code;
+    *response.headers_mut() = HeaderMap::with_capacity(HEADERS);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
@@ -257,11 +260,12 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
 
 /// Compresses a response if it is large and the client accepts that.
 pub(crate) fn compressed(headers: &HeaderMap, response: Response<Body>) -> Response<Body> {
+    let is_large = matches!(response.body(), Body::Full(Some(plain)) if plain.len() >= COMPRESS_ABOVE);
+    if !is_large || !accepts_gzip(headers) {
+        return response;
+    }
     let (mut parts, body) = response.into_parts();
     let Body::Full(Some(plain)) = body else { return Response::from_parts(parts, body) };
-    if !accepts_gzip(headers) || plain.len() < COMPRESS_ABOVE {
-        return Response::from_parts(parts, plain.into());
-    }
     let mut encoder = GzEncoder::new(Vec::with_capacity(plain.len() / 4), Compression::fast());
     let compressed = encoder.write_all(&plain).and_then(|()| encoder.finish());
     match compressed {

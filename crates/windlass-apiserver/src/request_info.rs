@@ -42,7 +42,7 @@ impl<'a> RequestInfo<'a> {
     /// A trailing slash is ignored; a path with an empty segment is not a resource path.
     pub(crate) fn from_path(path: &'a str) -> Self {
         let trimmed = path.strip_suffix('/').unwrap_or(path);
-        let mut segments = trimmed.split('/');
+        let mut segments = segments(trimmed);
         if segments.next() != Some("") {
             return Self::Path(path);
         }
@@ -59,10 +59,16 @@ impl<'a> RequestInfo<'a> {
             Some(version) if !version.is_empty() => request.version = version,
             _ => return Self::Path(path),
         }
-        let mut parts: Vec<&str> = segments.collect();
-        if parts.first() == Some(&"watch") {
+        // More segments change nothing.
+        let (mut all, mut count) = ([""; 7], 0);
+        for (place, segment) in all.iter_mut().zip(segments) {
+            *place = segment;
+            count += 1;
+        }
+        let mut parts = &all[..count];
+        if let ["watch", rest @ ..] = parts {
             request.old_watch = true;
-            parts.remove(0);
+            parts = rest;
         }
         if parts.is_empty() {
             return Self::Path(path);
@@ -71,7 +77,7 @@ impl<'a> RequestInfo<'a> {
         if parts[0] == "namespaces" && parts.len() > 2 && !matches!(parts[2], "status" | "finalize") {
             request.namespace = parts[1];
             request.in_namespace = true;
-            parts.drain(..2);
+            parts = &parts[2..];
         } else if parts[0] == "namespaces" && parts.len() > 1 {
             request.namespace = parts[1];
         }
@@ -84,6 +90,17 @@ impl<'a> RequestInfo<'a> {
         }
         Self::Resource(request)
     }
+}
+
+/// Splits a path at its slashes. Segments are short, so that a search for the next slash by words costs more than it saves.
+fn segments(path: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(path);
+    std::iter::from_fn(move || {
+        let path = rest?;
+        let slash = path.bytes().position(|byte| byte == b'/');
+        rest = slash.map(|at| &path[at + 1..]);
+        Some(slash.map_or(path, |at| &path[..at]))
+    })
 }
 
 impl ResourceRequest<'_> {
@@ -135,8 +152,15 @@ mod tests {
             ("/api/v1/namespaces/a/finalize", "|v1|a|namespaces|a|finalize|"),
             ("/apis/apps/v1/namespaces/a/deployments/d/scale", "apps|v1|a|deployments|d|scale|"),
             ("/api/v1/nodes/n/proxy/x/y", "|v1||nodes|n|proxy|x/y"),
+            ("/api/v1/nodes/n/proxy/1/2/3/4/5/6", "|v1||nodes|n|proxy|1/2/3/4/5/6"),
+            ("/api/v1/watch/namespaces/a/pods/b/proxy/1/2/3", "|v1|a|pods|b|proxy|1/2/3"),
+            ("/api/v1/watch", "path /api/v1/watch"),
             ("/apis/apps/v1", "path /apis/apps/v1"),
             ("//api/v1/namespaces", "path //api/v1/namespaces"),
+            ("/api/v1/namespaces/a//b", "|v1|a||b||"),
+            ("/api/v1/pods//", "|v1||pods|||"),
+            ("", "path "),
+            ("/", "path /"),
             ("/healthz", "path /healthz"),
         ] {
             assert_eq!(resource(path), want, "{path}");

@@ -179,7 +179,7 @@ impl Server {
             let (server, user) = (server.clone(), user.clone());
             async move {
                 request.extensions_mut().insert(user);
-                Ok::<_, Infallible>(server.inner.handle(request).await)
+                Ok::<_, Infallible>(server.inner.handle(request, None).await)
             }
         });
         kube::Client::new(service, "default")

@@ -108,7 +108,10 @@ impl Storage {
 
     /// Waits until the caches hold every write that was acknowledged before the call.
     pub(crate) async fn fresh(&self) -> Result<Revision, Error> {
-        let revision = self.store.revision().await?;
+        let revision = match self.store.known_revision() {
+            Some(revision) => revision,
+            None => self.store.revision().await?,
+        };
         self.reached(revision).await;
         Ok(revision)
     }

@@ -1,12 +1,18 @@
 //! Serves over TLS: connections, the users of their certificates, and graceful shutdown.
 
+mod streams;
+
 use std::{convert::Infallible, future::Future, io, pin::pin, sync::Arc, time::Duration};
 
-use futures_util::future::BoxFuture;
+use futures_util::{
+    StreamExt as _,
+    future::{BoxFuture, FutureExt as _},
+    stream::FuturesUnordered,
+};
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
+    rt::{TokioIo, TokioTimer},
     server::{conn::auto, graceful::GracefulConnection},
 };
 use tokio::{
@@ -17,8 +23,9 @@ use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
 use windlass_tls::Handshake;
 
+use self::streams::{Serving, Streams};
 use crate::{
-    connections::{Peer, Registration, TrackedBody, TrackedStream},
+    connections::{Connection, Peer, Registration, TrackedBody, TrackedStream},
     server::{BoxError, Server},
 };
 
@@ -113,31 +120,47 @@ async fn serve_connection(
         debug!(user = owner.map(|user| user.name.as_str()), "closed a connection: too many connections");
         return;
     }
-    let streams = inner.limits.max_streams_per_connection;
+    let max_streams = inner.limits.max_streams_per_connection;
     let address = stream.get_ref().0.peer_addr().ok().map(|address| address.ip());
     let peer = Peer { certificate: certificate.clone(), address, connection: connection.clone() };
     let mut not_after = certificate.as_ref().map_or(i64::MAX, |certificate| certificate.not_after);
     let mut draining = false;
-    let mut serving = pin!(serve(server, peer, TrackedStream::new(stream, registration), streams));
+    let streams = Streams::default();
+    let serving = serve(server, peer, TrackedStream::new(stream, registration), max_streams, streams.clone());
+    let serving = pin!(serving);
+    let mut serving = Serving::new(serving, streams);
+    // Polled only when an event has occurred, and not whenever the connection is polled.
+    let mut events = FuturesUnordered::new();
     loop {
-        let result = tokio::select! {
-            result = &mut serving => result,
-            () = connection.closing() => {
-                serving.as_mut().graceful_shutdown();
+        if events.is_empty() {
+            let wait = IDLE.min(remaining(not_after));
+            events.push(event(connection.clone(), stopped.clone(), draining, wait).boxed());
+        }
+        let event = tokio::select! {
+            biased;
+            result = &mut serving => Err(result),
+            event = events.select_next_some() => Ok(event),
+        };
+        let result = match event {
+            Err(result) => result,
+            Ok(Event::Closing) => {
+                serving.shut_down();
                 let ended = tokio::time::timeout(EVICTION, &mut serving).await;
                 ended.unwrap_or(Ok(()))
             }
-            () = stopping(&mut stopped) => {
-                serving.as_mut().graceful_shutdown();
+            Ok(Event::Stopping) => {
+                serving.shut_down();
                 serving.await
             }
-            () = connection.draining(), if !draining => {
+            Ok(Event::Draining) => {
                 draining = true;
-                serving.as_mut().graceful_shutdown();
+                serving.shut_down();
                 continue;
             }
-            () = tokio::time::sleep(IDLE.min(remaining(not_after))) => {
-                if remaining(not_after).is_zero() && let Some(certificate) = &certificate {
+            Ok(Event::Waited) => {
+                if remaining(not_after).is_zero()
+                    && let Some(certificate) = &certificate
+                {
                     certificate.expire();
                     not_after = i64::MAX;
                 }
@@ -151,6 +174,33 @@ async fn serve_connection(
             debug!(%error, "connection ended");
         }
         return;
+    }
+}
+
+/// An event that a connection responds to, other than requests.
+enum Event {
+    /// The connection should be closed.
+    Closing,
+    /// The server stops.
+    Stopping,
+    /// The connection should accept no more requests.
+    Draining,
+    /// It is time to check whether the connection is idle, and whether its certificate has expired.
+    Waited,
+}
+
+/// Waits for the next event.
+async fn event(
+    connection: Arc<Connection>,
+    mut stopped: watch::Receiver<bool>,
+    draining: bool,
+    wait: Duration,
+) -> Event {
+    tokio::select! {
+        () = connection.closing() => Event::Closing,
+        () = stopping(&mut stopped) => Event::Stopping,
+        () = connection.draining(), if !draining => Event::Draining,
+        () = tokio::time::sleep(wait) => Event::Waited,
     }
 }
 
@@ -171,25 +221,29 @@ fn serve(
     server: Server,
     peer: Peer,
     stream: TrackedStream<TlsStream<TcpStream>>,
-    streams: u32,
+    max_streams: u32,
+    streams: Streams,
 ) -> impl GracefulConnection<Error = BoxError> {
-    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+    let executor = streams.clone();
+    let peer = Arc::new(peer);
+    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        streams.expect(&request);
+        let (inner, peer) = (server.inner.clone(), peer.clone());
         let active = peer.connection.begin();
-        request.extensions_mut().insert(peer.clone());
-        let inner = server.inner.clone();
-        async move {
-            let response = inner.handle(request).await;
+        // Boxed, because hyper and tokio move the future of a request ten times before they poll it.
+        Box::pin(async move {
+            let response = inner.handle(request, Some(&*peer)).await;
             let upgraded = response.status() == StatusCode::SWITCHING_PROTOCOLS;
             let active = if upgraded { active.upgraded() } else { active };
             Ok::<_, Infallible>(response.map(|body| TrackedBody::new(body, active)))
-        }
+        })
     });
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+    let mut builder = auto::Builder::new(executor);
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS);
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(streams)
+        .max_concurrent_streams(max_streams)
         .max_header_list_size(MAX_HEADERS)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)

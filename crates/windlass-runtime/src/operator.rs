@@ -246,7 +246,7 @@ impl Operator {
     }
 
     /// Leaves out what belongs to the process: webhooks, which only the operator of the home cluster serves, and metrics.
-    pub(crate) fn as_member(mut self) -> Self {
+    pub(crate) fn into_member(mut self) -> Self {
         self.is_member = true;
         if !std::mem::take(&mut self.webhooks).is_empty() {
             tracing::warn!("the operator of this cluster has webhooks; only those of the home cluster are served");

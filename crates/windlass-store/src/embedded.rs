@@ -323,6 +323,10 @@ impl Store for EmbeddedStore {
         Ok(self.shared.state.lock().revision)
     }
 
+    fn known_revision(&self) -> Option<Revision> {
+        Some(self.shared.state.lock().revision)
+    }
+
     async fn get(&self, key: &str) -> Result<Option<Entry>, Error> {
         let (key, revision, snapshot) = {
             let state = self.shared.state.lock();

@@ -235,6 +235,11 @@ pub trait Store: Send + Sync + 'static {
     /// Returns the newest revision: at least that of every write acknowledged before the call.
     async fn revision(&self) -> Result<Revision, Error>;
 
+    /// Returns what [`Store::revision`] would return; `None` if the backend has to wait for it.
+    fn known_revision(&self) -> Option<Revision> {
+        None
+    }
+
     /// Returns the entry of a key, at least as new as every write acknowledged before the call.
     async fn get(&self, key: &str) -> Result<Option<Entry>, Error>;
 

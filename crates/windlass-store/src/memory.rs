@@ -89,6 +89,10 @@ impl Store for MemoryStore {
         Ok(self.state.lock().revision)
     }
 
+    fn known_revision(&self) -> Option<Revision> {
+        Some(self.state.lock().revision)
+    }
+
     async fn get(&self, key: &str) -> Result<Option<Entry>, Error> {
         let state = self.state.lock();
         let current = state.history.current(key);

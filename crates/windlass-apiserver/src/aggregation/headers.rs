@@ -1,13 +1,15 @@
 //! Headers of forwarded requests: the user, in headers that the other server trusts, and no credentials. Requests that are
 //! forwarded to pods have the same ones without the user.
 
+use std::net::IpAddr;
+
 use http::{
     HeaderMap, HeaderName, HeaderValue,
     header::{self, Entry},
     request::Parts,
 };
 
-use crate::{connections::Peer, user::User};
+use crate::user::User;
 
 /// The prefix of the headers that name a user.
 const REMOTE: &str = "x-remote-";
@@ -44,8 +46,8 @@ pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// Returns the headers of a request that is forwarded, without the user. Those of an upgrade are kept.
-pub(crate) fn without_credentials(parts: &Parts) -> HeaderMap {
+/// Returns the headers of a request from an address that is forwarded, without the user. Those of an upgrade are kept.
+pub(crate) fn without_credentials(parts: &Parts, address: Option<IpAddr>) -> HeaderMap {
     let mut headers = parts.headers.clone();
     let upgrade = headers.get(header::UPGRADE).cloned().filter(|_| is_upgrade(&headers));
     remove_hop_by_hop(&mut headers);
@@ -59,7 +61,6 @@ pub(crate) fn without_credentials(parts: &Parts) -> HeaderMap {
     }
     remove_prefixed(&mut headers, "impersonate-");
     remove_user(&mut headers);
-    let address = parts.extensions.get::<Peer>().and_then(|peer| peer.address);
     if let Some(address) = address.and_then(|address| HeaderValue::try_from(address.to_canonical().to_string()).ok()) {
         append_address(&mut headers, &address);
     }
@@ -67,8 +68,8 @@ pub(crate) fn without_credentials(parts: &Parts) -> HeaderMap {
 }
 
 /// Returns the headers of a request of a user that is forwarded to the server at a host.
-pub(super) fn forwarded(parts: &Parts, user: &User, host: &str) -> HeaderMap {
-    let mut headers = without_credentials(parts);
+pub(super) fn forwarded(parts: &Parts, address: Option<IpAddr>, user: &User, host: &str) -> HeaderMap {
+    let mut headers = without_credentials(parts, address);
     if let Ok(uri) = HeaderValue::try_from(parts.uri.path()) {
         headers.insert("x-forwarded-uri", uri);
     }
@@ -186,7 +187,7 @@ mod tests {
             extra: BTreeMap::from([("acme.com/Scope".to_owned(), vec!["view".to_owned()])]),
         };
         assert_eq!(
-            shown(&forwarded(&parts, &user, "s.n.svc:443")),
+            shown(&forwarded(&parts, None, &user, "s.n.svc:443")),
             [
                 "accept: \"application/json\"",
                 "x-forwarded-host: \"s.n.svc:443\"",
@@ -203,10 +204,10 @@ mod tests {
     #[test]
     fn an_upgrade_is_kept() {
         let upgrade = parts(&[("connection", "keep-alive, Upgrade"), ("upgrade", "websocket")]);
-        let headers = forwarded(&upgrade, &User::anonymous(), "h");
+        let headers = forwarded(&upgrade, None, &User::anonymous(), "h");
         assert_eq!(headers["connection"], "Upgrade");
         assert_eq!(headers["upgrade"], "websocket");
-        let plain = forwarded(&parts(&[("upgrade", "h2c")]), &User::anonymous(), "h");
+        let plain = forwarded(&parts(&[("upgrade", "h2c")]), None, &User::anonymous(), "h");
         assert!(!plain.contains_key("upgrade"));
     }
 }

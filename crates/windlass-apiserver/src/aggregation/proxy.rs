@@ -4,7 +4,7 @@
 //! passed on in the pieces in which they arrive; a client that disconnects drops the body, which cancels the request at
 //! the other server.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
@@ -36,6 +36,8 @@ const MAX_HOLD_TIME: Duration = Duration::from_secs(60);
 /// A request to forward.
 pub(crate) struct Forwarded<'a> {
     pub(crate) parts: &'a Parts,
+    /// The address of the client.
+    pub(crate) address: Option<IpAddr>,
     pub(crate) body: Bytes,
     pub(crate) user: &'a User,
     /// Whether the response may last for any time.
@@ -60,12 +62,12 @@ impl Entry {
 
 /// Returns the request as the other server gets it.
 fn prepare(link: &Link, request: &Forwarded<'_>) -> Result<Request<Full<Bytes>>, String> {
-    let Forwarded { parts, body, user, audit_id, .. } = request;
+    let Forwarded { parts, address, body, user, audit_id, .. } = request;
     let mut forwarded = Request::new(Full::new(body.clone()));
     *forwarded.method_mut() = parts.method.clone();
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
     *forwarded.uri_mut() = link.url(path).parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
-    *forwarded.headers_mut() = headers::forwarded(parts, user, &link.host());
+    *forwarded.headers_mut() = headers::forwarded(parts, *address, user, &link.host());
     forwarded.headers_mut().insert(audit::ID, (*audit_id).clone());
     Ok(forwarded)
 }

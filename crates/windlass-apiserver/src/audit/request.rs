@@ -28,7 +28,6 @@ use super::{
 use crate::{
     authorization::{Action, Decision},
     body::Body,
-    connections::Peer,
     query::{Query, unescape_path},
     request_info::RequestInfo,
     status::{ApiError, Result},
@@ -46,6 +45,8 @@ const SLOW: Duration = Duration::from_millis(500);
 pub(crate) struct RequestAudit {
     auditor: Arc<Auditor>,
     id: HeaderValue,
+    /// The address of the client.
+    address: Option<IpAddr>,
     received: Timestamp,
     /// Annotations from before the policy is evaluated.
     early: Mutex<BTreeMap<String, String>>,
@@ -61,10 +62,11 @@ struct Recorded {
 }
 
 impl RequestAudit {
-    pub(super) fn new(auditor: Arc<Auditor>, id: HeaderValue) -> Self {
+    pub(super) fn new(auditor: Arc<Auditor>, id: HeaderValue, address: Option<IpAddr>) -> Self {
         Self {
             auditor,
             id,
+            address,
             received: windlass_clock::now(),
             early: Mutex::default(),
             panicked: AtomicBool::new(false),
@@ -264,7 +266,7 @@ impl RequestAudit {
             user: user.cloned(),
             impersonated: None,
             impersonation_constraint: String::new(),
-            source_ips: source_ips(parts),
+            source_ips: source_ips(parts, self.address),
             user_agent: user_agent(&parts.headers),
             object,
             status: None,
@@ -381,7 +383,7 @@ fn user_agent(headers: &HeaderMap) -> String {
 }
 
 /// Returns the addresses of the client and of proxies, as far as they are known.
-fn source_ips(parts: &Parts) -> Vec<String> {
+fn source_ips(parts: &Parts, peer: Option<IpAddr>) -> Vec<String> {
     let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let forwarded = header("x-forwarded-for").split(',');
     let mut addresses: Vec<IpAddr> = forwarded.filter_map(|address| address.trim().parse().ok()).collect();
@@ -390,7 +392,6 @@ fn source_ips(parts: &Parts) -> Vec<String> {
     {
         addresses.push(address);
     }
-    let peer = parts.extensions.get::<Peer>().and_then(|peer| peer.address);
     if peer.is_some() && addresses.last() != peer.as_ref() {
         addresses.extend(peer);
     }

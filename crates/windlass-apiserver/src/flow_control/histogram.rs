@@ -6,21 +6,23 @@ use std::{
     time::Duration,
 };
 
-/// The observations of a value, by upper bound.
+/// The observations of a value, by upper bound. The sum and the counts of the smallest values, which change with most
+/// requests, share a cache line.
 #[derive(Debug)]
-pub(super) struct Histogram<const N: usize> {
-    unit: Unit,
-    bounds: &'static [u64; N],
+#[repr(C, align(64))]
+pub(crate) struct Histogram<const N: usize> {
+    sum: AtomicU64,
     buckets: [AtomicU64; N],
     /// The number of values above the last bound.
     above: AtomicU64,
-    sum: AtomicU64,
+    bounds: &'static [u64; N],
+    unit: Unit,
 }
 
 /// The unit of the values of a histogram. Sums are integers, so each unit is as small as it must be, and no smaller:
 /// a sum of nanoseconds lasts for centuries, a sum of counts for longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(crate) enum Unit {
     /// Counts, shown as they are.
     One,
     /// Durations, shown in seconds.
@@ -38,29 +40,34 @@ impl Unit {
 }
 
 /// Returns a duration in the unit of histograms.
-pub(super) fn nanoseconds(time: Duration) -> u64 {
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl<const N: usize> Histogram<N> {
-    pub(super) const fn new(unit: Unit, bounds: &'static [u64; N]) -> Self {
+    pub(crate) const fn new(unit: Unit, bounds: &'static [u64; N]) -> Self {
         let buckets = [const { AtomicU64::new(0) }; N];
-        Self { unit, bounds, buckets, above: AtomicU64::new(0), sum: AtomicU64::new(0) }
+        Self { sum: AtomicU64::new(0), buckets, above: AtomicU64::new(0), bounds, unit }
     }
 
-    pub(super) fn observe(&self, value: u64) {
+    pub(crate) fn observe(&self, value: u64) {
         self.observe_many(value, 1);
     }
 
     /// Adds a value that was observed several times.
-    pub(super) fn observe_many(&self, value: u64, times: u64) {
+    pub(crate) fn observe_many(&self, value: u64, times: u64) {
         let bucket = self.bounds.iter().position(|bound| value <= *bound);
         bucket.map_or(&self.above, |bucket| &self.buckets[bucket]).fetch_add(times, Relaxed);
         self.sum.fetch_add(value.saturating_mul(times), Relaxed);
     }
 
+    /// Returns the number of observations.
+    pub(crate) fn count(&self) -> u64 {
+        self.buckets.iter().chain([&self.above]).map(|count| count.load(Relaxed)).sum()
+    }
+
     /// Writes the series with these labels, unless nothing was observed.
-    pub(super) fn render(&self, name: &str, labels: &str, out: &mut String) {
+    pub(crate) fn render(&self, name: &str, labels: &str, out: &mut String) {
         let counts = self.buckets.each_ref().map(|bucket| bucket.load(Relaxed));
         let count = counts.iter().sum::<u64>() + self.above.load(Relaxed);
         if count == 0 {

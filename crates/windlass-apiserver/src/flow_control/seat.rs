@@ -65,8 +65,7 @@ pub(crate) struct Seat {
 impl Seat {
     /// A request that needs no seat.
     pub(super) fn exempt(flow: Arc<Flow>, start: Instant, began: Duration) -> Self {
-        flow.statistics.began(1);
-        flow.statistics.seats.observe(1);
+        flow.statistics.began_exempt();
         Self { flow, id: None, work: Work::ONE, start, began, is_watch: false }
     }
 

@@ -59,6 +59,8 @@ struct Current {
     dispatched: AtomicU64,
     /// Requests with one seat that passed an empty queue, and that the histograms do not have yet.
     passed: AtomicU64,
+    /// Requests of an exempt level, with one seat, that the histogram does not have yet.
+    exempt: AtomicU64,
     executing: AtomicUsize,
     /// The seats of executing requests beyond the first of each.
     more_seats: AtomicUsize,
@@ -108,10 +110,20 @@ impl Statistics {
         self.current.executing.fetch_add(1, Relaxed);
     }
 
+    /// Records a request of an exempt level, with one seat, that executes.
+    pub(super) fn began_exempt(&self) {
+        self.current.exempt.fetch_add(1, Relaxed);
+        self.executes(1);
+    }
+
     /// Records a request that executes.
     pub(super) fn began(&self, seats: usize) {
-        let Current { dispatched, executing, more_seats, highest, .. } = &self.current;
-        dispatched.fetch_add(1, Relaxed);
+        self.current.dispatched.fetch_add(1, Relaxed);
+        self.executes(seats);
+    }
+
+    fn executes(&self, seats: usize) {
+        let Current { executing, more_seats, highest, .. } = &self.current;
         let now = executing.fetch_add(1, Relaxed) + 1;
         let more = match seats.saturating_sub(1) {
             0 => more_seats.load(Relaxed),
@@ -129,9 +141,14 @@ impl Statistics {
         }
     }
 
-    /// Adds the requests that passed an empty queue to the counters and histograms. Must be called before these are
-    /// read.
+    /// Adds the requests that passed an empty queue, and those of an exempt level, to the counters and histograms. Must
+    /// be called before these are read.
     pub(super) fn settle(&self) {
+        let exempt = self.current.exempt.swap(0, Relaxed);
+        if exempt > 0 {
+            self.current.dispatched.fetch_add(exempt, Relaxed);
+            self.seats.observe_many(1, exempt);
+        }
         let passed = self.current.passed.swap(0, Relaxed);
         if passed > 0 {
             self.current.dispatched.fetch_add(passed, Relaxed);
@@ -143,7 +160,8 @@ impl Statistics {
 
     /// Returns the number of requests that were executed.
     pub(super) fn dispatched(&self) -> u64 {
-        self.current.dispatched.load(Relaxed) + self.current.passed.load(Relaxed)
+        let Current { dispatched, passed, exempt, .. } = &self.current;
+        [dispatched, passed, exempt].iter().map(|count| count.load(Relaxed)).sum()
     }
 
     /// Returns the number of executing requests.

@@ -7,8 +7,8 @@ use http::{HeaderValue, request::Parts};
 
 use super::time_limit::TimeLimit;
 use crate::{
-    aggregation::Forwarded, audit::RequestAudit, authentication::impersonation::Impersonated, flow_control::Class,
-    query::Query, request_info::ResourceRequest, user::User, verb::Verb,
+    aggregation::Forwarded, audit::RequestAudit, authentication::impersonation::Impersonated, connections::Peer,
+    flow_control::Class, query::Query, request_info::ResourceRequest, user::User, verb::Verb,
 };
 
 /// Facts about a request that its stages add.
@@ -28,6 +28,8 @@ pub(super) struct Facts {
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     pub(super) parts: &'a Parts,
+    /// The client; `None` if the request is from this process.
+    pub(super) peer: Option<&'a Peer>,
     pub(super) audit: Option<&'a Arc<RequestAudit>>,
     pub(super) audit_id: &'a HeaderValue,
 }
@@ -35,8 +37,9 @@ pub(super) struct Context<'a> {
 impl<'a> Context<'a> {
     /// Returns the request as another server gets it.
     pub(super) fn forwarded(self, body: Bytes, user: &'a User, long_running: bool) -> Forwarded<'a> {
-        let Self { parts, audit, audit_id } = self;
-        Forwarded { parts, body, user, long_running, audit, audit_id }
+        let Self { parts, peer, audit, audit_id } = self;
+        let address = peer.and_then(|peer| peer.address);
+        Forwarded { parts, address, body, user, long_running, audit, audit_id }
     }
 }
 

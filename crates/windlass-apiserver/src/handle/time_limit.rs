@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use http::{Method, Response, Version, request::Parts};
+use http::{Method, Response, Version};
 use tokio::time::Instant;
 
+use super::context::Context;
 use crate::{
     body::{Body, TimedChunks},
-    connections::Peer,
     flow_control::Admitted,
     query::Query,
     request_info::RequestInfo,
@@ -37,10 +37,10 @@ pub(crate) fn timeout(query: &Query<'_>, longest: Duration) -> Result<Duration> 
 }
 
 /// Keeps the seat of a request while its response, a stream, is encoded: that may be long after its handler is done.
-pub(super) fn hold_seat(parts: &Parts, response: &mut Response<Body>, seat: Admitted, deadline: Instant) {
+pub(super) fn hold_seat(context: Context<'_>, response: &mut Response<Body>, seat: Admitted, deadline: Instant) {
     let Body::Stream(chunks) = std::mem::replace(response.body_mut(), Body::empty()) else { return };
     // Over HTTP/2, the stream is reset when the client reads on.
-    let connection = parts.extensions.get::<Peer>().filter(|_| parts.version != Version::HTTP_2);
+    let connection = context.peer.filter(|_| context.parts.version != Version::HTTP_2);
     let connection = connection.map(|peer| peer.connection.clone());
     let close = move || {
         if let Some(connection) = connection {

@@ -80,7 +80,7 @@ impl Life {
     async fn attempt(&self, shown: &Arc<str>) -> Result<(), String> {
         let Some(client) = self.connect().await? else { return Ok(()) };
         let cluster = Cluster { name: self.name.clone(), client: client.clone(), home: self.home.client.clone() };
-        let operator = (self.build)(&cluster).as_member();
+        let operator = (self.build)(&cluster).into_member();
         self.home.metrics.attach("cluster", shown, operator.metrics());
         self.set.set_state(&self.name, Some(ClusterState::Running));
         tracing::info!(cluster = &*self.name, "working in the cluster");

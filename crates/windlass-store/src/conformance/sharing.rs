@@ -52,6 +52,7 @@ pub async fn failed_writes_move_no_revision(store: &Arc<dyn Store>, root: &str) 
     assert!(store.delete(&key, stale).await.is_err());
     assert!(store.update(&format!("{root}none"), written, Bytes::new()).await.is_err());
     assert_eq!(store.revision().await.expect("revision must succeed"), written);
+    assert!(store.known_revision().is_none_or(|known| known == written));
 }
 
 /// A later response of either handle is never older.

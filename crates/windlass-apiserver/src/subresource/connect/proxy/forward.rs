@@ -181,7 +181,7 @@ fn request(call: &Call<'_>, location: &Location, parts: &Parts, path: &str) -> R
     *request.method_mut() = parts.method.clone();
     *request.uri_mut() =
         uri.parse().map_err(|error: http::uri::InvalidUri| ApiError::unexpected(format!("{uri}: {error}")))?;
-    *request.headers_mut() = headers::without_credentials(parts);
+    *request.headers_mut() = headers::without_credentials(parts, call.peer.and_then(|peer| peer.address));
     let host = Some(host(parts)).filter(|host| !host.is_empty()).unwrap_or_else(|| location.host.clone());
     if let Ok(host) = HeaderValue::try_from(host) {
         request.headers_mut().insert(header::HOST, host);
