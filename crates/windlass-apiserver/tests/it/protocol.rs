@@ -123,6 +123,27 @@ async fn tables_and_metadata_are_made_of_lists() {
     assert_eq!(empty.get("items"), Some(&json!(null)));
     let list = client.ask(Method::GET, CONFIG_MAPS, &accept, "").await.expect(200);
     assert_eq!((list["kind"].as_str(), &list["items"][0]["data"]), (Some("PartialObjectMetadataList"), &json!(null)));
+    assert_eq!(list["items"][0]["kind"], "PartialObjectMetadata");
+}
+
+#[tokio::test]
+async fn items_have_no_kind_for_clients_that_prefer_protobuf() {
+    let client = Client::new().await;
+    client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
+    // As client-go's metadata client does: in protobuf, items have no kind, and objects of their own have one.
+    let accept = |form: &str| {
+        let form = format!("as={form};g=meta.k8s.io;v=v1");
+        format!("application/vnd.kubernetes.protobuf;{form},application/json;{form},application/json")
+    };
+    let get = async |path: &str, form: &str| {
+        client.ask(Method::GET, path, &[("accept", &accept(form))], "").await.expect(200)
+    };
+    let list = get(CONFIG_MAPS, "PartialObjectMetadataList").await;
+    assert_eq!(list["kind"], "PartialObjectMetadataList");
+    assert_eq!(list["items"][0]["metadata"]["name"], "a");
+    let object = get(&format!("{CONFIG_MAPS}/a"), "PartialObjectMetadata").await;
+    assert_eq!(object["kind"], "PartialObjectMetadata");
+    assert_eq!(list["items"][0], json!({"metadata": object["metadata"]}));
 }
 
 #[tokio::test]
