@@ -105,7 +105,7 @@ fn install(program: &str, root: &Path) {
 
 /// Returns whether this machine has what roots need.
 fn has_namespaces() -> bool {
-    let arguments = ["--map-root-user", "--mount", "true"];
+    let arguments = ["--map-root-user", "--mount", "--uts", "true"];
     std::process::Command::new("unshare").args(arguments).status().is_ok_and(|status| status.success())
 }
 
@@ -131,10 +131,11 @@ async fn containers_of_an_image_do_not_see_changes_of_each_other() {
         container
     };
     let once = json!({"restartPolicy": "Never", "hostAliases": [{"ip": "10.0.0.7", "hostnames": ["a.example"]}]});
-    let script = "mkdir -p /path && echo 1 > /path/file && cat /etc/hosts";
+    let script = "mkdir -p /path && echo 1 > /path/file && cat /proc/sys/kernel/hostname /etc/hosts";
     machine.create(pod("first", run(script, json!({})), once.clone())).await;
     machine.phase("first", "Succeeded").await;
-    assert!(machine.log("first").await.ends_with("10.0.0.7\ta.example\n"));
+    let log = machine.log("first").await;
+    assert!(log.starts_with("first\n") && log.ends_with("10.0.0.7\ta.example\n"), "{log}");
     assert!(!image.join("path").exists() && !image.join("etc/hosts").exists());
     let wait = format!("echo 2 > /path && {SLEEP}");
     machine.create(pod("second", run(&wait, json!({})), once.clone())).await;
