@@ -150,3 +150,25 @@ async fn containers_of_an_image_do_not_see_changes_of_each_other() {
     machine.phase("third", "Failed").await;
     machine.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sidecars_end_in_the_reverse_order_of_their_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let machine = Machine::start(folder.path()).await;
+    let order = folder.path().join("order");
+    let sidecar = |name: &str, last: &str| {
+        let script =
+            format!("trap '{last}echo {name} >> {}; exit 0' TERM; while :; do sleep 0.02; done", order.display());
+        json!({"name": name, "image": "busybox", "command": ["sh", "-c", script], "restartPolicy": "Always"})
+    };
+    let spec = json!({
+        "restartPolicy": "Never",
+        // The second one takes longer, and still ends first.
+        "initContainers": [sidecar("first", ""), sidecar("second", "sleep 0.3; ")],
+        "containers": [{"name": "main", "image": "busybox", "command": ["true"]}],
+    });
+    machine.create(json!({"metadata": {"name": "p"}, "spec": spec})).await;
+    let ended = async || std::fs::read_to_string(&order).ok().filter(|text| text.lines().count() == 2);
+    assert_eq!(eventually("both have ended", ended).await, "second\nfirst\n");
+    machine.stop().await;
+}
