@@ -62,7 +62,7 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     let is_real = options.against == "kubernetes";
     let mut others = Vec::new();
     others.extend(is_real.then_some("kube-controller-manager"));
-    others.extend((options.runtime == Runtime::Process).then_some("agnhost"));
+    others.extend((options.runtime == Runtime::Process).then_some(peers::POD_AGNHOST));
     peers::conformance(&options.peers, &others).context("failed to build the conformance tests")?;
     let mut lists = Lists::load()?;
     if options.focus.is_empty() {

@@ -8,6 +8,8 @@
 //! They come from the Go module proxy through the ordinary `go` command. Kubernetes is not meant to be a dependency:
 //! its go.mod refers to parts of its own repository, which are published as modules of the matching version.
 
+mod pod_address;
+
 use std::{
     ffi::OsStr,
     fs,
@@ -20,6 +22,8 @@ use serde::Deserialize;
 
 const KUBERNETES: &str = "v1.36.4";
 const ETCD: &str = "v3.6.16";
+/// The program for many images of the conformance tests, which listens on the address of its pod.
+pub(crate) const POD_AGNHOST: &str = "pod-agnhost";
 const OPERATOR_REGISTRY: &str = "github.com/operator-framework/operator-registry";
 const OPERATOR_REGISTRY_VERSION: &str = "v1.55.0";
 
@@ -114,11 +118,13 @@ pub(crate) fn conformance(peers: &Path, others: &[&str]) -> anyhow::Result<()> {
         packages.push("k8s.io/kubernetes/cmd/kube-controller-manager/app".to_owned());
         Ok(packages)
     })?;
+    let go_root = String::from_utf8(go(&module.folder, ["env", "GOROOT"])?)?;
+    let overlay = pod_address::overlay(&module.folder, Path::new(go_root.trim()))?.display().to_string();
     let programs: [(&[&str], _, _); 4] = [
         (&["build"], "github.com/onsi/ginkgo/v2/ginkgo", "ginkgo"),
         (&["test", "-c", "-vet=off"], "k8s.io/kubernetes/test/e2e", "e2e.test"),
         (&["build"], "k8s.io/kubernetes/cmd/kube-controller-manager", "kube-controller-manager"),
-        (&["build"], "k8s.io/kubernetes/test/images/agnhost", "agnhost"),
+        (&["build", "-overlay", &overlay], "k8s.io/kubernetes/test/images/agnhost", POD_AGNHOST),
     ];
     for (command, package, name) in programs {
         if !built(name) && is_wanted(name) {

@@ -10,7 +10,7 @@ use crate::{
     aggregation::{ListedGroup, Listing},
     body::Body,
     entity_tag::EntityTag,
-    negotiate,
+    health, negotiate,
     registry::Registry,
     represent,
     status::{ApiError, Result},
@@ -74,31 +74,9 @@ pub(crate) fn paths(listing: &Listing<'_>) -> Value {
         paths.push(format!("/apis/{}", group.name));
         paths.extend(group.versions.iter().map(|version| format!("/apis/{}/{}", group.name, version.name)));
     }
-    let rest = [
-        "/healthz",
-        "/healthz/etcd",
-        "/healthz/log",
-        "/healthz/ping",
-        "/healthz/poststarthook/rbac/bootstrap-roles",
-        "/livez",
-        "/livez/etcd",
-        "/livez/log",
-        "/livez/ping",
-        "/livez/poststarthook/rbac/bootstrap-roles",
-        "/metrics",
-        "/openapi/v2",
-        "/openapi/v3",
-        "/openid/v1/jwks",
-        "/readyz",
-        "/readyz/etcd",
-        "/readyz/etcd-readiness",
-        "/readyz/log",
-        "/readyz/ping",
-        "/readyz/poststarthook/rbac/bootstrap-roles",
-        "/version",
-        "/windlass/snapshot",
-    ];
-    paths.extend(rest.map(str::to_owned));
+    let rest = ["/metrics", "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/version", "/windlass/snapshot"];
+    paths.extend(health::paths().chain(rest.map(str::to_owned)));
+    sorting::sort_by_key(&mut paths, String::clone);
     json!({"paths": paths})
 }
 

@@ -52,6 +52,8 @@ pub(crate) struct Representation {
     pub(crate) pretty: bool,
     /// Whether the form is requested in its old version, `meta.k8s.io/v1beta1`.
     pub(crate) old_form: bool,
+    /// Whether the client prefers protobuf, but gets JSON. In protobuf, items of lists have neither kind nor apiVersion.
+    pub(crate) replaces_protobuf: bool,
 }
 
 impl Media {
@@ -80,7 +82,13 @@ impl Media {
 impl Representation {
     /// Untransformed JSON, without indentation.
     pub(crate) fn plain() -> Self {
-        Self { media: Media::Json, transform: Transform::None, pretty: false, old_form: false }
+        Self {
+            media: Media::Json,
+            transform: Transform::None,
+            pretty: false,
+            old_form: false,
+            replaces_protobuf: false,
+        }
     }
 
     /// Returns whether stored bytes can be sent unchanged.
@@ -119,9 +127,13 @@ pub(crate) fn accept(headers: &HeaderMap, watch: bool, query: Option<&str>, offe
     };
     // Objects are stored as JSON: a client that accepts JSON, even as second choice, gets the stored bytes.
     let json = |clause: &Clause<'_>, media| (media == Media::Json).then(|| transform_of(clause, media)).flatten();
+    let mut replaces_protobuf = false;
     let (media, transform, pretty) = match choose(header, transform_of) {
         Some((Media::Protobuf, transform, _)) => match choose(header, json) {
-            Some((Media::Json, also, pretty)) if also == transform => (Media::Json, transform, pretty),
+            Some((Media::Json, also, pretty)) if also == transform => {
+                replaces_protobuf = true;
+                (Media::Json, transform, pretty)
+            }
             _ => (Media::Protobuf, transform, false),
         },
         Some(chosen) => chosen,
@@ -132,7 +144,7 @@ pub(crate) fn accept(headers: &HeaderMap, watch: bool, query: Option<&str>, offe
     }
     let pretty = media == Media::Json && (pretty || wants_pretty(headers, query));
     let old_form = transform != Transform::None && choose(header, is_old_form).is_some_and(|(_, old, _)| old);
-    Ok(Representation { media, transform, pretty, old_form })
+    Ok(Representation { media, transform, pretty, old_form, replaces_protobuf })
 }
 
 /// Returns the encoding of an error, or of a response that has no other form: JSON unless the client accepts another

@@ -78,7 +78,7 @@ impl Change {
 }
 
 /// The container lists of a pod: field of the spec, field of the status.
-const LISTS: [(&str, &str); 3] = [
+pub(super) const LISTS: [(&str, &str); 3] = [
     ("initContainers", "initContainerStatuses"),
     ("containers", "containerStatuses"),
     ("ephemeralContainers", "ephemeralContainerStatuses"),
@@ -150,6 +150,16 @@ pub(super) fn apply(pod: &Value, status: &mut Value, change: &Change, now: Times
                 change_one(entry, spec, &change, uid, now);
             }
         }
+    }
+}
+
+/// Ends a running container and starts it again.
+pub(super) fn restart(pod: &Value, entry: &mut Value, spec: &Value, ready: bool, now: Timestamp) {
+    let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
+    let end = Change { exit_code: Some(143), ..Change::new(Which::Running, State::Terminated) };
+    let start = Change { ready: Some(ready), started: Some(true), ..Change::new(Which::Running, State::Running) };
+    for change in [end, start] {
+        change_one(entry, spec, &change, uid, now);
     }
 }
 

@@ -32,6 +32,7 @@ use super::{
     host_ports,
     machine::{Fleet, runs},
     runtime::{Next, PodRuntime},
+    scheduler::{self, Shortage},
 };
 
 /// Age at which a pod is rejected.
@@ -159,6 +160,12 @@ impl Kubelet {
         self.ctx.get::<Node>(&ObjectKey::cluster(node_name(pod))).ok().flatten()
     }
 
+    /// Returns what the node of a pod lacks for its requests.
+    pub(crate) fn shortage(&self, pod: &Pod) -> Option<Shortage> {
+        let others = by_node(&self.ctx).ok()?.get(node_name(pod));
+        scheduler::shortage(pod, self.node(pod)?.as_ref(), others.iter().map(AsRef::as_ref))
+    }
+
     /// Writes the changed fields of a pod's status. Conditions of other writers are kept, even if they changed in the
     /// meantime. Returns whether anything was written.
     pub(crate) async fn write_status(&self, pod: &Pod, before: &Value, after: &Value) -> Result<bool> {
@@ -230,9 +237,12 @@ fn difference(before: &Value, after: &Value) -> Option<Value> {
         }
         let old = old.as_array().map_or(&[][..], Vec::as_slice);
         let change = match (field.as_str(), value) {
-            // Merged by type: only changed conditions are sent.
+            // Merged by type: only changed and removed conditions are sent.
             ("conditions", Value::Array(items)) => {
-                items.iter().filter(|item| !old.contains(item)).cloned().collect::<Vec<_>>().into()
+                let is_there = |item: &&Value| items.iter().any(|present| present["type"] == item["type"]);
+                let removed = old.iter().filter(|item| !is_there(item));
+                let removed = removed.map(|item| json!({"$patch": "delete", "type": item["type"]}));
+                items.iter().filter(|item| !old.contains(item)).cloned().chain(removed).collect::<Vec<_>>().into()
             }
             _ => value.clone(),
         };

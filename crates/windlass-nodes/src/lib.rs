@@ -11,6 +11,7 @@
 //! | `simulated` | the [`PodRuntime`] that runs nothing and follows the stages |
 //! | `processes` | the [`PodRuntime`] that runs containers as processes of this machine |
 //! | `containers`, `conditions`, `addresses` | pure: the parts of a pod's status |
+//! | `resize` | pure: the resources of simulated containers, and how a resize takes effect |
 //! | `usage` | what nodes and pods use: measured, or simulated |
 //! | `provisioner` | creates persistent volumes for claims |
 //! | `default_class` | creates the storage class of claims that name none |
@@ -29,6 +30,7 @@ mod machine;
 mod processes;
 mod provisioner;
 mod pull;
+mod resize;
 mod runtime;
 mod scheduler;
 mod simulated;

@@ -10,6 +10,7 @@ mod pod_affinity;
 mod preempt;
 mod requirements;
 mod resources;
+mod room;
 mod score;
 mod state;
 mod topology_spread;
@@ -34,6 +35,7 @@ use windlass::{
 };
 use windlass_clock::now_in_seconds;
 
+pub(super) use self::room::{Shortage, shortage};
 use self::state::{PreemptionVictims, State, Step};
 
 /// The scheduler name in pod specs and events.

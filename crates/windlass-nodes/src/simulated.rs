@@ -17,9 +17,12 @@ use windlass_clock::{now, now_in_seconds};
 use windlass_loops::json_text;
 
 use super::{
-    Kubelet, Next, PodRuntime,
+    Kubelet, Next, PodRuntime, resize,
     stages::{Chosen, Environment, Stages, Subject, Transition, choose, transition, with_facts},
 };
+
+/// The interval at which a deferred resize is retried.
+const DEFERRED: Duration = Duration::from_secs(3);
 
 /// The current stages of all objects of one kind.
 #[derive(Debug)]
@@ -98,9 +101,16 @@ impl Simulated {
         let key = ObjectKey::of(pod.as_ref());
         let now = now();
         let object = with_facts(json_text::to_value(&*pod)?, now);
+        if let Some(step) = resize::next_step(&object, || kubelet.shortage(&pod), now_in_seconds()) {
+            let transition =
+                Transition { status: Some(step.status), finalizers: None, delete: false, event: step.event };
+            self.perform(&pod, &object, transition, kubelet).await?;
+            return Ok(Next::Wait);
+        }
+        let retry = resize::is_deferred(&object).then_some(DEFERRED);
         let stage = match self.simulation.next_step(&key, &object, now) {
-            StageStep::Wait => return Ok(Next::Wait),
-            StageStep::After(delay) => return Ok(Next::After(delay)),
+            StageStep::Wait => return Ok(retry.map_or(Next::Wait, Next::After)),
+            StageStep::After(delay) => return Ok(Next::After(retry.map_or(delay, |retry| retry.min(delay)))),
             StageStep::End(stage) => stage,
         };
         let environment = Environment {

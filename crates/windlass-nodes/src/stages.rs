@@ -23,7 +23,7 @@ pub(super) use self::{
     facts::with_facts,
     selection::{Chosen, choose},
     spec::Subject,
-    transition::{Environment, Transition, transition},
+    transition::{Environment, EventText, Transition, transition},
 };
 
 const DEFAULT: &str = include_str!("stages/default.yaml");

@@ -1,8 +1,8 @@
 //! The images of the tests as directories, for nodes that run containers as processes.
 //!
-//! No image is downloaded: agnhost is built from the sources of the tests, nginx is a small server of this program, the
-//! aggregated API server and etcd are those of `cargo xtask peers` if they are built, and all other tools are programs of
-//! this machine, with the libraries that they need.
+//! No image is downloaded: agnhost is built from the sources of the tests and listens on the address of its pod, nginx and
+//! nautilus are a small server of this program, the aggregated API server and etcd are those of `cargo xtask peers` if they
+//! are built, and all other tools are programs of this machine, with the libraries that they need.
 
 use std::{
     fs, io,
@@ -92,7 +92,7 @@ const PAGES: &str = "/usr/share/nginx/html";
 
 /// Writes the directories and the file that maps images to them; returns the path of the file.
 pub(super) fn prepare(peers: &Path, folder: &Path) -> anyhow::Result<String> {
-    let agnhost = peers::find(peers, "agnhost")?;
+    let agnhost = peers::find(peers, peers::POD_AGNHOST)?;
     let root = std::path::absolute(folder.join("images"))?;
     let _ = fs::remove_dir_all(&root);
     let tools = root.join("busybox");
@@ -109,13 +109,15 @@ pub(super) fn prepare(peers: &Path, folder: &Path) -> anyhow::Result<String> {
     }
     let web = root.join("web");
     web_server(&web).context("cannot write the image of the web server")?;
+    let server = format!("command: [/web, web, '$(WINDLASS_POD_IP):80', {PAGES}]");
     let entry = |image: &str, root: &Path, command: &str| {
         format!("- image: '*/{image}'\n  root: {}\n  {command}\n", root.display())
     };
     let mut entries = vec![
         entry("agnhost", &tests, "command: [/agnhost]\n  args: [pause]"),
         entry("busybox", &tools, "args: [sh]"),
-        entry("nginx", &web, &format!("command: [/web, web, '$(WINDLASS_POD_IP):80', {PAGES}]")),
+        entry("nginx", &web, &server),
+        entry("nautilus", &web, &server),
     ];
     // The aggregated API server of the tests, and its store.
     for name in ["sample-apiserver", "etcd"] {
@@ -140,6 +142,8 @@ fn web_server(root: &Path) -> anyhow::Result<()> {
     let pages = root.join(PAGES.trim_start_matches('/'));
     fs::create_dir_all(&pages)?;
     fs::write(pages.join("index.html"), "<html><body>Welcome!</body></html>\n")?;
+    // What the image `nautilus` serves.
+    fs::write(pages.join("data.json"), "{\"image\": \"nautilus.jpg\"}\n")?;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! `xtask web ADDRESS DIRECTORY`: serves the files of a directory, in place of nginx in the pods of tests.
+//! `xtask web ADDRESS DIRECTORY`: serves the files of a directory, in place of nginx and nautilus in the pods of tests.
 
 use std::{
     fs,

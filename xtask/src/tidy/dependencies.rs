@@ -34,12 +34,14 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     // The loops are a client of any API server. Quantities and cron schedules are the schema crate's, the resources
     // that quotas count the built-ins'.
     ("windlass-loops", &["windlass-clock", "windlass-schema", "windlass-builtins", "windlass"]),
-    // Pods that run as processes answer the API server's `logs`, `exec`, `attach` and `port-forward`.
+    // Pods that run as processes answer the API server's `logs`, `exec`, `attach` and `port-forward`. The requests of pods
+    // are computed with the built-in kinds.
     (
         "windlass-nodes",
         &[
             "windlass-clock",
             "windlass-schema",
+            "windlass-builtins",
             "windlass-loops",
             "windlass-apiserver",
             "windlass-resource-metrics",

@@ -168,8 +168,8 @@ struct ItemForm {
 enum ItemKind {
     /// Complete objects, with kind and apiVersion or without.
     Object { typed: bool },
-    /// Metadata only.
-    Metadata,
+    /// Metadata only, with kind and apiVersion or without.
+    Metadata { typed: bool },
     /// Rows of a table.
     Row { include: table::Include, now: Timestamp, budget: TableBudget },
 }
@@ -183,7 +183,7 @@ impl ItemForm {
                 let include = table::Include::parse(call.query.text("includeObject"))?;
                 ItemKind::Row { include, now: windlass_clock::now(), budget: TableBudget::default() }
             }
-            Transform::PartialObjectMetadataList => ItemKind::Metadata,
+            Transform::PartialObjectMetadataList => ItemKind::Metadata { typed: !call.accept.replaces_protobuf },
             Transform::PartialObjectMetadata => {
                 let message = format!(
                     "you requested PartialObjectMetadata, but the requested object is a list (*{})",
@@ -197,7 +197,7 @@ impl ItemForm {
 
     /// Returns whether the items of an empty list are null.
     fn is_null_if_empty(&self) -> bool {
-        matches!(self.kind, ItemKind::Metadata)
+        matches!(self.kind, ItemKind::Metadata { .. })
     }
 
     /// Returns an object as an item.
@@ -205,7 +205,8 @@ impl ItemForm {
         let mut item = match &mut self.kind {
             ItemKind::Object { typed: true } => object,
             ItemKind::Object { typed: false } => untyped(object),
-            ItemKind::Metadata => partial(&object),
+            ItemKind::Metadata { typed: true } => partial(&object),
+            ItemKind::Metadata { typed: false } => untyped(partial(&object)),
             ItemKind::Row { include, now, budget } => {
                 table::Columns::at(endpoint, *now).row(endpoint, &object, *include, budget)
             }
@@ -213,7 +214,7 @@ impl ItemForm {
         if self.old {
             old_form_of(match self.kind {
                 ItemKind::Row { .. } => &mut item["object"],
-                ItemKind::Object { .. } | ItemKind::Metadata => &mut item,
+                ItemKind::Object { .. } | ItemKind::Metadata { .. } => &mut item,
             });
         }
         item
@@ -235,7 +236,7 @@ fn envelope(call: &Call<'_>, list: &ListAnswer, form: &ItemForm, items: Vec<Valu
             "kind": endpoint.list_kind(), "apiVersion": endpoint.resource.api_version(),
             "metadata": metadata, "items": items,
         }),
-        ItemKind::Metadata => json!({
+        ItemKind::Metadata { .. } => json!({
             "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items,
         }),
         ItemKind::Row { now, .. } => table::envelope(metadata, table::Columns::at(endpoint, *now).definitions(), items),

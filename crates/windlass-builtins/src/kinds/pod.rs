@@ -22,6 +22,7 @@ use crate::strategy::{Grace, Strategy, WriteContext};
 
 pub use condition::{is_ready, set_condition};
 pub(crate) use prepare::drop_disabled;
+pub use resources::{pod_limits, pod_requests};
 pub(crate) use warnings::{deprecated_label, of_template as template_warnings};
 
 /// Strategy of Pods.

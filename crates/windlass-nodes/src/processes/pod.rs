@@ -81,12 +81,17 @@ pub(super) struct Run {
     tokens: Tokens,
     state: Mutex<State>,
     stop: watch::Sender<Option<Stop>>,
-    stop_sidecars: watch::Sender<Option<Stop>>,
     /// Incremented with every change of state.
     changes: watch::Sender<u64>,
     /// The ephemeral containers to start.
     ephemeral: mpsc::UnboundedSender<Container>,
     added: Mutex<Option<mpsc::UnboundedReceiver<Container>>>,
+}
+
+/// A running sidecar, which is aborted when this is dropped.
+struct Sidecar {
+    stop: watch::Sender<Option<Stop>>,
+    task: JoinSet<()>,
 }
 
 struct State {
@@ -125,7 +130,6 @@ impl Run {
             tokens: Tokens::default(),
             state: Mutex::new(State { snapshot, events: Vec::new(), instances: HashMap::new() }),
             stop: watch::Sender::new(None),
-            stop_sidecars: watch::Sender::new(None),
             changes: watch::Sender::new(0),
             ephemeral,
             added: Mutex::new(Some(added)),
@@ -293,7 +297,7 @@ impl Run {
     }
 
     async fn work(self: Arc<Self>) {
-        let mut sidecars = JoinSet::new();
+        let mut sidecars = Vec::new();
         let mut mains = JoinSet::new();
         if self.initialize(&mut sidecars).await {
             for (container, role) in containers(&self.pod).filter(|(_, role)| *role == Role::Main) {
@@ -301,24 +305,24 @@ impl Run {
             }
             while mains.join_next().await.is_some() {}
         }
-        let deadline = self.stop.borrow().map_or_else(|| deadline::after(self.grace()), |stop| stop.deadline);
-        self.stop_sidecars.send_replace(Some(Stop { deadline }));
         let mut stop = self.stop.subscribe();
-        loop {
-            tokio::select! {
-                ended = sidecars.join_next() => if ended.is_none() {
-                    return;
-                },
-                Ok(()) = stop.changed() => {
-                    let nearer = *stop.borrow();
-                    self.stop_sidecars.send_replace(nearer);
+        let mut end = stop.borrow_and_update().unwrap_or_else(|| Stop { deadline: deadline::after(self.grace()) });
+        // A sidecar may need those that have started before it until it ends.
+        while let Some(mut sidecar) = sidecars.pop() {
+            loop {
+                sidecar.stop.send_replace(Some(end));
+                tokio::select! {
+                    ended = sidecar.task.join_next() => if ended.is_none() {
+                        break;
+                    },
+                    Ok(()) = stop.changed() => end = stop.borrow_and_update().unwrap_or(end),
                 }
             }
         }
     }
 
     /// Runs the init containers. Returns whether the main containers may start.
-    async fn initialize(self: &Arc<Self>, sidecars: &mut JoinSet<()>) -> bool {
+    async fn initialize(self: &Arc<Self>, sidecars: &mut Vec<Sidecar>) -> bool {
         for (container, role) in containers(&self.pod).filter(|(_, role)| *role != Role::Main) {
             if role == Role::Init {
                 self.clone().supervise(container.clone(), role, self.stop.subscribe()).await;
@@ -328,7 +332,10 @@ impl Run {
                 }
                 continue;
             }
-            sidecars.spawn(self.clone().supervise(container.clone(), role, self.stop_sidecars.subscribe()));
+            let (stop, stopped) = watch::channel(None);
+            let mut task = JoinSet::new();
+            task.spawn(self.clone().supervise(container.clone(), role, stopped));
+            sidecars.push(Sidecar { stop, task });
             let (mut changes, mut stop) = (self.changes.subscribe(), self.stop.subscribe());
             while !self.seen(&container.name).is_some_and(|seen| seen.started) {
                 tokio::select! {

@@ -1,7 +1,7 @@
 //! Processes in the root file system of an unpacked image.
 //!
 //! If the plane is root or the system allows unprivileged user namespaces, the process sees the image as its root, with volumes mounted at
-//! the container's paths, the machine's `/proc` and `/sys`, and the usual devices. What a container changes in its root is
+//! the container's paths, the machine's `/proc` and `/sys`, and the usual devices, and its pod's host name. What a container changes in its root is
 //! its own, in memory, and lost when it ends: the image is the lower layer of an overlay. Commands that run alongside a
 //! container join its namespaces. Where overlays cannot be mounted, containers share the directory of the image and see
 //! each other's changes. Without namespaces, the image's programs run on the machine's file system, and mount paths are
@@ -16,9 +16,10 @@ use std::{
 
 use super::{create_directory, environment::Environment};
 
-/// Mounts the given paths and changes into the root: `ROOT VIEW READ_ONLY DIRECTORY FROM TO FROM TO ... -- WORDS`.
+/// Mounts the given paths and changes into the root: `ROOT VIEW READ_ONLY HOSTNAME DIRECTORY FROM TO FROM TO ... -- WORDS`.
 const SCRIPT: &str = r#"set -e
-root=$1; view=$2; read_only=$3; directory=$4; shift 4
+root=$1; view=$2; read_only=$3; name=$4; directory=$5; shift 5
+if [ -n "$name" ]; then hostname "$name" 2>/dev/null || echo "$name" 2>/dev/null > /proc/sys/kernel/hostname || :; fi
 mount -t tmpfs -o mode=0755 tmpfs "$view"
 mkdir "$view/upper" "$view/work" "$view/root"
 top=$view/root
@@ -68,6 +69,8 @@ pub(super) struct Root {
     pub(super) start: String,
     /// Whether only mounts can be written to.
     pub(super) is_read_only: bool,
+    /// The host name; empty for that of the machine.
+    pub(super) hostname: String,
     /// The process whose root this is; `None` to create it.
     pub(super) of: Option<i32>,
 }
@@ -75,9 +78,9 @@ pub(super) struct Root {
 /// The namespaces that a container gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Namespaces {
-    /// Of mounts. In a user namespace, root could not listen on the first 1024 ports of the machine.
+    /// Of mounts and the host name. In a user namespace, root could not listen on the first 1024 ports of the machine.
     Mount,
-    /// Of mounts, and of users for the right to mount.
+    /// Likewise, and of users for the rights to mount and to set the name.
     User,
 }
 
@@ -99,15 +102,15 @@ impl Namespaces {
 
     fn unshare(self) -> &'static [&'static str] {
         match self {
-            Self::Mount => &["--mount"],
-            Self::User => &["--map-root-user", "--mount"],
+            Self::Mount => &["--mount", "--uts"],
+            Self::User => &["--map-root-user", "--mount", "--uts"],
         }
     }
 
     fn join(self) -> &'static str {
         match self {
-            Self::Mount => "--mount",
-            Self::User => "--user --preserve-credentials --mount",
+            Self::Mount => "--mount --uts",
+            Self::User => "--user --preserve-credentials --mount --uts",
         }
     }
 }
@@ -143,7 +146,8 @@ pub(super) fn enter(root: &Root, words: &[String], environment: &Environment) ->
             let create: Vec<String> = create.into_iter().map(str::to_owned).collect();
             let mounts = root.mounts.iter().flat_map(|(from, to)| [text(from), to.clone()]);
             let system = ["/proc", "/proc", "/sys", "/sys"].map(str::to_owned);
-            let view = [text(&root.directory), view, root.is_read_only.to_string(), root.start.clone()];
+            let read_only = root.is_read_only.to_string();
+            let view = [text(&root.directory), view, read_only, root.hostname.clone(), root.start.clone()];
             create.into_iter().chain(view).chain(system).chain(mounts).chain(["--".to_owned()]).collect()
         }
     };
@@ -174,6 +178,7 @@ mod tests {
             mounts: Vec::new(),
             start: "/".to_owned(),
             is_read_only: false,
+            hostname: String::new(),
             of: None,
         };
         let words = ["run".to_owned()];

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     conditions,
     containers::{self, Change, State, Which},
+    resize,
 };
 
 /// Inputs besides the object.
@@ -125,6 +126,7 @@ fn pod_status(pod: &Value, changes: &[Change], merged: Option<&Value>, given: &[
         let end = Change { exit_code: Some(0), ..Change::new(Which::Running, State::Terminated) };
         containers::apply(pod, &mut status, &end, now);
     }
+    resize::report(pod, &mut status);
     let generation = pod["metadata"].get("generation").cloned();
     if let Some(generation) = &generation {
         status["observedGeneration"] = generation.clone();

@@ -1,5 +1,6 @@
 //! Nodes against a server.
 
 mod processes;
+mod resize;
 mod scheduler;
 pub(crate) mod simulated;

@@ -39,6 +39,32 @@ pub(crate) fn aggregate_by(spec: &Value, needs_of: impl Fn(&Value) -> ResourceLi
     total
 }
 
+/// Returns the requests of a pod: its own where it has them, else those of its containers, and the overhead.
+pub fn pod_requests(spec: &Value) -> Value {
+    let mut requests = aggregate(spec, "requests");
+    requests.extend(list(spec, "/resources/requests"));
+    add(&mut requests, &list(spec, "/overhead"));
+    to_value(&requests)
+}
+
+/// Returns the limits of CPU and memory of a pod: its own where it has them, else those of its containers if each of them
+/// has one.
+pub fn pod_limits(spec: &Value) -> Value {
+    let is_long_lived = |container: &&Value| is_sidecar(container);
+    let containers =
+        || items(spec, "/containers").iter().chain(items(spec, "/initContainers").iter().filter(is_long_lived));
+    let mut limits = aggregate(spec, "limits");
+    limits.retain(|name, _| {
+        is_pod_level(name) && containers().all(|container| list(container, "/resources/limits").contains_key(name))
+    });
+    limits.extend(list(spec, "/resources/limits"));
+    to_value(&limits)
+}
+
+fn to_value(resources: &ResourceList) -> Value {
+    resources.iter().map(|(name, amount)| (name.clone(), Value::from(amount.to_string()))).collect::<Map<_, _>>().into()
+}
+
 /// Sets the defaults of pod-level resources: the limits of huge pages are those of the containers, and the requests are
 /// those of the containers, or else the pod-level limits.
 pub(super) fn default_pod_level(spec: &mut Value) {

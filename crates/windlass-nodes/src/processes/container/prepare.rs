@@ -17,6 +17,8 @@ use crate::processes::{
 const TERMINATION_PATH: &str = "/dev/termination-log";
 /// The file of host names.
 const HOSTS: &str = "/etc/hosts";
+/// The maximum length of a host name.
+const HOST_NAME_MAX: usize = 63;
 
 /// A container that is ready to start.
 pub(super) struct Prepared {
@@ -70,7 +72,9 @@ impl Run {
                 let view = root::new_view(&view).map_err(|error| StartError::Config(error.to_string()))?;
                 let mounts = mounts.take().map(|(path, real)| (real, path)).collect();
                 let start = start.clone().unwrap_or_else(|| "/".to_owned());
-                Some(Root { directory, view, mounts, start, is_read_only: is_read_only == Some(true), of: None })
+                let hostname = self.hostname().unwrap_or_default();
+                let is_read_only = is_read_only == Some(true);
+                Some(Root { directory, view, mounts, start, is_read_only, hostname, of: None })
             }
             None => None,
         };
@@ -101,15 +105,24 @@ impl Run {
         Ok(Prepared { plan, mounts: Arc::new(mounts), last_message })
     }
 
+    /// The host name of the pod; `None` if it has that of the machine.
+    fn hostname(&self) -> Option<String> {
+        let spec = self.pod.spec.as_ref();
+        if spec.and_then(|spec| spec.host_network).unwrap_or_default() {
+            return None;
+        }
+        let own = spec.and_then(|spec| spec.hostname.clone()).filter(|name| !name.is_empty());
+        let name = own.unwrap_or_else(|| self.key.name().chars().take(HOST_NAME_MAX).collect());
+        Some(name.trim_end_matches(['-', '.']).to_owned())
+    }
+
     /// Variables of every container.
     fn base_environment(&self) -> Environment {
         let mut base = Environment::new();
         let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned());
         base.insert("PATH".to_owned(), path);
         base.insert("HOME".to_owned(), self.directory.display().to_string());
-        let spec = self.pod.spec.as_ref();
-        let hostname = spec.and_then(|spec| spec.hostname.clone()).unwrap_or_else(|| self.key.name().to_owned());
-        base.insert("HOSTNAME".to_owned(), hostname);
+        base.insert("HOSTNAME".to_owned(), self.hostname().unwrap_or_else(|| self.key.name().to_owned()));
         if let Some(address) = self.addresses.pod {
             base.insert("WINDLASS_POD_IP".to_owned(), address.to_string());
         }

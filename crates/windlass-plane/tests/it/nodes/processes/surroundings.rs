@@ -105,7 +105,7 @@ fn install(program: &str, root: &Path) {
 
 /// Returns whether this machine has what roots need.
 fn has_namespaces() -> bool {
-    let arguments = ["--map-root-user", "--mount", "true"];
+    let arguments = ["--map-root-user", "--mount", "--uts", "true"];
     std::process::Command::new("unshare").args(arguments).status().is_ok_and(|status| status.success())
 }
 
@@ -131,10 +131,11 @@ async fn containers_of_an_image_do_not_see_changes_of_each_other() {
         container
     };
     let once = json!({"restartPolicy": "Never", "hostAliases": [{"ip": "10.0.0.7", "hostnames": ["a.example"]}]});
-    let script = "mkdir -p /path && echo 1 > /path/file && cat /etc/hosts";
+    let script = "mkdir -p /path && echo 1 > /path/file && cat /proc/sys/kernel/hostname /etc/hosts";
     machine.create(pod("first", run(script, json!({})), once.clone())).await;
     machine.phase("first", "Succeeded").await;
-    assert!(machine.log("first").await.ends_with("10.0.0.7\ta.example\n"));
+    let log = machine.log("first").await;
+    assert!(log.starts_with("first\n") && log.ends_with("10.0.0.7\ta.example\n"), "{log}");
     assert!(!image.join("path").exists() && !image.join("etc/hosts").exists());
     let wait = format!("echo 2 > /path && {SLEEP}");
     machine.create(pod("second", run(&wait, json!({})), once.clone())).await;
@@ -147,5 +148,27 @@ async fn containers_of_an_image_do_not_see_changes_of_each_other() {
     let read_only = json!({"securityContext": {"readOnlyRootFilesystem": true}});
     machine.create(pod("third", run("echo 3 > /file", read_only), once)).await;
     machine.phase("third", "Failed").await;
+    machine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sidecars_end_in_the_reverse_order_of_their_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let machine = Machine::start(folder.path()).await;
+    let order = folder.path().join("order");
+    let sidecar = |name: &str, last: &str| {
+        let script =
+            format!("trap '{last}echo {name} >> {}; exit 0' TERM; while :; do sleep 0.02; done", order.display());
+        json!({"name": name, "image": "busybox", "command": ["sh", "-c", script], "restartPolicy": "Always"})
+    };
+    let spec = json!({
+        "restartPolicy": "Never",
+        // The second one takes longer, and still ends first.
+        "initContainers": [sidecar("first", ""), sidecar("second", "sleep 0.3; ")],
+        "containers": [{"name": "main", "image": "busybox", "command": ["true"]}],
+    });
+    machine.create(json!({"metadata": {"name": "p"}, "spec": spec})).await;
+    let ended = async || std::fs::read_to_string(&order).ok().filter(|text| text.lines().count() == 2);
+    assert_eq!(eventually("both have ended", ended).await, "second\nfirst\n");
     machine.stop().await;
 }
