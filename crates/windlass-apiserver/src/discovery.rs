@@ -75,6 +75,7 @@ pub(crate) fn paths(listing: &Listing<'_>) -> Value {
         paths.extend(group.versions.iter().map(|version| format!("/apis/{}/{}", group.name, version.name)));
     }
     let rest = [
+        "/flagz",
         "/healthz",
         "/healthz/etcd",
         "/healthz/log",
@@ -95,6 +96,7 @@ pub(crate) fn paths(listing: &Listing<'_>) -> Value {
         "/readyz/log",
         "/readyz/ping",
         "/readyz/poststarthook/rbac/bootstrap-roles",
+        "/statusz",
         "/version",
         "/windlass/snapshot",
     ];

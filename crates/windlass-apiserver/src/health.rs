@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use http::{HeaderMap, Response, StatusCode};
 use serde_json::{Value, json};
+use windlass_schema::field::quote;
 
 use crate::{body::Body, query::Query, represent, server::Inner, status::ApiError, tokens::issuers};
 
@@ -37,6 +38,9 @@ pub(crate) async fn answer(server: &Arc<Inner>, path: &str, query: &Query<'_>) -
         };
     }
     let excluded = query.all("exclude");
+    let mut unknown: Vec<&str> = excluded.iter().copied().filter(|name| !checks.contains(name)).collect();
+    unknown.sort_unstable();
+    unknown.dedup();
     let mut lines = String::new();
     let mut healthy = true;
     for check in checks {
@@ -51,6 +55,10 @@ pub(crate) async fn answer(server: &Arc<Inner>, path: &str, query: &Query<'_>) -
                 lines += &format!("[-]{check} failed: reason withheld\n");
             }
         }
+    }
+    if !unknown.is_empty() {
+        let names: Vec<String> = unknown.into_iter().map(quote).collect();
+        lines += &format!("warn: some health checks cannot be excluded: no matches for {}\n", names.join(", "));
     }
     if !healthy {
         return represent::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{lines}{endpoint} check failed\n"));
