@@ -1,8 +1,6 @@
 //! The kinds: Fischer, and the newest version of Flunder.
 
-use kube::CustomResource;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use windlass_extension::prelude::*;
 
 pub mod v1alpha1;
 
@@ -16,23 +14,14 @@ pub const GROUP: &str = "wardle.example.com";
 #[serde(rename_all = "camelCase")]
 pub struct FlunderSpec {
     /// Name of another Flunder.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub flunder_reference: Option<String>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub flunder_reference: String,
     /// Name of a Fischer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fischer_reference: Option<String>,
-    /// Kind of the reference.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reference_type: Option<ReferenceType>,
-}
-
-/// Kind that a Flunder refers to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-pub enum ReferenceType {
-    /// Another Flunder.
-    Flunder,
-    /// A Fischer.
-    Fischer,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub fischer_reference: String,
+    /// Kind of the reference: Flunder or Fischer.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reference_type: String,
 }
 
 /// Names that no new Flunder may have.

@@ -1,8 +1,6 @@
 //! Entry point of the server.
 
-use std::process::ExitCode;
-
 #[tokio::main]
-async fn main() -> ExitCode {
+async fn main() -> std::process::ExitCode {
     wardle_server::extension::extension().main().await
 }
