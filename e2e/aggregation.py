@@ -196,12 +196,15 @@ def versions():
 @check
 def validated():
     """references and types that contradict each other are rejected in both versions"""
-    for version, spec in [
-        ("v1beta1", {"flunderReference": "a", "fischerReference": "b", "referenceType": "Flunder"}),
-        ("v1beta1", {"flunderReference": "a", "referenceType": "Fischer"}),
-        ("v1alpha1", {"referenceType": "Fischer"}),
+    both = 'spec.fischerReference: Invalid value: "b": cannot be set with flunderReference at the same time'
+    other = 'spec.flunderReference: Invalid value: "a": cannot be set if referenceType is not Flunder'
+    none = 'spec.fischerReference: Invalid value: "": cannot be empty if referenceType is Fischer'
+    for version, spec, problem in [
+        ("v1beta1", {"flunderReference": "a", "fischerReference": "b", "referenceType": "Flunder"}, both),
+        ("v1beta1", {"flunderReference": "a", "referenceType": "Fischer"}, other),
+        ("v1alpha1", {"referenceType": "Fischer"}, none),
     ]:
-        contains(refused("create", "-f", "-", input=flunder("wrong", version, **spec)), '"wrong" is ', "spec")
+        contains(refused("create", "-f", "-", input=flunder("wrong", version, **spec)), '"wrong" is invalid', problem)
     equal(attempt("get", "flunder", "wrong")[0], 1)
 
 

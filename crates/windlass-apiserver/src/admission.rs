@@ -46,7 +46,7 @@ use kube::core::GroupVersionResource;
 use serde_json::Value;
 pub use windlass_builtins::kinds::pod::admission::TolerationSeconds;
 use windlass_builtins::resource::Resource;
-use windlass_schema::field::ErrorList;
+pub use windlass_schema::field::{ErrorList, FieldError, Path};
 
 pub(crate) use self::builtin::builtin;
 pub use self::{
@@ -187,7 +187,8 @@ impl<'a> Attributes<'a> {
 
     /// 403 for this write.
     fn forbidden(&self, object: &Value, why: &str) -> ApiError {
-        forbidden(self.resource, self.name, object, why)
+        let name = if self.name.is_empty() { self.requested_name } else { self.name };
+        forbidden(self.resource, name, object, why)
     }
 }
 

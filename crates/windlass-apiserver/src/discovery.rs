@@ -74,7 +74,16 @@ pub(crate) fn paths(listing: &Listing<'_>) -> Value {
         paths.push(format!("/apis/{}", group.name));
         paths.extend(group.versions.iter().map(|version| format!("/apis/{}/{}", group.name, version.name)));
     }
-    let rest = ["/metrics", "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/version", "/windlass/snapshot"];
+    let rest = [
+        "/flagz",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openid/v1/jwks",
+        "/statusz",
+        "/version",
+        "/windlass/snapshot",
+    ];
     paths.extend(health::paths().chain(rest.map(str::to_owned)));
     sorting::sort_by_key(&mut paths, String::clone);
     json!({"paths": paths})

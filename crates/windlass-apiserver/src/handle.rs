@@ -24,7 +24,7 @@ use windlass_store::Revision;
 use self::{
     context::{Context, Facts, ParsedRequest},
     scope::{check_name, check_scope, has_tables},
-    time_limit::hold_seat,
+    time_limit::{WRITE_TIMEOUT, hold_seat},
 };
 use crate::{
     aggregation::{self, Entry},
@@ -284,10 +284,15 @@ impl Inner {
         }
         let (tables, streams) = (has_tables(endpoint, target.subresource), verb == Verb::List);
         let offer = Offer { custom: custom.is_some(), tables, streams };
-        let accept = match proxied {
+        let accepted = match proxied {
             // The pod decides.
-            true => Representation::plain(),
-            false => negotiate::accept(&parts.headers, verb == Verb::Watch, parts.uri.query(), offer)?,
+            true => Ok(Representation::plain()),
+            false => negotiate::accept(&parts.headers, verb == Verb::Watch, parts.uri.query(), offer),
+        };
+        // The error has the warnings of the resource.
+        let (accept, refused) = match accepted {
+            Ok(accept) => (accept, None),
+            Err(error) => (Representation::plain(), Some(error)),
         };
         let reading = self.uploads.read(&parts.method, body, user, peer.is_some());
         let reading = tokio::time::timeout_at(limit.deadline, reading).await;
@@ -331,7 +336,17 @@ impl Inner {
                 }
             }
         }
-        let answer = dispatch(&call, verb).await;
+        let is_write = matches!(verb, Verb::Create | Verb::Update | Verb::Patch | Verb::Delete);
+        let work = async {
+            match refused {
+                Some(error) => Err(error),
+                None => dispatch(&call, verb).await,
+            }
+        };
+        let answer = match is_write && !call.target.is_long_running() {
+            true => tokio::time::timeout(WRITE_TIMEOUT, work).await.unwrap_or_else(|_| Err(ApiError::unfinished())),
+            false => work.await,
+        };
         if !verb.is_read()
             && let Ok(answer) = &answer
         {

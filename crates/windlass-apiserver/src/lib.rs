@@ -18,6 +18,7 @@ pub mod computed;
 mod connections;
 mod continue_token;
 mod custom;
+mod debug_pages;
 mod definitions;
 mod deprecation;
 mod discovery;

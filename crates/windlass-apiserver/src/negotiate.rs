@@ -178,6 +178,35 @@ pub(crate) fn preferred<'a>(headers: &HeaderMap, media_types: &[&'a str]) -> Opt
     clauses.iter().find_map(|clause| media_types.iter().find(|media_type| clause.names(media_type)).copied())
 }
 
+/// The form of a page for debugging.
+pub(crate) enum Page {
+    /// Text for human readers.
+    Text,
+    /// An object of a version of `config.k8s.io`.
+    Object { version: &'static str, is_yaml: bool },
+}
+
+/// Returns the form of a page, whose objects have the given kind: text unless the client names a version of the object.
+pub(crate) fn page(headers: &HeaderMap, kind: &str) -> Result<Page> {
+    let header = accept_header(headers);
+    if header.trim().is_empty() {
+        return Ok(Page::Text);
+    }
+    for clause in accept::parse(header) {
+        let is_kind = clause.param("g") == Some("config.k8s.io") && clause.param("as") == Some(kind);
+        let version = ["v1beta1", "v1alpha1"].into_iter().find(|version| clause.param("v") == Some(*version));
+        for (media, is_yaml) in [(Media::Json, false), (Media::Yaml, true)] {
+            if let Some(version) = version.filter(|_| is_kind && clause.names(media.name())) {
+                return Ok(Page::Object { version, is_yaml });
+            }
+        }
+        if clause.names("text/plain") && !clause.transforms() {
+            return Ok(Page::Text);
+        }
+    }
+    Err(not_acceptable(["application/json", "application/yaml", "text/plain"].into_iter()))
+}
+
 /// Rejects a request for discovery of a group or version that accepts none of its forms.
 pub(crate) fn accept_untransformed(headers: &HeaderMap) -> Result<()> {
     let header = accept_header(headers);

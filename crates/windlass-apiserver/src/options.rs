@@ -99,6 +99,11 @@ impl WriteOptions {
     }
 }
 
+/// Returns the stages of a dry run in a decoded `DeleteOptions`.
+pub(crate) fn dry_run(body: &Value) -> Vec<&str> {
+    body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
 fn validate_dry_run(values: &[&str], errors: &mut ErrorList) {
     if values.iter().any(|value| *value != "All") {
         errors.push(FieldError::not_supported(&Path::new("dryRun"), &json!(values), &["All"]));
@@ -132,8 +137,8 @@ impl DeleteOptions {
             grace_period: query.integer("gracePeriodSeconds")?,
             propagation: text("propagationPolicy"),
             orphan_dependents: query.optional_flag("orphanDependents"),
-            uid: None,
-            resource_version: None,
+            uid: text("uid"),
+            resource_version: text("resourceVersion"),
         };
         options.validate(&dry_run)?;
         Ok(options)
@@ -141,18 +146,22 @@ impl DeleteOptions {
 
     /// Parses a decoded `DeleteOptions` body; the query is then ignored, as kube-apiserver does.
     pub(crate) fn from_body(body: &Value) -> Result<Self> {
+        let options = Self::unchecked(body);
+        options.validate(&dry_run(body))?;
+        Ok(options)
+    }
+
+    /// Parses a decoded `DeleteOptions` without validating it.
+    pub(crate) fn unchecked(body: &Value) -> Self {
         let text = |at: &Value| at.as_str().map(str::to_owned);
-        let dry_run: Vec<&str> = body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let options = Self {
-            dry_run: !dry_run.is_empty(),
+        Self {
+            dry_run: !dry_run(body).is_empty(),
             grace_period: body["gracePeriodSeconds"].as_i64(),
             propagation: text(&body["propagationPolicy"]),
             orphan_dependents: body["orphanDependents"].as_bool(),
             uid: text(&body["preconditions"]["uid"]),
             resource_version: text(&body["preconditions"]["resourceVersion"]),
-        };
-        options.validate(&dry_run)?;
-        Ok(options)
+        }
     }
 
     fn validate(&self, dry_run: &[&str]) -> Result<()> {

@@ -29,6 +29,7 @@ use crate::{
     authorization::{Attributes, Authorizer, Chain, Decision, rbac::Rbac},
     body::Body,
     connections::Connections,
+    debug_pages::Process,
     definitions::Definitions,
     flow_control::FlowControl,
     limits::Limits,
@@ -80,6 +81,7 @@ pub(crate) struct Inner {
     pub(crate) external_address: String,
     pub(crate) metrics: Metrics,
     pub(crate) limits: Limits,
+    pub(crate) process: Process,
     /// The groups that clients outside of this process may use; all if `None`.
     pub(crate) only_groups: Option<Vec<String>>,
     pub(crate) connections: Arc<Connections>,

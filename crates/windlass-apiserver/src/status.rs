@@ -223,6 +223,11 @@ impl ApiError {
         Self { timed_out: true, ..Self::timeout("request did not complete within the allotted timeout") }
     }
 
+    /// 504 for a write that took too long.
+    pub(crate) fn unfinished() -> Self {
+        Self::timeout("request did not complete within requested timeout - context deadline exceeded")
+    }
+
     /// 504 for something that took too long.
     pub fn timeout(message: impl Into<String>) -> Self {
         let message = format!("Timeout: {}", message.into());

@@ -5,6 +5,7 @@
 mod charge;
 mod persistent_volume_claims;
 mod pods;
+mod resource_claims;
 mod scopes;
 mod services;
 
@@ -14,7 +15,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::quantity::{Format, Quantity};
 
-pub use self::charge::{applies_to, charged, cost, names, reverted};
+pub use self::{
+    charge::{applies_to, charged, cost, names, reverted},
+    resource_claims::{Devices, GROUP as DEVICE_GROUP, may_be_device, pod_of},
+};
 
 /// Quantities by resource name.
 pub type Usage = BTreeMap<String, Quantity>;
@@ -28,6 +32,8 @@ pub enum Evaluator {
     Services,
     /// PersistentVolumeClaims, which use storage.
     Claims,
+    /// ResourceClaims, which use devices.
+    ResourceClaims(Devices),
     /// Other objects, which are only counted, under these resource names.
     Count(Vec<String>),
 }
@@ -55,6 +61,7 @@ impl Evaluator {
             ("", "pods") => Self::Pods,
             ("", "services") => Self::Services,
             ("", "persistentvolumeclaims") => Self::Claims,
+            (DEVICE_GROUP, "resourceclaims") => Self::ResourceClaims(Devices::default()),
             ("", _) => {
                 let alias = ALIASES.contains(&plural).then(|| plural.to_owned());
                 Self::Count([format!("count/{plural}")].into_iter().chain(alias).collect())
@@ -63,7 +70,7 @@ impl Evaluator {
         })
     }
 
-    /// Returns the evaluators that do more than count.
+    /// Returns the evaluators of the core group that do more than count.
     pub fn special() -> [Self; 3] {
         [Self::Pods, Self::Services, Self::Claims]
     }
@@ -73,7 +80,7 @@ impl Evaluator {
         match (self, write.subresource, write.old) {
             (Self::Pods, "", Some(old)) => pods::has_deadline(old) != pods::has_deadline(write.object),
             (Self::Pods, "resize", Some(_)) | (Self::Claims, "status", Some(_)) => true,
-            (Self::Services | Self::Claims, "", Some(_)) | (_, "", None) => true,
+            (Self::Services | Self::Claims | Self::ResourceClaims(_), "", Some(_)) | (_, "", None) => true,
             _ => false,
         }
     }
@@ -84,6 +91,7 @@ impl Evaluator {
             Self::Pods => pods::knows(name),
             Self::Services => services::knows(name),
             Self::Claims => persistent_volume_claims::knows(name),
+            Self::ResourceClaims(devices) => resource_claims::knows(name, devices),
             Self::Count(names) => names.iter().any(|have| have == name),
         }
     }
@@ -94,6 +102,7 @@ impl Evaluator {
             Self::Pods => pods::usage(object, now),
             Self::Services => services::usage(object),
             Self::Claims => persistent_volume_claims::usage(object),
+            Self::ResourceClaims(devices) => resource_claims::usage(object, devices),
             Self::Count(names) => names.iter().map(|name| (name.clone(), whole(1))).collect(),
         }
     }
@@ -103,7 +112,7 @@ impl Evaluator {
         scopes::selectors(quota).all(|selector| match self {
             Self::Pods => scopes::selects_pod(&selector, object),
             Self::Claims => scopes::selects_claim(&selector, object),
-            Self::Services | Self::Count(_) => false,
+            Self::Services | Self::ResourceClaims(_) | Self::Count(_) => false,
         })
     }
 

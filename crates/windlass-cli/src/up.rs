@@ -11,6 +11,7 @@ pub(crate) mod service_network;
 mod store;
 
 use std::{
+    collections::BTreeMap,
     env, fs, io,
     io::Write as _,
     net::IpAddr,
@@ -122,6 +123,21 @@ pub(crate) enum RuntimeArg {
     Process,
 }
 
+/// Returns the given flags with their values.
+fn flags(arguments: impl Iterator<Item = String>) -> BTreeMap<String, String> {
+    let mut flags = BTreeMap::new();
+    let mut arguments = arguments.peekable();
+    while let Some(argument) = arguments.next() {
+        let Some(flag) = argument.strip_prefix("--").filter(|flag| !flag.is_empty()) else { continue };
+        let (name, value) = match flag.split_once('=') {
+            Some((name, value)) => (name, value.to_owned()),
+            None => (flag, arguments.next_if(|next| !next.starts_with('-')).unwrap_or_else(|| "true".to_owned())),
+        };
+        flags.insert(name.to_owned(), value);
+    }
+    flags
+}
+
 /// Serves until a signal, then drains.
 pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
     let controllers = controllers(&args.controllers)?;
@@ -174,6 +190,7 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
         authorization,
         enabled_admission_plugins: plugins.enabled,
         disabled_admission_plugins: plugins.disabled,
+        flags: flags(env::args().skip(1)),
         admission_configuration,
         runtime_config,
         service_network,

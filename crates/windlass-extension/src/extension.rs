@@ -23,7 +23,7 @@ use windlass_apiserver::{
 use windlass_store::{MemoryStore, Store};
 
 use crate::{
-    Admission, Kind, Operation, authorities,
+    Admission, ErrorList, Kind, authorities,
     certificates::{CertificateError, ServingCertificate},
     delegated::{self, AccessReviews, TokenReviews},
     rule::Rule,
@@ -278,10 +278,26 @@ impl Extension {
         self
     }
 
-    /// Adds a rule for objects of a kind. The error is the reason why a create or update is forbidden. Objects of other
-    /// versions are converted to the version of the type.
+    /// Adds a rule for objects of a kind: a function of the new object and, for updates, the old one, which returns the
+    /// fields that are not valid. Objects of other versions are converted to the version of the type.
+    ///
+    /// ```
+    /// # use windlass_extension::prelude::*;
+    /// #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
+    /// #[kube(group = "clock.example.com", version = "v1", kind = "Alarm")]
+    /// struct AlarmSpec {
+    ///     at: String,
+    /// }
+    ///
+    /// let extension = Extension::new("clock").kind::<Alarm>().rule(|alarm: &Alarm, old| match old {
+    ///     Some(old) if old.spec.at != alarm.spec.at => {
+    ///         vec![FieldError::forbidden(&Path::new("spec").child("at"), "field is immutable")]
+    ///     }
+    ///     _ => vec![],
+    /// });
+    /// ```
     #[must_use]
-    pub fn rule<K>(self, check: impl Fn(&K, Operation) -> Result<(), String> + Send + Sync + 'static) -> Self
+    pub fn rule<K>(self, check: impl Fn(&K, Option<&K>) -> ErrorList + Send + Sync + 'static) -> Self
     where
         K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
     {

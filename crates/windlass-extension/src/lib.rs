@@ -37,6 +37,7 @@ pub mod delegated;
 mod extension;
 pub mod kind;
 pub mod manifests;
+pub mod prelude;
 mod program;
 mod rule;
 
@@ -46,7 +47,7 @@ pub use self::{
 };
 pub use windlass::webhook::Conversion;
 pub use windlass_apiserver::{
-    admission::{Admission, Attributes, Objects, Operation},
+    admission::{Admission, Attributes, ErrorList, FieldError, Objects, Operation, Path},
     computed::{ComputedKind, ComputedObjects, ComputedTable},
     status::{ApiError, Result},
 };

@@ -11,9 +11,9 @@ use windlass_apiserver::{
     webhooks::ConversionFunction,
 };
 
-use crate::{Admission, Attributes, Operation};
+use crate::{Admission, Attributes, ErrorList, Operation};
 
-type Check<K> = Box<dyn Fn(&K, Operation) -> std::result::Result<(), String> + Send + Sync>;
+type Check<K> = Box<dyn Fn(&K, Option<&K>) -> ErrorList + Send + Sync>;
 
 /// An admission plugin that calls a function for every created or updated object of a kind.
 pub(crate) struct Rule<K> {
@@ -25,7 +25,7 @@ pub(crate) struct Rule<K> {
 
 impl<K> Rule<K> {
     pub(crate) fn new(
-        check: impl Fn(&K, Operation) -> std::result::Result<(), String> + Send + Sync + 'static,
+        check: impl Fn(&K, Option<&K>) -> ErrorList + Send + Sync + 'static,
         conversion: Option<ConversionFunction>,
     ) -> Self {
         Self { check: Box::new(check), conversion, kind: PhantomData }
@@ -44,6 +44,21 @@ where
         if !is_kind || !is_write || !write.subresource.is_empty() {
             return Ok(());
         }
+        let new = self.parse(write, object)?;
+        let old = write.old.map(|old| self.parse(write, old)).transpose()?;
+        let errors = (self.check)(&new, old.as_ref());
+        if errors.is_empty() {
+            return Ok(());
+        }
+        let name = new.meta().name.as_deref().unwrap_or_default();
+        Err(ApiError::invalid(&resource.kind, &resource.group, name, &errors))
+    }
+}
+
+impl<K: Resource<DynamicType = ()> + DeserializeOwned> Rule<K> {
+    /// Converts an object to the version of the type.
+    fn parse(&self, write: &Attributes<'_>, object: &Value) -> Result<K> {
+        let resource = write.resource;
         let mut object = object.clone();
         let api_version = K::api_version(&());
         if object["apiVersion"] != *api_version {
@@ -59,10 +74,7 @@ where
                 None => object["apiVersion"] = api_version.as_ref().into(),
             }
         }
-        let object: K = serde_json::from_value(object)
-            .map_err(|error| ApiError::bad_request(format!("the object is not a {}: {error}", resource.kind)))?;
-        let name = object.meta().name.as_deref().unwrap_or_default();
-        (self.check)(&object, write.operation)
-            .map_err(|why| ApiError::forbidden(&resource.plural, &resource.group, name, &why))
+        serde_json::from_value(object)
+            .map_err(|error| ApiError::bad_request(format!("the object is not a {}: {error}", resource.kind)))
     }
 }

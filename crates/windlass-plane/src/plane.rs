@@ -6,6 +6,7 @@ mod standalone;
 mod store;
 
 use std::{
+    collections::BTreeMap,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
@@ -100,6 +101,8 @@ pub struct PlaneOptions {
     pub enabled_admission_plugins: Vec<String>,
     /// Admission plugins that do not run, by their names in kube-apiserver.
     pub disabled_admission_plugins: Vec<String>,
+    /// The flags of the program, which `/flagz` shows.
+    pub flags: BTreeMap<String, String>,
     /// The configuration of admission plugins.
     pub admission_configuration: AdmissionConfiguration,
     /// Served versions of the built-in API groups.
@@ -140,6 +143,7 @@ impl PlaneOptions {
             authorization: AuthorizationOptions::default(),
             enabled_admission_plugins: Vec::new(),
             disabled_admission_plugins: Vec::new(),
+            flags: BTreeMap::new(),
             admission_configuration: AdmissionConfiguration::default(),
             runtime_config: RuntimeConfig::default(),
             service_network: ServiceNetwork::default(),
@@ -201,6 +205,7 @@ impl Plane {
             .policy_type_checking(options.controllers.contains("validatingadmissionpolicy-status-controller"))
             .enable_admission_plugins(options.enabled_admission_plugins)
             .disable_admission_plugins(options.disabled_admission_plugins)
+            .flags(options.flags)
             .admission_configuration(options.admission_configuration)
             .runtime_config(options.runtime_config)
             .service_network(options.service_network)

@@ -1,25 +1,29 @@
 //! The server.
 
-use async_trait::async_trait;
-use kube::core::GroupVersionResource;
-use serde_json::Value;
-use windlass_extension::{Admission, ApiError, Attributes, Conversion, Extension, Kind, Operation, Result};
+use windlass_extension::prelude::*;
 
 use crate::api::{
     GROUP,
     fischer::Fischer,
-    flunder::{Flunder, FlunderSpec, ReferenceType, v1alpha1},
+    flunder::{Flunder, v1alpha1},
 };
 
-/// Checks that a Flunder has the reference that its type promises, and no other.
-fn check(flunder: &Flunder, _: Operation) -> Result<(), String> {
-    let FlunderSpec { flunder_reference, fischer_reference, reference_type } = &flunder.spec;
-    let is_set = |name: &Option<String>| name.as_ref().is_some_and(|name| !name.is_empty());
-    match (is_set(flunder_reference), is_set(fischer_reference), reference_type) {
-        (false, false, None) => Ok(()),
-        (true, false, Some(ReferenceType::Flunder)) | (false, true, Some(ReferenceType::Fischer)) => Ok(()),
-        _ => Err("spec must have a reference of its referenceType, and no other".to_owned()),
-    }
+/// Checks that a new Flunder has the reference that its type promises, and no other.
+fn check(flunder: &Flunder, old: Option<&Flunder>) -> ErrorList {
+    let spec = &flunder.spec;
+    let (flunder, fischer, kind) = (&*spec.flunder_reference, &*spec.fischer_reference, &*spec.reference_type);
+    let problems = [
+        ("fischerReference", fischer, "cannot be set with flunderReference at the same time", !flunder.is_empty()),
+        ("flunderReference", flunder, "cannot be set if referenceType is not Flunder", kind != "Flunder"),
+        ("fischerReference", fischer, "cannot be set if referenceType is not Fischer", kind != "Fischer"),
+        ("fischerReference", fischer, "cannot be empty if referenceType is Fischer", kind == "Fischer"),
+        ("flunderReference", flunder, "cannot be empty if referenceType is Flunder", kind == "Flunder"),
+    ];
+    let applies = |(_, value, why, if_so): &(_, &str, &str, bool)| *if_so && value.is_empty() == why.contains("empty");
+    let is_unknown = !matches!(kind, "" | "Flunder" | "Fischer");
+    let unknown = is_unknown.then_some(("referenceType", kind, "must be Flunder or Fischer", true));
+    let found = problems.into_iter().find(applies).into_iter().chain(unknown).filter(|_| old.is_none());
+    found.map(|(name, value, why, _)| FieldError::invalid(&Path::new("spec").child(name), &json!(value), why)).collect()
 }
 
 /// Rejects new Flunders whose names a Fischer disallows.
@@ -31,16 +35,11 @@ impl Admission for BanFlunder {
         if write.operation != Operation::Create || &*write.resource.kind != "Flunder" {
             return Ok(());
         }
-        let fischers = GroupVersionResource::gvr(GROUP, "v1alpha1", "fischers");
-        let fischers = write.objects.list(&fischers, None).await?;
+        let fischers = write.objects.list(&GroupVersionResource::gvr(GROUP, "v1alpha1", "fischers"), None).await?;
         let banned = fischers.iter().filter_map(|fischer| fischer["disallowedFlunders"].as_array()).flatten();
-        match banned.into_iter().any(|name| name == write.name) {
-            true => {
-                let why = "this name may not be used, please change the resource name";
-                Err(ApiError::forbidden("flunders", GROUP, write.name, why))
-            }
-            false => Ok(()),
-        }
+        let why = "this name may not be used, please change the resource name";
+        let is_banned = banned.into_iter().any(|name| name == write.name);
+        if is_banned { Err(ApiError::forbidden("flunders", GROUP, write.name, why)) } else { Ok(()) }
     }
 }
 
@@ -52,6 +51,6 @@ pub fn extension() -> Extension {
         .kind::<v1alpha1::Flunder>()
         .conversion(Conversion::<Flunder>::new().spoke::<v1alpha1::Flunder>())
         .plain_kind(&fischer.column("Created At", "date", ".metadata.creationTimestamp"))
-        .rule(check)
         .admission(BanFlunder)
+        .rule(check)
 }

@@ -26,8 +26,7 @@ impl Admission for NamespaceLifecycle {
     async fn mutate(&self, write: &Attributes<'_>, object: &mut Value) -> Result<()> {
         // An access review would reveal which namespaces exist.
         let is_review = write.is("authorization.k8s.io", "localsubjectaccessreviews");
-        let in_namespace = write.resource.namespaced && write.subresource.is_empty();
-        if write.operation != Operation::Create || !in_namespace || is_review {
+        if write.operation != Operation::Create || !write.resource.namespaced || is_review {
             return Ok(());
         }
         self.storage.fresh().await?;

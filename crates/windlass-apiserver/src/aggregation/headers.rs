@@ -15,8 +15,9 @@ use crate::user::User;
 const REMOTE: &str = "x-remote-";
 const FORWARDED_FOR: &str = "x-forwarded-for";
 /// The headers of one connection, which a proxy does not forward.
-const HOP_BY_HOP: [HeaderName; 8] = [
+const HOP_BY_HOP: [HeaderName; 9] = [
     header::CONNECTION,
+    HeaderName::from_static("proxy-connection"),
     HeaderName::from_static("keep-alive"),
     header::PROXY_AUTHENTICATE,
     header::PROXY_AUTHORIZATION,

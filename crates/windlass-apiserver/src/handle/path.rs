@@ -10,6 +10,7 @@ use crate::{
     aggregation::{Entry, Listing, RemoteDocuments},
     blocking,
     body::Body,
+    debug_pages::{self, FLAGS_PATH, STATUS_PATH},
     discovery, health,
     query::Query,
     represent,
@@ -37,6 +38,9 @@ impl Inner {
             // Only the paths of a router ignore a slash at the end.
             "/metrics" | "/openapi/v2" | "/openapi/v3" if path.ends_with('/') => Err(ApiError::page_not_found()),
             "/version" => health::version_answer(&parts.headers),
+            FLAGS_PATH | STATUS_PATH if path.ends_with('/') => Err(ApiError::page_not_found()),
+            FLAGS_PATH => debug_pages::flags(self, &parts.headers),
+            STATUS_PATH => debug_pages::status(self, &parts.headers),
             snapshot::PATH if parts.method == Method::GET => snapshot::answer(self).await,
             "/metrics" => Ok(represent::text(StatusCode::OK, self.metrics.render(self))),
             CONFIGURATION_PATH | KEYS_PATH if parts.method == Method::GET => {

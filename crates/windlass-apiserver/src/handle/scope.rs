@@ -4,6 +4,7 @@ use http::Method;
 use windlass_schema::{field::quote, names::is_path_segment_name};
 
 use crate::{
+    debug_pages::{FLAGS_PATH, STATUS_PATH},
     registry::Endpoint,
     request_info::ResourceRequest,
     status::{ApiError, Result},
@@ -62,7 +63,8 @@ pub(super) fn check_name(verb: Verb, name: &str) -> Result<()> {
 /// of groups and paths are served for all of them, and what go-restful routes is not served for `HEAD`.
 pub(super) fn serves_method(path: &str, method: &Method) -> bool {
     let below = path.strip_prefix("/apis/").map(|below| below.trim_end_matches('/'));
-    if matches!(path, "/" | "/index.html" | "/apis" | "/openapi/v2") || below.is_some_and(|group| !group.contains('/'))
+    if matches!(path, "/" | "/index.html" | "/apis" | "/openapi/v2" | FLAGS_PATH | STATUS_PATH)
+        || below.is_some_and(|group| !group.contains('/'))
     {
         return true;
     }

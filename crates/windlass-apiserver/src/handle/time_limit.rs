@@ -15,6 +15,10 @@ use crate::{
     verb::Verb,
 };
 
+/// The time limit of the verbs create, update, patch and delete, admission included, from the moment when the request
+/// has a seat.
+pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(34);
+
 /// Returns the time limit of a request, `longest` at most. Clients cannot set that of a long-running one.
 pub(super) fn of(info: &RequestInfo<'_>, method: &Method, query: &Query<'_>, longest: Duration) -> Result<TimeLimit> {
     let long_running = match info {

@@ -1,7 +1,7 @@
 //! The builder of a server.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     net::{IpAddr, SocketAddr},
     sync::Arc,
 };
@@ -28,6 +28,7 @@ use crate::{
     bootstrap, compaction,
     computed::ComputedKind,
     connections::Connections,
+    debug_pages::Process,
     definitions::{self, Definitions},
     flow_control::{self, FlowControl},
     limits::Limits,
@@ -77,6 +78,7 @@ pub struct ServerBuilder {
     only_groups: Option<Vec<String>>,
     token_authenticators: Vec<Arc<dyn TokenAuthenticator>>,
     limits: Limits,
+    flags: BTreeMap<String, String>,
     audit: Option<AuditOptions>,
 }
 
@@ -112,6 +114,7 @@ impl ServerBuilder {
             only_groups: None,
             token_authenticators: Vec::new(),
             limits: Limits::default(),
+            flags: BTreeMap::new(),
             audit: None,
         }
     }
@@ -240,6 +243,13 @@ impl ServerBuilder {
     #[must_use]
     pub fn disable_admission_plugins(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.disabled_admission_plugins.extend(names);
+        self
+    }
+
+    /// Sets the flags of the program, which `/flagz` shows.
+    #[must_use]
+    pub fn flags(mut self, flags: BTreeMap<String, String>) -> Self {
+        self.flags = flags;
         self
     }
 
@@ -430,6 +440,7 @@ impl ServerBuilder {
             uploads: UploadBudget::new(self.limits.max_body_memory),
             flow_control,
             limits: self.limits,
+            process: Process { started: windlass_clock::now(), flags: self.flags },
             only_groups: self.only_groups,
             openapi: OpenApi::default(),
             pod_connections: self.pod_connections,

@@ -10,12 +10,13 @@ use windlass_builtins::kinds::{
     pod,
     pod_disruption_budget::eviction::{self, Denied},
 };
+use windlass_schema::field::{FieldError, Path};
 
 use crate::{
     admission::{Operation, node_restriction},
     call::{Answer, Call},
     dynamic_admission, meta,
-    options::{DeleteOptions, WriteKind, WriteOptions},
+    options::{DeleteOptions, WriteKind, WriteOptions, dry_run},
     request_info::ResourceRequest,
     status::{ApiError, Result},
     user::User,
@@ -23,7 +24,7 @@ use crate::{
     webhooks::{Options, Subject},
     write::{
         MANAGER, ManagedFieldsMode, OnConflict, Running, Written, decode::decode_body, preconditions::match_namespace,
-        update_object,
+        run_plugins, update_object,
     },
 };
 
@@ -39,16 +40,36 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     let mut eviction = decode_body(call, write.field_validation)?;
     match_namespace(call, &mut eviction)?;
     let subject = Subject { operation: Operation::Create, name: call.target.name, options: Options::Write(&write) };
+    run_plugins(call, &subject, &mut eviction, None).await?;
     node_restriction::check_request(call, &subject, &eviction).await?;
     dynamic_admission::mutate(call, &subject, &mut eviction).await?;
     if meta::text(&eviction, "name") != call.target.name {
         return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
     }
+    let options = delete_options(call, &eviction["deleteOptions"])?;
     dynamic_admission::validate(call, &subject, &eviction).await?;
-    let options = DeleteOptions::from_body(&eviction["deleteOptions"])?;
-    let options = DeleteOptions { dry_run: options.dry_run || write.dry_run, ..options };
     evict_to_end(call, options).await?;
     Ok(Answer::Value { code: StatusCode::CREATED, value: success(StatusCode::CREATED) })
+}
+
+/// Returns the options of the deletion, which is a dry run if the request or its body asks for one.
+fn delete_options(call: &Call<'_>, body: &Value) -> Result<DeleteOptions> {
+    const IGNORES_ERRORS: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+    if body[IGNORES_ERRORS] == true {
+        let path = Path::new("deleteOptions").child(IGNORES_ERRORS);
+        let detail = "can not be set for pod eviction, try after removing the option";
+        let error = FieldError::invalid(&path, &json!(true), detail);
+        return Err(ApiError::invalid("Eviction", "policy", call.target.name, &vec![error]));
+    }
+    let (asked, given) = (call.query.all("dryRun"), dry_run(body));
+    if !asked.is_empty() && !given.is_empty() && asked != given {
+        let (asked, given) = (asked.join(" "), given.join(" "));
+        return Err(ApiError::unexpected(format!(
+            "Non-matching dry-run options in request and content: [{asked}] and [{given}]"
+        )));
+    }
+    let options = DeleteOptions::unchecked(body);
+    Ok(DeleteOptions { dry_run: options.dry_run || !asked.is_empty(), ..options })
 }
 
 /// Evicts in a task of its own: a budget that has been charged must lose its pod.

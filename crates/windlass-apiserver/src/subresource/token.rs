@@ -12,7 +12,7 @@ use crate::{
     status::{ApiError, Result},
     tokens::{Bound, Claims, Reference},
     webhooks::{Options, Subject},
-    write::{decode::decode_body, managed_fields, preconditions},
+    write::{decode::decode_body, managed_fields, preconditions, run_plugins},
 };
 
 const GROUP: &str = "authentication.k8s.io";
@@ -35,6 +35,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     preconditions::match_namespace(call, &mut request)?;
     managed_fields::track(call, &options, None, &mut request);
     let subject = Subject { operation: Operation::Create, name: call.target.name, options: Options::Write(&options) };
+    run_plugins(call, &subject, &mut request, None).await?;
     node_restriction::check_request(call, &subject, &request).await?;
     dynamic_admission::mutate(call, &subject, &mut request).await?;
     // Webhooks may have changed everything; from here on, the request is checked as they left it.

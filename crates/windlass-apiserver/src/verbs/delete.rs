@@ -12,12 +12,14 @@ use windlass_builtins::resource::Resource;
 use self::outcome::Outcome;
 use crate::{
     admission::Operation,
-    call::{Answer, Call, ListAnswer},
+    call::{Answer, Call},
     meta,
     options::{DeleteOptions, ListOptions},
     selection::Selection,
     status::{ApiError, Result},
     storage::StoredObject,
+    verb::Verb,
+    verbs::read::Start,
     webhooks::{Options, Subject},
     write::{
         Deletion, DeletionCommit, PersistError, convert, decode::delete_options, encode_for_deletion, remove_damaged,
@@ -91,21 +93,16 @@ fn warn_about_dependents(call: &Call<'_>, options: &DeleteOptions) {
     }
 }
 
-/// Deletes all objects that match the selectors, and answers with their list.
+/// Deletes the objects that a list with the same options would have, and answers with this list.
 pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Answer> {
-    ListOptions::parse(&call.query, false)?;
+    let listed = ListOptions::parse(&call.query, false)?;
     let selection = Selection::of(call)?;
     let options = delete_options(call)?;
     warn_about_dependents(call, &options);
-    let revision = call.server.storage.fresh().await?;
-    let snapshot = call.endpoint.cache.snapshot();
-    let selected: Vec<_> = match call.endpoint.has_converter() {
-        true => {
-            selection.select_served(call, &snapshot, None, None).await?.into_iter().map(|(_, object)| object).collect()
-        }
-        false => selection.select(call.endpoint, &snapshot, None).map(|(_, object)| object.clone()).collect(),
-    };
-    for object in &selected {
+    let start = Start::of(call, &listed).await?;
+    let is_whole = selection.is_everything() && start.is_whole();
+    let list = start.list(call, &selection).await?;
+    for object in &list.objects {
         let header = &object.header;
         match delete_named(call, &header.namespace, &header.name, &options).await {
             Ok(_) => {}
@@ -114,10 +111,9 @@ pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Answer> {
             Err(error) => return Err(error),
         }
     }
-    if selection.is_everything() {
+    if is_whole {
         purge_all(call, &selection.prefix, &options).await?;
     }
-    let list = ListAnswer { objects: selected, revision: revision.0, continue_token: None, remaining: None };
     Ok(Answer::List(list))
 }
 
@@ -220,6 +216,19 @@ async fn purge(call: &Call<'_>, key: &str, options: &DeleteOptions) -> Result<()
 /// Checks the uid and resource version that the client expects.
 pub(crate) fn check_preconditions(call: &Call<'_>, options: &DeleteOptions, object: &Value, name: &str) -> Result<()> {
     let resource = &*call.endpoint.resource;
+    // Their deletion begins with a check of its own in kube-apiserver.
+    if matches!(&*resource.plural, "namespaces" | "customresourcedefinitions") && call.verb == Verb::Delete {
+        let expected =
+            [("UID", &options.uid, "uid"), ("ResourceVersion", &options.resource_version, "resourceVersion")];
+        for (what, wanted, field) in expected {
+            let actual = meta::text(object, field);
+            if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != actual) {
+                let why =
+                    format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {actual}");
+                return Err(ApiError::conflict(&resource.plural, &resource.group, name, &why));
+            }
+        }
+    }
     let conflict = |why: String| Err(ApiError::conflict(&resource.kind, &resource.group, name, &why));
     if let Some(wanted) = &options.uid {
         let uid = meta::text(object, "uid");

@@ -10,7 +10,7 @@ use windlass_store::Revision;
 
 use self::page::Page;
 use crate::{
-    call::{Answer, Call},
+    call::{Answer, Call, ListAnswer},
     continue_token::ContinueToken,
     options::{ListOptions, VersionMatch, parse_resource_version},
     represent,
@@ -44,33 +44,93 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Answer> {
     let options = ListOptions::parse(&call.query, false)?;
     let selection = Selection::of(call)?;
     warn_about_damaged(call, &selection);
-    if !options.continue_token.is_empty() {
-        return next_page(call, &options, &selection).await;
+    let start = Start::of(call, &options).await?;
+    let shares = represent::sends_stored_bytes(call) && !call.endpoint.has_converter();
+    if selection.is_everything() && start.is_whole() && shares {
+        let applied = call.server.storage.applied();
+        let snapshot = call.endpoint.cache.snapshot();
+        let revision = applied.max(snapshot.revision).0;
+        let (typed, held) = (call.endpoint.custom().is_some(), call.server.metrics.lists.clone());
+        let items = call.endpoint.cache.whole_list(snapshot, &selection.prefix, typed, held);
+        return Ok(Answer::WholeList { items, revision });
     }
-    let limit = match options.resource_version.as_str() {
-        "" => {
-            call.server.storage.fresh().await?;
-            options.limit
-        }
-        // Any state suffices, so the list comes from memory, without pages.
-        "0" => None,
-        text => {
-            let revision = parse_resource_version(text)
-                .map_err(|error| ApiError::bad_request(format!("invalid resource version: {error}")))?;
-            let exact = match options.version_match {
-                VersionMatch::Exact => true,
-                VersionMatch::NotOlderThan => false,
-                VersionMatch::Unset => options.limit.is_some(),
-            };
-            if exact {
-                let page = Page { revision: Revision(revision), after: None, left: None, limit: options.limit };
-                return page.read_history(call, &selection).await;
+    Ok(Answer::List(start.list(call, &selection).await?))
+}
+
+/// Where a list starts.
+pub(super) enum Start {
+    /// In the newest state, at its first object or after a key.
+    Newest { after: Option<String>, limit: Option<usize> },
+    /// At the first object of an older state.
+    Exact(Page),
+    /// Where another page of the same state ended.
+    Continued(Page),
+}
+
+impl Start {
+    /// Returns where the list that a client asks for starts. Waits until the server has its state.
+    pub(super) async fn of(call: &Call<'_>, options: &ListOptions) -> Result<Self> {
+        let storage = &call.server.storage;
+        if !options.continue_token.is_empty() {
+            let token = ContinueToken::decode(&options.continue_token)?;
+            if !matches!(options.resource_version.as_str(), "" | "0") {
+                return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
             }
-            wait_for(call, revision).await?;
-            options.limit
+            if let Some(page) = Page::next(&token, options.limit) {
+                return Ok(Self::Continued(page));
+            }
+            storage.fresh().await?;
+            return Ok(Self::Newest { after: Some(token.after), limit: options.limit });
         }
-    };
-    list_newest(call, &selection, limit).await
+        let limit = match options.resource_version.as_str() {
+            "" => {
+                storage.fresh().await?;
+                options.limit
+            }
+            // Any state suffices, so the list comes from memory, without pages.
+            "0" => None,
+            text => {
+                let revision = parse_resource_version(text)
+                    .map_err(|error| ApiError::bad_request(format!("invalid resource version: {error}")))?;
+                let exact = match options.version_match {
+                    VersionMatch::Exact => true,
+                    VersionMatch::NotOlderThan => false,
+                    VersionMatch::Unset => options.limit.is_some(),
+                };
+                if exact {
+                    let revision = Revision(revision);
+                    return Ok(Self::Exact(Page { revision, after: None, left: None, limit: options.limit }));
+                }
+                wait_for(call, revision).await?;
+                options.limit
+            }
+        };
+        Ok(Self::Newest { after: None, limit })
+    }
+
+    /// Returns whether the list has all objects of the newest state that are selected.
+    pub(super) fn is_whole(&self) -> bool {
+        matches!(self, Self::Newest { after: None, limit: None })
+    }
+
+    /// Returns the list.
+    pub(super) async fn list(self, call: &Call<'_>, selection: &Selection) -> Result<ListAnswer> {
+        let (after, limit) = match self {
+            Self::Exact(page) => return page.read_history(call, selection).await,
+            Self::Continued(page) => return page.continued(call, selection).await,
+            Self::Newest { after, limit } => (after, limit),
+        };
+        let applied = call.server.storage.applied();
+        let (snapshot, left) = match after {
+            Some(_) => (call.endpoint.cache.snapshot(), None),
+            None => {
+                let (snapshot, count) = call.endpoint.cache.counted_snapshot(&selection.prefix);
+                (snapshot, Some(count))
+            }
+        };
+        let page = Page { revision: applied.max(snapshot.revision), after, left, limit };
+        page.cut_snapshot(call, selection, &snapshot).await
+    }
 }
 
 /// Warns about damaged objects, which the list omits.
@@ -80,38 +140,6 @@ fn warn_about_damaged(call: &Call<'_>, selection: &Selection) {
             call.warnings.add(format!("omitted from the list: {}", call.endpoint.describe_damaged(&key, &damaged)));
         }
     }
-}
-
-/// Lists the newest state.
-async fn list_newest(call: &Call<'_>, selection: &Selection, limit: Option<usize>) -> Result<Answer> {
-    let applied = call.server.storage.applied();
-    let (snapshot, count) = call.endpoint.cache.counted_snapshot(&selection.prefix);
-    let revision = applied.max(snapshot.revision);
-    let is_whole = selection.is_everything() && limit.is_none();
-    if is_whole && represent::sends_stored_bytes(call) && !call.endpoint.has_converter() {
-        let (typed, held) = (call.endpoint.custom().is_some(), call.server.metrics.lists.clone());
-        let items = call.endpoint.cache.whole_list(snapshot, &selection.prefix, typed, held);
-        return Ok(Answer::WholeList { items, revision: revision.0 });
-    }
-    let page = Page { revision, after: None, left: Some(count), limit };
-    page.cut_snapshot(call, selection, &snapshot).await
-}
-
-/// Returns the next page of a list.
-async fn next_page(call: &Call<'_>, options: &ListOptions, selection: &Selection) -> Result<Answer> {
-    let token = ContinueToken::decode(&options.continue_token)?;
-    if !matches!(options.resource_version.as_str(), "" | "0") {
-        return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
-    }
-    if let Some(page) = Page::next(&token, options.limit) {
-        return page.continued(call, selection).await;
-    }
-    call.server.storage.fresh().await?;
-    let applied = call.server.storage.applied();
-    let snapshot = call.endpoint.cache.snapshot();
-    let revision = applied.max(snapshot.revision);
-    let page = Page { revision, after: Some(token.after), left: None, limit: options.limit };
-    page.cut_snapshot(call, selection, &snapshot).await
 }
 
 /// Waits until the caches have reached a revision that a client knows of.

@@ -1,6 +1,7 @@
 //! PUT of an object.
 
 use http::StatusCode;
+use serde_json::Value;
 
 use crate::{
     call::{Answer, Call},
@@ -22,6 +23,9 @@ pub(crate) async fn update(call: &Call<'_>) -> Result<Answer> {
     match_namespace(call, &mut object)?;
     match_name(call, &object)?;
     if call.current().await?.is_none() && call.endpoint.facts.creates_on_update && call.subresource.is_none() {
+        check_uid(call, &object, &Value::Null)?;
+        // The version of an object that no longer exists.
+        meta::metadata_mut(&mut object).remove("resourceVersion");
         let written = create_object(call, object, &options, ManagedFieldsMode::Track).await?;
         return Ok(written.answer(StatusCode::CREATED));
     }

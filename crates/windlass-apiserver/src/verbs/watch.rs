@@ -5,7 +5,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tokio::time::Instant;
 use windlass_store::{Error as StoreError, Revision};
 
 use crate::{
@@ -26,6 +26,8 @@ const BATCH: usize = 256;
 const INITIAL_BYTES: usize = 256 << 10;
 /// The interval of bookmarks.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// How long before the end of a watch its last bookmark is sent, so that the client continues near the end.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// The minimum duration of a watch without a timeout; it ends after between one and two times this.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
 /// The maximum duration of a watch: longer than any process runs, but short enough to be added to any clock.
@@ -44,7 +46,10 @@ struct Watcher {
     initial: std::vec::IntoIter<Arc<StoredObject>>,
     /// Whether to announce the end of the initial state.
     announce_end: bool,
-    bookmarks: Option<Interval>,
+    /// When the next bookmark is due.
+    bookmark_at: Option<Instant>,
+    /// The revision that the watch started at. Bookmarks are sent for newer ones.
+    started_at: Revision,
     deadline: Instant,
     /// Whether a webhook converts the objects.
     converts: bool,
@@ -92,11 +97,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer> {
     } else {
         (Vec::new(), given.filter(|revision| *revision > 0).map_or_else(|| storage.applied(), Revision))
     };
-    let bookmarks = options.bookmarks.then(|| {
-        let mut interval = tokio::time::interval_at(Instant::now() + BOOKMARK_EVERY, BOOKMARK_EVERY);
-        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        interval
-    });
+    let deadline = Instant::now() + timeout(options.timeout_seconds);
     let format = EventFormat::negotiated(call)?;
     let content_type = format.content_type();
     let watcher = Watcher {
@@ -108,8 +109,9 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer> {
         history: None,
         initial: initial.into_iter(),
         announce_end: options.send_initial_events == Some(true) && options.bookmarks,
-        bookmarks,
-        deadline: Instant::now() + timeout(options.timeout_seconds),
+        bookmark_at: next_bookmark(deadline).filter(|_| options.bookmarks),
+        started_at: cursor,
+        deadline,
         converts: call.endpoint.has_converter(),
         finished: false,
         _count: call.endpoint.cache.watchers.add(),
@@ -130,6 +132,13 @@ fn timeout(asked: Option<i64>) -> Duration {
         }
         Some(seconds) => Duration::from_secs(u64::try_from(seconds).unwrap_or(0)).min(MAX_TIMEOUT),
     }
+}
+
+/// Returns when the next bookmark of a watch is due; `None` if it ends before.
+fn next_bookmark(deadline: Instant) -> Option<Instant> {
+    let now = Instant::now();
+    let last = deadline.checked_sub(LAST_BOOKMARK)?;
+    (last > now).then(|| last.min(now + BOOKMARK_EVERY))
 }
 
 /// Returns `None` if the history of a watch is no longer available, and other errors.
@@ -204,9 +213,10 @@ impl Watcher {
             if ending {
                 return None;
             }
-            let tick = async {
-                match &mut self.bookmarks {
-                    Some(interval) => interval.tick().await,
+            let bookmark_at = self.bookmark_at;
+            let due = async {
+                match bookmark_at {
+                    Some(at) => tokio::time::sleep_until(at).await,
                     None => std::future::pending().await,
                 }
             };
@@ -216,7 +226,13 @@ impl Watcher {
                 () = self.server.stopping() => return None,
                 // Events before the end are sent before the stream ends.
                 () = retired(&endpoint) => ending = true,
-                _ = tick => return Some(self.bookmark(applied.max(self.cursor), false)),
+                () = due => {
+                    self.bookmark_at = next_bookmark(self.deadline);
+                    let revision = applied.max(self.cursor);
+                    if revision > self.started_at {
+                        return Some(self.bookmark(revision, false));
+                    }
+                }
             }
         }
     }

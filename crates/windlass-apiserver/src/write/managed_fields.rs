@@ -36,6 +36,8 @@ impl VersionConverter for CallVersions<'_> {
                 let types = TypeRef::custom(schema, &endpoint.table.types, endpoint.object_meta());
                 Ok(Some((object, types)))
             }
+            // As in kube-apiserver, the types of another group are unknown.
+            _ if group != &*endpoint.resource.group => Ok(None),
             Form::Stored | Form::View | Form::Converted(_) => {
                 let registry = self.0.server.registry.load_full();
                 let Some(other) = registry.endpoint(group, version, &endpoint.resource.plural) else { return Ok(None) };
@@ -143,6 +145,7 @@ fn with_field_manager<T>(call: &Call<'_>, work: impl FnOnce(FieldManager<'_>) ->
     let subresource = call.subresource.map_or("", |sub| &*sub.name);
     let versions = CallVersions(call);
     if subresource == "scale" {
+        let empty = json!({"apiVersion": SCALE_API_VERSION, "kind": "Scale"});
         let types = TypeRef::built_in(&endpoint.table.types, call.body_type());
         return work(FieldManager {
             types,
@@ -150,7 +153,7 @@ fn with_field_manager<T>(call: &Call<'_>, work: impl FnOnce(FieldManager<'_>) ->
             kind: "Scale",
             subresource,
             reset_fields: ResetFields::none(),
-            empty: endpoint.empty(),
+            empty: &empty,
             versions: &versions,
         });
     }

@@ -9,7 +9,7 @@ use http::HeaderMap;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::OwnedMutexGuard;
-use windlass_builtins::quota::{self, Evaluator, Usage, Write};
+use windlass_builtins::quota::{self, Devices, Evaluator, Usage, Write};
 
 use super::{ManagedFieldsMode, OnConflict, update_object};
 use crate::{
@@ -81,6 +81,10 @@ async fn charge_quotas(charge: Charge<'_>, locks: &QuotaLocks, evaluator: Evalua
     }
     let _lock = locks.acquire(namespace).await;
     server.storage.fresh().await?;
+    let evaluator = match evaluator {
+        Evaluator::ResourceClaims(_) => Evaluator::ResourceClaims(devices(charge)),
+        evaluator => evaluator,
+    };
     let costs = costs(charge, &quotas, &evaluator)?;
     let mut charges = Charges::default();
     if dry_run {
@@ -128,6 +132,23 @@ fn costs(charge: Charge<'_>, quotas: &Endpoint, evaluator: &Evaluator) -> Result
         }
     }
     Ok(costs)
+}
+
+/// Returns what the usage of a ResourceClaim depends on.
+fn devices(charge: Charge<'_>) -> Devices {
+    let Charge { server, namespace, write, .. } = charge;
+    let classes = server.storage.cache("/resource.k8s.io/deviceclasses/").snapshot();
+    let classes: Vec<Value> = classes.objects().map(|class| class.to_value()).collect();
+    let mut devices = Devices::of_classes(classes.iter());
+    if let Some((name, _)) = quota::pod_of(write.object)
+        && let Some(pod) = server.storage.cache("/core/pods/").get(&format!("{namespace}/{name}"))
+    {
+        let claims = server.storage.cache("/resource.k8s.io/resourceclaims/").snapshot();
+        let claims: Vec<Value> =
+            claims.range(&format!("{namespace}/"), None).map(|(_, cached)| cached.object.to_value()).collect();
+        devices.charge(write.object, &pod.to_value(), claims.iter(), server.now());
+    }
+    devices
 }
 
 /// Refunds the charges of a write that failed.

@@ -206,3 +206,37 @@ async fn pods_tolerate_failing_nodes_as_long_as_configured() {
         .collect();
     assert_eq!(found, [("node.kubernetes.io/not-ready", 7), ("node.kubernetes.io/unreachable", 0)]);
 }
+
+#[tokio::test]
+async fn nothing_is_created_below_objects_of_a_namespace_that_ends_or_is_missing() {
+    let client = Client::new().await;
+    client.post("/api/v1/namespaces", &json!({"metadata": {"name": "n"}})).await.expect(201);
+    let kept = json!(["example.com/wait"]);
+    let pod =
+        json!({"metadata": {"name": "p", "finalizers": kept}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    client.post("/api/v1/namespaces/n/pods", &pod).await.expect(201);
+    client.post("/api/v1/namespaces/n/serviceaccounts", &json!({"metadata": {"name": "p"}})).await.expect(201);
+    client.delete("/api/v1/namespaces/n").await.expect(200);
+    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"},
+        "target": {"kind": "Node", "name": "n"}});
+    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}});
+    for (path, resource, object) in [
+        ("pods/p/binding", "pods", &binding),
+        ("bindings", "bindings", &binding),
+        ("pods/p/eviction", "pods", &eviction),
+        ("serviceaccounts/p/token", "serviceaccounts", &json!({"spec": {}})),
+    ] {
+        let rejected = client.post(&format!("/api/v1/namespaces/n/{path}"), object).await.expect(403);
+        assert_eq!(
+            rejected["message"],
+            format!(
+                "{resource} \"p\" is forbidden: unable to create new content in namespace n because it is being \
+                 terminated"
+            )
+        );
+        assert_eq!(rejected["details"]["causes"][0]["reason"], "NamespaceTerminating");
+        let rejected = client.post(&format!("/api/v1/namespaces/missing/{path}"), object).await.expect(404);
+        assert_eq!(rejected["message"], "namespaces \"missing\" not found");
+    }
+    client.get("/api/v1/namespaces/n/pods/p").await.expect(200);
+}

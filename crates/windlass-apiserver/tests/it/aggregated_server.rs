@@ -6,7 +6,7 @@ use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
-use http::{HeaderMap, Request, Response, StatusCode, header};
+use http::{HeaderMap, Request, Response, StatusCode, Version, header};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, Either, Full, StreamBody};
 use hyper::body::Incoming;
@@ -46,6 +46,7 @@ pub(crate) struct Seen {
     pub(crate) path: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
+    pub(crate) version: Version,
     /// The common name of the client's certificate.
     pub(crate) client: Option<String>,
 }
@@ -109,7 +110,12 @@ impl FrontProxy {
 impl AggregatedServer {
     /// Starts a server for the service `wardle/api` that accepts only the front proxy.
     pub(crate) async fn start(proxy: &FrontProxy, aggregated: bool) -> Self {
-        let (ca_bundle, tls) = certificates(proxy);
+        Self::with_protocols(proxy, aggregated, &[b"h2", b"http/1.1"]).await
+    }
+
+    /// Starts a server that offers these protocols.
+    pub(crate) async fn with_protocols(proxy: &FrontProxy, aggregated: bool, protocols: &[&[u8]]) -> Self {
+        let (ca_bundle, tls) = certificates(proxy, protocols);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (lines, receiver) = unbounded_channel();
@@ -135,7 +141,7 @@ impl AggregatedServer {
     }
 }
 
-fn certificates(proxy: &FrontProxy) -> (String, TlsAcceptor) {
+fn certificates(proxy: &FrontProxy, protocols: &[&[u8]]) -> (String, TlsAcceptor) {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority_key = KeyPair::generate().unwrap();
@@ -151,7 +157,7 @@ fn certificates(proxy: &FrontProxy) -> (String, TlsAcceptor) {
         .with_client_cert_verifier(proxy.verifier())
         .with_single_cert(vec![certificate.der().clone()], PrivateKeyDer::try_from(key.serialize_der()).unwrap())
         .unwrap();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     (STANDARD.encode(root.pem()), TlsAcceptor::from(Arc::new(config)))
 }
 
@@ -185,7 +191,8 @@ async fn respond(shared: &Arc<Shared>, request: Request<Incoming>, client: Optio
     let accepts_groups =
         parts.headers.get("accept").is_some_and(|accept| accept.to_str().unwrap().contains("apidiscovery"));
     let body = serde_json::from_slice(&body.collect().await.unwrap().to_bytes()).unwrap_or(Value::Null);
-    let seen = Seen { method: parts.method.to_string(), path: path.clone(), headers: parts.headers, body, client };
+    let (method, version) = (parts.method.to_string(), parts.version);
+    let seen = Seen { method, path: path.clone(), headers: parts.headers, body, version, client };
     shared.seen.lock().push(seen);
     if *shared.broken.lock() {
         return json_answer(500, "application/json", &json!({"kind": "Status", "code": 500}));
@@ -282,9 +289,9 @@ fn watch(shared: &Arc<Shared>) -> Response<ResponseBody> {
 fn upgrade(shared: &Arc<Shared>, mut request: Request<Incoming>, client: Option<String>) -> Response<ResponseBody> {
     let path = request.uri().path().to_owned();
     let method = request.method().to_string();
-    let headers = request.headers().clone();
+    let (headers, version) = (request.headers().clone(), request.version());
     let protocol = headers[header::UPGRADE].clone();
-    shared.seen.lock().push(Seen { method, path: path.clone(), headers, body: Value::Null, client });
+    shared.seen.lock().push(Seen { method, path: path.clone(), headers, body: Value::Null, version, client });
     if path.ends_with("/refused") {
         return json_answer(403, "application/json", &json!({"kind": "Status", "code": 403}));
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
-use http::{Method, Request};
+use http::{Method, Request, Version};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
@@ -72,6 +72,11 @@ async fn discovered(client: &Client, holds: impl Fn(&Value) -> bool) -> Value {
 async fn aggregating(aggregated: bool) -> (Client, AggregatedServer) {
     let proxy = FrontProxy::new();
     let remote = AggregatedServer::start(&proxy, aggregated).await;
+    registered(proxy, remote).await
+}
+
+/// Registers a server at a new one.
+async fn registered(proxy: FrontProxy, remote: AggregatedServer) -> (Client, AggregatedServer) {
     let builder = Server::builder(Arc::new(MemoryStore::new())).front_proxy(proxy.certificate, proxy.key);
     let client = Client::of(builder.build().await.unwrap());
     client.post("/api/v1/namespaces", &json!({"metadata": {"name": "wardle"}})).await.expect(201);
@@ -210,6 +215,37 @@ async fn a_watch_is_passed_on_line_by_line_and_cancelled_with_its_client() {
     }
     drop(events);
     tokio::time::timeout(Duration::from_secs(10), remote.dropped.recv()).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_server_without_http_2_is_as_good() {
+    // Without ALPN, too: the protocol is not negotiated at all then.
+    for protocols in [&[&b"http/1.1"[..]][..], &[]] {
+        let proxy = FrontProxy::new();
+        let remote = AggregatedServer::with_protocols(&proxy, true, protocols).await;
+        let (client, mut remote) = registered(proxy, remote).await;
+        remote.take_seen();
+        let path = format!("{PATH}/namespaces/a/flunders/x");
+        for (method, body) in [(Method::GET, ""), (Method::PUT, "{\"spec\":1}"), (Method::DELETE, "")] {
+            let headers = [("connection", "keep-alive"), ("proxy-connection", "keep-alive")];
+            let answer = client.ask(method.clone(), &path, &headers, body).await;
+            assert_eq!(answer.expect(200), json!({"kind": "Flunder", "metadata": {"name": "a"}}));
+            let seen = remote.take_seen().pop().unwrap();
+            assert_eq!((&*seen.method, &seen.path, seen.version), (method.as_str(), &path, Version::HTTP_11));
+            assert_eq!(seen.headers["x-remote-user"], "admin");
+            assert_eq!(seen.headers.get("proxy-connection"), None);
+        }
+        let mut events = client.watch(&format!("{PATH}/flunders?watch=true")).await;
+        for name in ["a", "b"] {
+            let line = json!({"type": "ADDED", "object": {"metadata": {"name": name}}});
+            remote.lines.send(format!("{line}\n")).unwrap();
+            assert_eq!(events.brief().await, format!("ADDED {name}"));
+        }
+        // Other requests do not wait for the watch.
+        client.get(&path).await.expect(200);
+        drop(events);
+        tokio::time::timeout(Duration::from_secs(10), remote.dropped.recv()).await.unwrap().unwrap();
+    }
 }
 
 #[tokio::test]

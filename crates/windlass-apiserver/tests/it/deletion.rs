@@ -139,3 +139,74 @@ async fn a_terminating_namespace_accepts_no_new_objects() {
     let rejected = client.delete("/api/v1/namespaces/default").await;
     assert_eq!(rejected.code, 403);
 }
+
+#[tokio::test]
+async fn preconditions_can_be_in_the_query() {
+    let client = Client::new().await;
+    let object = client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
+    let [uid, version] = ["uid", "resourceVersion"].map(|field| object["metadata"][field].as_str().unwrap());
+    for wrong in ["uid=other", "resourceVersion=1"] {
+        client.delete(&format!("{CONFIG_MAPS}/a?{wrong}")).await.expect(409);
+    }
+    client.delete(&format!("{CONFIG_MAPS}/a?uid={uid}&resourceVersion={version}")).await.expect(200);
+}
+
+#[tokio::test]
+async fn preconditions_of_namespaces_and_definitions_have_messages_of_their_own() {
+    let client = Client::new().await;
+    let definition = json!({"metadata": {"name": "as.example.com"}, "spec": {"group": "example.com", "scope": "Cluster",
+        "names": {"plural": "as", "kind": "A"}, "versions": [{"name": "v1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+    for (path, object, resource) in [
+        ("/api/v1/namespaces", json!({"metadata": {"name": "a"}}), "namespaces"),
+        (
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+            definition,
+            "customresourcedefinitions.apiextensions.k8s.io",
+        ),
+    ] {
+        client.post(path, &object).await.expect(201);
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let path = format!("{path}/{name}");
+        let stored = client.get(&path).await.expect(200);
+        for (field, label, shown) in [("uid", "UID", "uid"), ("resourceVersion", "ResourceVersion", "resourceVersion")]
+        {
+            let rejected = delete_with(&client, &path, json!({"preconditions": {field: "7"}})).await.expect(409);
+            let actual = stored["metadata"][shown].as_str().unwrap();
+            assert_eq!(
+                rejected["message"],
+                format!(
+                    "Operation cannot be fulfilled on {resource} \"{name}\": Precondition failed: {label} in \
+                     precondition: 7, {label} in object meta: {actual}"
+                )
+            );
+        }
+        delete_with(&client, &path, json!({"preconditions": {"uid": stored["metadata"]["uid"]}})).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn a_collection_is_deleted_page_by_page() {
+    let client = Client::new().await;
+    for name in ["a", "b", "c", "d"] {
+        let colour = if name == "c" { "blue" } else { "red" };
+        client.post(CONFIG_MAPS, &labelled(name, "colour", colour)).await.expect(201);
+    }
+    let dry = client.delete(&format!("{CONFIG_MAPS}?limit=2&dryRun=All")).await.expect(200);
+    assert_eq!((names(&dry), &dry["metadata"]["remainingItemCount"]), (vec!["a".into(), "b".into()], &json!(2)));
+    let page = client.delete(&format!("{CONFIG_MAPS}?limit=2&labelSelector=colour%3Dred")).await.expect(200);
+    assert_eq!(names(&page), ["a", "b"]);
+    let token = page["metadata"]["continue"].as_str().unwrap();
+    assert_eq!(names(&client.get(CONFIG_MAPS).await.expect(200)), ["c", "d"]);
+    for (query, why) in [
+        ("resourceVersion=x", "invalid resource version: resourceVersion: Invalid value: \"x\""),
+        ("continue=x", "invalid continue token"),
+        (&*format!("continue={token}&resourceVersion=3"), "specifying resource version is not allowed"),
+    ] {
+        let rejected = client.delete(&format!("{CONFIG_MAPS}?{query}")).await.expect(400);
+        assert!(rejected["message"].as_str().unwrap().starts_with(why), "{rejected}");
+    }
+    let rest = client.delete(&format!("{CONFIG_MAPS}?labelSelector=colour%3Dred&continue={token}")).await.expect(200);
+    assert_eq!((names(&rest), rest["metadata"].get("continue")), (vec!["d".into()], None));
+    assert_eq!(names(&client.get(CONFIG_MAPS).await.expect(200)), ["c"]);
+}

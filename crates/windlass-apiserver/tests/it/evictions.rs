@@ -142,3 +142,27 @@ async fn an_evicted_pod_with_a_grace_period_has_a_condition_with_the_reason() {
         (&json!("True"), &json!("EvictionByEvictionAPI"), &json!("Eviction API: evicting"))
     );
 }
+
+#[tokio::test]
+async fn options_of_an_eviction_must_agree_with_those_of_its_request() {
+    let client = Client::new().await;
+    pod(&client, "a", "True").await;
+    let option = "ignoreStoreReadErrorWithClusterBreakingPotential";
+    assert_eq!(
+        evict(&client, "a", json!({option: true})).await.expect(422)["message"],
+        "Eviction.policy \"a\" is invalid: deleteOptions.ignoreStoreReadErrorWithClusterBreakingPotential: Invalid \
+         value: true: can not be set for pod eviction, try after removing the option"
+    );
+    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"},
+        "deleteOptions": {"dryRun": ["Bogus"]}});
+    let path = format!("{PODS}/a/eviction");
+    assert_eq!(
+        client.post(&format!("{path}?dryRun=All"), &eviction).await.expect(500)["message"],
+        "Non-matching dry-run options in request and content: [All] and [Bogus]"
+    );
+    // As in kube-apiserver, any value asks for a dry run.
+    client.post(&path, &eviction).await.expect(201);
+    client.get(&format!("{PODS}/a")).await.expect(200);
+    evict(&client, "a", json!({option: false})).await.expect(201);
+    assert_eq!(client.get(&format!("{PODS}/a")).await.code, 404);
+}

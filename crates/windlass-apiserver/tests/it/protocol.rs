@@ -1,7 +1,11 @@
 //! Paths, methods, media types, discovery.
 
+use std::sync::Arc;
+
 use http::Method;
 use serde_json::json;
+use windlass_apiserver::Server;
+use windlass_store::MemoryStore;
 
 use crate::client::{CONFIG_MAPS, Client, config_map};
 
@@ -228,4 +232,39 @@ async fn health_version_metrics_and_openapi_answer() {
     assert!(document["components"]["schemas"]["io.k8s.api.apps.v1.Deployment"].is_object());
     assert!(client.get("/openapi/v3").await.expect(200)["paths"]["api/v1"].is_object());
     assert_eq!(client.get("/openapi/v2").await.expect(200)["swagger"], "2.0");
+}
+
+#[tokio::test]
+async fn pages_for_debugging_show_flags_and_status() {
+    let flags = [("audit-log-path".to_owned(), "-".to_owned())].into();
+    let client = Client::of(Server::builder(Arc::new(MemoryStore::new())).flags(flags).build().await.unwrap());
+    let accepting = async |path: &str, accept: &str| {
+        let headers = [("accept", accept)];
+        client.ask(Method::GET, path, &headers, "").await
+    };
+    let status = "application/json;v=v1beta1;g=config.k8s.io;as=Statusz";
+    let page = accepting("/statusz", status).await;
+    assert_eq!(page.headers["content-type"], "application/json;g=config.k8s.io;v=v1beta1;as=Statusz");
+    let page = page.expect(200);
+    assert_eq!((&page["kind"], &page["apiVersion"]), (&json!("Statusz"), &json!("config.k8s.io/v1beta1")));
+    assert_eq!((&page["binaryVersion"], &page["emulationVersion"]), (&json!("1.36.4"), &json!("1.36")));
+    let paths = json!(["/flagz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz", "/version"]);
+    assert_eq!(page["paths"], paths);
+    let old = accepting("/flagz", "application/json;v=v1alpha1;g=config.k8s.io;as=Flagz").await;
+    let warning = "299 - \"This version of the flagz endpoint is deprecated. Please use a newer version.\"";
+    assert_eq!(old.headers["warning"], warning);
+    assert_eq!(old.expect(200)["flags"], json!({"audit-log-path": "-"}));
+    for text in ["", "*/*", "text/plain"] {
+        let page = accepting("/flagz", text).await;
+        assert_eq!(page.headers["content-type"], "text/plain; charset=utf-8");
+        let page = String::from_utf8(page.raw.to_vec()).unwrap();
+        assert!(page.starts_with("\napiserver flagz\nWarning: ") && page.ends_with("\naudit-log-path=-\n"), "{page}");
+    }
+    for wrong in ["application/json", "application/json;v=v1;g=config.k8s.io;as=Statusz", "image/png"] {
+        let rejected = accepting("/statusz", wrong).await.expect(406);
+        let expected = "only the following media types are accepted: application/json, application/yaml, text/plain";
+        assert_eq!(rejected["message"], expected);
+    }
+    client.ask_as("jane", "/statusz").await.expect(403);
+    assert_eq!(client.get("/statusz/").await.code, 404);
 }

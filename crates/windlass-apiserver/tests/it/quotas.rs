@@ -98,3 +98,28 @@ async fn a_service_that_costs_more_is_charged_the_difference() {
          limited: services.nodeports=1"
     );
 }
+
+#[tokio::test]
+async fn claims_are_charged_for_devices_and_for_the_extended_resources_of_their_class() {
+    let client = Client::new().await;
+    let class = json!({"metadata": {"name": "gold"}, "spec": {"extendedResourceName": "example.com/gold"}});
+    client.post("/apis/resource.k8s.io/v1/deviceclasses", &class).await.expect(201);
+    let [devices, extended] = ["gold.deviceclass.resource.k8s.io/devices", "requests.example.com/gold"];
+    quota(&client, "q", json!({"hard": {devices: "4", extended: "3"}}), json!({devices: "0", extended: "0"})).await;
+    let claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
+    let claim = |name: &str, exactly: Value| json!({"metadata": {"name": name}, "spec": {"devices": {"requests": [{"name": "a", "exactly": exactly}]}}});
+    let all = claim("all", json!({"deviceClassName": "gold", "allocationMode": "All"}));
+    assert_eq!(
+        client.post(claims, &all).await.expect(403)["message"],
+        format!(
+            "resourceclaims.resource.k8s.io \"all\" is forbidden: exceeded quota: q, requested: {devices}=32,{extended}=32, \
+             used: {devices}=0,{extended}=0, limited: {devices}=4,{extended}=3"
+        )
+    );
+    client.post(claims, &claim("two", json!({"deviceClassName": "gold", "count": 2}))).await.expect(201);
+    client.post(claims, &claim("other", json!({"deviceClassName": "silver", "count": 9}))).await.expect(201);
+    assert_eq!(used(&client, "q").await, json!({devices: "2", extended: "2"}));
+    client.post(claims, &claim("more", json!({"deviceClassName": "gold", "count": 2}))).await.expect(403);
+    client.merge(&format!("{claims}/two"), &json!({"metadata": {"labels": {"a": "b"}}})).await.expect(200);
+    assert_eq!(used(&client, "q").await, json!({devices: "2", extended: "2"}));
+}

@@ -1,17 +1,24 @@
 //! The time limits of requests.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use http::{Method, Request, header};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
+use serde_json::{Value, json};
 use tower::ServiceExt as _;
-use windlass_apiserver::{Server, user::User};
+use windlass_apiserver::{
+    Server,
+    admission::{Admission, Attributes, Operation},
+    status::Result,
+    user::User,
+};
 use windlass_store::memory::MemoryStore;
 
-use crate::client::{CONFIG_MAPS, Client};
+use crate::client::{CONFIG_MAPS, Client, config_map};
 
 #[tokio::test]
 async fn a_wrong_time_limit_is_rejected_before_the_user_is_known() {
@@ -57,4 +64,47 @@ async fn a_request_that_takes_too_long_gets_a_status_without_its_kind() {
     let expected = "{\"metadata\":{},\"status\":\"Failure\",\"message\":\"Timeout: request did not complete within the \
                     allotted timeout\",\"reason\":\"Timeout\",\"details\":{},\"code\":504}\n";
     assert_eq!(body, expected);
+}
+
+/// Takes 50 seconds for objects that are named `slow`.
+struct Slow;
+
+#[async_trait]
+impl Admission for Slow {
+    async fn validate(&self, write: &Attributes<'_>, object: &Value) -> Result<()> {
+        let concerned = matches!(write.operation, Operation::Update | Operation::Delete);
+        if concerned && object["metadata"]["name"] == "slow" {
+            tokio::time::sleep(Duration::from_secs(50)).await;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_has_34_seconds_and_the_deletion_of_a_collection_has_60() {
+    let builder = Server::builder(Arc::new(MemoryStore::new())).admission(Slow);
+    let client = Client::of(builder.build().await.unwrap());
+    let path = format!("{CONFIG_MAPS}/slow");
+    client.post(CONFIG_MAPS, &config_map("slow")).await.expect(201);
+    for method in ["PUT", "PATCH", "DELETE"] {
+        let method: Method = method.parse().unwrap();
+        let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let body = if method == "DELETE" { String::new() } else { config_map("slow").to_string() };
+        let begun = tokio::time::Instant::now();
+        let status = client.ask(method.clone(), &path, &[("content-type", media)], body).await.expect(504);
+        assert_eq!(begun.elapsed().as_secs(), 34, "{method}");
+        assert_eq!(
+            (&status["kind"], &status["reason"], &status["message"]),
+            (
+                &json!("Status"),
+                &json!("Timeout"),
+                &json!("Timeout: request did not complete within requested timeout - context deadline exceeded")
+            )
+        );
+    }
+    client.get(&path).await.expect(200);
+    let begun = tokio::time::Instant::now();
+    client.delete(CONFIG_MAPS).await.expect(200);
+    assert_eq!(begun.elapsed().as_secs(), 50);
+    assert_eq!(client.get(&path).await.code, 404);
 }

@@ -171,3 +171,29 @@ async fn watches_come_as_tables_and_as_metadata() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_last_bookmark_comes_two_seconds_before_the_end() {
+    let client = Client::new().await;
+    let made = client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
+    let from = made["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    client.post("/api/v1/namespaces/kube-public/configmaps", &config_map("x")).await.expect(201);
+    let watch = |seconds: u32, bookmarks: bool| {
+        format!("{CONFIG_MAPS}?watch=1&resourceVersion={from}&timeoutSeconds={seconds}&allowWatchBookmarks={bookmarks}")
+    };
+    for (seconds, expected) in [(2, None), (3, Some(1)), (5, Some(3)), (11, Some(9))] {
+        let mut events = client.watch(&watch(seconds, true)).await;
+        let begun = tokio::time::Instant::now();
+        let first = events.next().await.map(|event| (event["type"].clone(), begun.elapsed().as_secs()));
+        assert_eq!(first, expected.map(|second| (json!("BOOKMARK"), second)), "{seconds}");
+        if first.is_some() {
+            assert_eq!(events.brief().await, "end");
+        }
+    }
+    assert_eq!(client.watch(&watch(5, false)).await.brief().await, "end");
+    // There is nothing to tell a client that has seen everything.
+    let newest = client.get(CONFIG_MAPS).await.expect(200)["metadata"]["resourceVersion"].clone();
+    let newest = newest.as_str().unwrap();
+    let query = format!("watch=1&resourceVersion={newest}&timeoutSeconds=5&allowWatchBookmarks=true");
+    assert_eq!(client.watch(&format!("{CONFIG_MAPS}?{query}")).await.brief().await, "end");
+}

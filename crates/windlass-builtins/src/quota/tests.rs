@@ -203,3 +203,66 @@ fn the_total_usage_includes_unused_resources() {
     let some = Evaluator::Pods.total(&quota, pods.iter(), NOW);
     assert_eq!(shown(&some), "pods=2 requests.memory=128Mi");
 }
+
+#[test]
+fn claims_use_the_devices_of_their_classes() {
+    let claim = json!({"metadata": {"name": "c"}, "spec": {"devices": {"requests": [
+        {"name": "a", "exactly": {"deviceClassName": "gold", "allocationMode": "ExactCount", "count": 2}},
+        {"name": "b", "exactly": {"deviceClassName": "gold", "allocationMode": "All"}},
+        {"name": "c", "firstAvailable": [
+            {"name": "x", "deviceClassName": "gold", "allocationMode": "ExactCount", "count": 1},
+            {"name": "y", "deviceClassName": "gold", "allocationMode": "ExactCount", "count": 3},
+            {"name": "z", "deviceClassName": "silver", "allocationMode": "ExactCount", "count": 4}]},
+    ]}}});
+    let classes = [
+        json!({"metadata": {"name": "gold"}, "spec": {"extendedResourceName": "example.com/gold"}}),
+        json!({"metadata": {"name": "silver"}}),
+    ];
+    let evaluator = Evaluator::ResourceClaims(Devices::of_classes(classes.iter()));
+    assert_eq!(
+        shown(&evaluator.usage(&claim, NOW)),
+        "count/resourceclaims.resource.k8s.io=1 gold.deviceclass.resource.k8s.io/devices=37 \
+         requests.deviceclass.resource.kubernetes.io/gold=37 requests.deviceclass.resource.kubernetes.io/silver=4 \
+         requests.example.com/gold=37 silver.deviceclass.resource.k8s.io/devices=4"
+    );
+    for (name, expected) in [
+        ("count/resourceclaims.resource.k8s.io", true),
+        ("unknown.deviceclass.resource.k8s.io/devices", true),
+        ("requests.deviceclass.resource.kubernetes.io/silver", true),
+        ("requests.deviceclass.resource.kubernetes.io/unknown", false),
+        ("requests.example.com/gold", true),
+        ("requests.example.com/silver", false),
+        ("requests.cpu", false),
+    ] {
+        assert_eq!(evaluator.knows(name), expected, "{name}");
+    }
+    let update = Write { subresource: "", object: &claim, old: Some(&claim) };
+    assert!(evaluator.handles(&update));
+    assert!(!evaluator.handles(&Write { subresource: "status", ..update }));
+}
+
+#[test]
+fn devices_that_a_pod_is_charged_for_are_not_charged_again() {
+    let claim = |name: &str, created: &str| {
+        json!({"metadata": {"name": name, "creationTimestamp": created,
+            "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "1", "controller": true}]},
+            "spec": {"devices": {"requests": [{"name": "a",
+                "exactly": {"deviceClassName": "gold", "allocationMode": "ExactCount", "count": 3}}]}}})
+    };
+    let class = json!({"metadata": {"name": "gold"}, "spec": {"extendedResourceName": "example.com/gold"}});
+    let mut pod = pod(json!({"requests": {"example.com/gold": "2"}, "limits": {"example.com/gold": "2"}}));
+    pod["metadata"]["uid"] = "1".into();
+    let (first, second) = (claim("a", "2026-01-01T00:00:00Z"), claim("b", "2026-01-01T00:00:01Z"));
+    let charged = |claim: &Value, pod: &Value| {
+        let mut devices = Devices::of_classes([&class].into_iter());
+        devices.charge(claim, pod, [&first, &second].into_iter(), NOW);
+        let usage = Evaluator::ResourceClaims(devices).usage(claim, NOW);
+        usage["requests.example.com/gold"].to_string()
+    };
+    assert_eq!([charged(&first, &pod), charged(&second, &pod)], ["1", "3"]);
+    pod["status"]["extendedResourceClaimStatus"]["resourceClaimName"] = "b".into();
+    assert_eq!([charged(&first, &pod), charged(&second, &pod)], ["3", "1"]);
+    pod["metadata"]["uid"] = "2".into();
+    assert_eq!([charged(&first, &pod), charged(&second, &pod)], ["3", "3"]);
+}

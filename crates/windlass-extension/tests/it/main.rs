@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod objects;
 mod versions;
 
 use std::{sync::Arc, time::Duration};
@@ -29,7 +30,9 @@ use windlass_apiserver::{
     authentication::{AuthenticationOptions, RequestHeaderOptions},
     user::User,
 };
-use windlass_extension::{Extension, Kind, certificates::ServingCertificate, manifests::Registration};
+use windlass_extension::{
+    Extension, FieldError, Kind, Path, certificates::ServingCertificate, manifests::Registration,
+};
 use windlass_store::MemoryStore;
 
 /// Desired state of a Flunder.
@@ -96,9 +99,12 @@ impl Cluster {
         let extension = Extension::new("wardle")
             .kind::<Flunder>()
             .plain_kind(&Kind::of::<Fischer>("wardle.example.com", "v1alpha1", "Fischer", "fischers").cluster_scoped())
-            .rule(|flunder: &Flunder, _| match flunder.spec.weight {
-                13 => Err("nobody wants 13".to_owned()),
-                _ => Ok(()),
+            .rule(|flunder: &Flunder, old| match (flunder.spec.weight, old) {
+                (13, None) => {
+                    let weight = Path::new("spec").child("weight");
+                    vec![FieldError::invalid(&weight, &json!(13), "nobody wants 13")]
+                }
+                _ => vec![],
             });
         let serving = ServingCertificate::issue(&["wardle.sea.svc".to_owned(), "127.0.0.1".to_owned()]).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -220,7 +226,7 @@ async fn a_kind_behaves_like_any_other() {
     let heavy = flunders.create(&PostParams::default(), &flunder("c", json!({"weight": 101}))).await.unwrap_err();
     assert!(heavy.to_string().contains("should be less than or equal to 100"), "{heavy}");
     let unlucky = flunders.create(&PostParams::default(), &flunder("c", json!({"weight": 13}))).await.unwrap_err();
-    let expected = "flunders.wardle.example.com \"c\" is forbidden: nobody wants 13";
+    let expected = "Flunder.wardle.example.com \"c\" is invalid: spec.weight: Invalid value: 13: nobody wants 13";
     assert!(unlucky.to_string().contains(expected), "{unlucky}");
     let status = json!({"status": {"caught": true}});
     let patched = flunders.patch_status("a", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();

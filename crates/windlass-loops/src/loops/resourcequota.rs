@@ -2,7 +2,7 @@
 //!
 //! Admission charges quotas when objects are created. This loop recalculates usage: when a quota is created or changed,
 //! when limited objects are deleted or use less, and periodically. Pods, services and claims are counted in caches;
-//! other resources are counted by requests, and watched only if a quota names them.
+//! other resources, ResourceClaims among them, are counted by requests, and watched only if a quota names them.
 
 mod cluster;
 
@@ -27,13 +27,15 @@ use windlass::{
     object::Object,
     operator::Operator,
 };
-use windlass_builtins::quota::{Evaluator, Usage};
+use windlass_builtins::quota::{self, Devices, Evaluator, Usage};
 use windlass_schema::quantity::{Format, Quantity};
 
 use self::cluster::Monitors;
 use crate::{json_text, loops::ClusterCertificates, pods};
 
 const NAME: &str = "resourcequota-controller";
+/// The plural name of ResourceClaims.
+const CLAIMS: &str = "resourceclaims";
 /// Number of quotas that are reconciled at the same time.
 const CONCURRENCY: usize = 5;
 /// Interval at which a quota is recalculated in any case.
@@ -132,10 +134,10 @@ fn hard(quota: &ResourceQuota) -> impl Iterator<Item = &str> {
     quota.spec.iter().flat_map(|spec| spec.hard.iter().flatten()).map(|(name, _)| name.as_str())
 }
 
-/// The resources that are only counted, for any quota.
+/// The resources that are watched for any quota.
 fn named(ctx: &Context) -> Vec<(String, String)> {
     let quotas = ctx.list::<ResourceQuota>().unwrap_or_default();
-    quotas.iter().flat_map(|quota| hard(quota).filter_map(counted)).collect()
+    quotas.iter().flat_map(|quota| hard(quota).filter_map(watched)).collect()
 }
 
 /// The group and plural name of the resource that an object count limit refers to.
@@ -147,6 +149,17 @@ fn counted(name: &str) -> Option<(String, String)> {
     let (plural, group) = named.split_once('.').unwrap_or((named, ""));
     let counts = Evaluator::of(group, plural).is_some_and(|evaluator| evaluator.knows(name));
     counts.then(|| (group.to_owned(), plural.to_owned()))
+}
+
+/// The group and plural name of the resource that is watched for a limit.
+fn watched(name: &str) -> Option<(String, String)> {
+    let claims = || Some((quota::DEVICE_GROUP.to_owned(), CLAIMS.to_owned()));
+    if limits_devices(name) { claims() } else { counted(name) }
+}
+
+/// Returns whether a limit may apply to ResourceClaims.
+fn limits_devices(name: &str) -> bool {
+    Evaluator::ResourceClaims(Devices::default()).knows(name) || quota::may_be_device(name)
 }
 
 /// The reconciler, with its watches.
@@ -208,6 +221,12 @@ impl Quotas {
             };
             used.extend(evaluator.total(&value, objects.iter(), windlass_clock::now()));
         }
+        for (name, sum) in self.devices(&value, namespace, ctx).await? {
+            match used.get_mut(&name) {
+                Some(used) => used.add(&sum),
+                None => drop(used.insert(name, sum)),
+            }
+        }
         let scoped = quota.spec.as_ref().is_some_and(|spec| {
             spec.scopes.as_ref().is_some_and(|scopes| !scopes.is_empty()) || spec.scope_selector.is_some()
         });
@@ -219,6 +238,32 @@ impl Quotas {
             }
         }
         Ok(used)
+    }
+}
+
+impl Quotas {
+    /// The usage of ResourceClaims.
+    async fn devices(&self, quota: &Value, namespace: &str, ctx: &Context) -> Result<Usage> {
+        let limits = quota::names(quota, "/spec/hard");
+        if !limits.iter().any(|name| limits_devices(name)) {
+            return Ok(Usage::new());
+        }
+        let classes = match limits.iter().any(|name| quota::may_be_device(name)) {
+            true => cluster::list_all(ctx, quota::DEVICE_GROUP, "deviceclasses").await?.unwrap_or_default(),
+            false => Vec::new(),
+        };
+        let claims = self.monitors.list(ctx, namespace, quota::DEVICE_GROUP, CLAIMS).await?;
+        let Some(claims) = claims else { return Ok(Usage::new()) };
+        let now = windlass_clock::now();
+        let mut devices = Devices::of_classes(classes.iter());
+        for claim in &claims {
+            if let Some((name, _)) = quota::pod_of(claim)
+                && let Some(pod) = ctx.get::<Pod>(&ObjectKey::namespaced(namespace, name))?
+            {
+                devices.charge(claim, &json_text::to_value(&*pod)?, claims.iter(), now);
+            }
+        }
+        Ok(Evaluator::ResourceClaims(devices).total(quota, claims.iter(), now))
     }
 }
 

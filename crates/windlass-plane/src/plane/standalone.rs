@@ -69,6 +69,7 @@ impl Standalone {
             .policy_type_checking(options.controllers.contains("validatingadmissionpolicy-status-controller"))
             .enable_admission_plugins(options.enabled_admission_plugins)
             .disable_admission_plugins(options.disabled_admission_plugins)
+            .flags(options.flags)
             .runtime_config(options.runtime_config)
             .service_network(options.service_network)
             .admission_configuration(options.admission_configuration)

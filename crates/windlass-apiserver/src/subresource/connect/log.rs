@@ -7,18 +7,21 @@ use windlass_schema::field::{ErrorList, FieldError, Path};
 
 use super::{container, current, node, target, upgrade};
 use crate::{
+    body::Body,
     call::{Answer, Call},
     pod_connections::LogOptions,
     status::{ApiError, Result},
 };
 
-/// Returns the log of a container. A pod without a node has an empty log.
+/// Returns the log of a container. A pod without a node has none.
 pub(crate) async fn log(call: &Call<'_>) -> Result<Answer> {
     let options = options(call)?;
     let pod = current(call).await?;
     let container = container(&pod, call.query.text("container"), call.target.name)?;
     if node(&pod).is_none() {
-        return Ok(Answer::Text { code: StatusCode::OK, text: String::new() });
+        let mut response = http::Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        return Ok(Answer::Response(Box::new(response)));
     }
     let target = target(call, &pod)?;
     has_started(&pod, call.target.name, &container, options.previous)?;

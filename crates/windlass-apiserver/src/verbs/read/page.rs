@@ -10,7 +10,7 @@ use windlass_store::{Error as StoreError, Revision};
 
 use super::too_large;
 use crate::{
-    call::{Answer, Call, ListAnswer},
+    call::{Call, ListAnswer},
     continue_token::ContinueToken,
     selection::Selection,
     status::{ApiError, Result},
@@ -22,7 +22,7 @@ use crate::{
 const CHUNK: usize = 500;
 
 /// A page, or a whole list.
-pub(super) struct Page {
+pub(in crate::verbs) struct Page {
     /// The revision of the list.
     pub(super) revision: Revision,
     /// The key after which the page begins, relative to the prefix of the selection.
@@ -41,7 +41,7 @@ impl Page {
     }
 
     /// Returns the page: from the cache if that still has the state of its revision.
-    pub(super) async fn continued(self, call: &Call<'_>, selection: &Selection) -> Result<Answer> {
+    pub(super) async fn continued(self, call: &Call<'_>, selection: &Selection) -> Result<ListAnswer> {
         let applied = call.server.storage.applied();
         let snapshot = call.endpoint.cache.snapshot();
         if snapshot.revision <= self.revision && self.revision <= applied {
@@ -56,7 +56,7 @@ impl Page {
         call: &Call<'_>,
         selection: &Selection,
         snapshot: &Snapshot,
-    ) -> Result<Answer> {
+    ) -> Result<ListAnswer> {
         let after = self.after.as_ref().map(|key| format!("{}{key}", selection.prefix));
         let everything = selection.is_everything();
         // Objects that a webhook converts are selected after the conversion.
@@ -88,7 +88,7 @@ impl Page {
     }
 
     /// Returns the page from the store's history.
-    pub(super) async fn read_history(self, call: &Call<'_>, selection: &Selection) -> Result<Answer> {
+    pub(super) async fn read_history(self, call: &Call<'_>, selection: &Selection) -> Result<ListAnswer> {
         let cache = &call.endpoint.cache;
         let prefix = call.endpoint.store_key(&selection.prefix);
         let everything = selection.is_everything();
@@ -152,13 +152,13 @@ impl Page {
     }
 
     /// Returns the response, with a token to continue after a key (relative to the prefix of the selection).
-    fn answer(&self, objects: Vec<Arc<StoredObject>>, last: Option<&str>, remaining: Option<usize>) -> Answer {
+    fn answer(&self, objects: Vec<Arc<StoredObject>>, last: Option<&str>, remaining: Option<usize>) -> ListAnswer {
         let revision = self.revision.0;
         let continue_token = last.map(|after| {
             let revision = i64::try_from(revision).unwrap_or(i64::MAX);
             ContinueToken { revision, after: after.to_owned(), remaining }.encode()
         });
-        Answer::List(ListAnswer { objects, revision, continue_token, remaining })
+        ListAnswer { objects, revision, continue_token, remaining }
     }
 }
 

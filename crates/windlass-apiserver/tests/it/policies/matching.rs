@@ -67,6 +67,17 @@ async fn a_binding_narrows_the_rules_of_its_policy() {
 }
 
 #[tokio::test]
+async fn a_binding_can_exclude_rules_of_its_policy() {
+    let client = Client::new().await;
+    let updates = json!({"excludeResourceRules": [
+        {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]},
+    ]});
+    deny(&client, &json!({}), &json!({"matchResources": updates})).await;
+    client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
+    client.merge(&format!("{CONFIG_MAPS}/a"), &json!({"data": {"a": "2"}})).await.expect(422);
+}
+
+#[tokio::test]
 async fn equivalent_versions_match_unless_the_policy_is_exact() {
     let scaler = json!({
         "metadata": {"name": "h"},

@@ -214,3 +214,41 @@ async fn a_mutating_policy_has_taken_effect_when_its_write_is_acknowledged() {
         assert_eq!(made["data"]["a"], "1");
     }
 }
+
+#[tokio::test]
+async fn a_mutation_that_costs_too_much_fails_as_its_policy_says() {
+    let client = Client::new().await;
+    let list = "[0,1,2,3,4,5,6,7,8,9]";
+    let costly = (0..6).fold("true".to_owned(), |text, level| format!("{list}.all(v{level}, {text})"));
+    let patch = format!("{costly} ? [JSONPatch{{op: 'remove', path: '/data'}}] : []");
+    mutating(&client, "p", json!([json_patch(&patch)]), &json!({"failurePolicy": "Ignore"})).await;
+    let made = client.post(CONFIG_MAPS, &config_map("one")).await.expect(201);
+    assert_eq!(made["data"], json!({"a": "1"}));
+    mutating(&client, "q", json!([json_patch(&patch)]), &json!({})).await;
+    let status = client.post(CONFIG_MAPS, &config_map("two")).await.expect(403);
+    let message = status["message"].as_str().unwrap();
+    assert!(message.starts_with("policy 'q' with binding 'bind-q' denied request: expression '"), "{message}");
+    assert!(message.ends_with("resulted in error: operation cancelled: actual cost limit exceeded"), "{message}");
+}
+
+#[tokio::test]
+async fn a_connection_can_be_mutated() {
+    let client = Client::new().await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({"metadata": {"name": "w"}, "spec": {"containers": [{"name": "main", "image": "i"}]}});
+    client.post(pods, &pod).await.expect(201);
+    let rules = json!({"matchConstraints": {"resourceRules": [
+        {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CONNECT"], "resources": ["pods/exec"]},
+    ]}});
+    let replace = |container: &str| {
+        let patch = format!("[JSONPatch{{op: 'replace', path: '/container', value: '{container}'}}]");
+        json!([json_patch(&patch)])
+    };
+    let exec = format!("{pods}/w/exec?command=ls&container=other");
+    assert_eq!(client.get(&exec).await.message(), "container other is not valid for pod w");
+    mutating(&client, "p", replace("main"), &rules).await;
+    assert_eq!(client.get(&exec).await.message(), "pod w does not have a host assigned");
+    mutating(&client, "q", json!([json_patch("[JSONPatch{op: 'add', path: '/nowhere', value: 1}]")]), &rules).await;
+    let message = client.get(&exec).await.message();
+    assert_eq!(message, "Internal error occurred: strict decoding error: unknown field \"nowhere\"");
+}

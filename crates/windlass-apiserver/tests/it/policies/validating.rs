@@ -352,3 +352,27 @@ async fn invalid_policies_are_rejected_with_the_errors_of_expressions() {
          at: '='\n | object.a =\n | .........^"
     );
 }
+
+#[tokio::test]
+async fn the_costs_of_match_conditions_are_limited_together() {
+    let client = Client::new().await;
+    let list = "[0,1,2,3,4,5,6,7,8,9]";
+    let costly = (0..5).fold("true".to_owned(), |text, level| format!("{list}.all(v{level}, {text})"));
+    let conditions = |count: usize| {
+        let conditions = (0..count).map(|index| json!({"name": format!("c{index}"), "expression": costly}));
+        json!({"matchConditions": conditions.collect::<Vec<_>>(), "validations": [{"expression": "true"}]})
+    };
+    // One is affordable.
+    validating(&client, "p", &conditions(1)).await;
+    bind(&client, "p", &json!({})).await;
+    client.post(CONFIG_MAPS, &config_map("x")).await.expect(201);
+    validating(&client, "q", &super::merged(conditions(15), &json!({"failurePolicy": "Ignore"}))).await;
+    bind(&client, "q", &json!({})).await;
+    client.post(CONFIG_MAPS, &config_map("y")).await.expect(201);
+    validating(&client, "r", &conditions(15)).await;
+    bind(&client, "r", &json!({})).await;
+    let message = client.post(CONFIG_MAPS, &config_map("z")).await.message();
+    let exceeded = "'bind-r' denied request: validation failed due to running out of cost budget, no further validation \
+                    rules will be run";
+    assert!(message.ends_with(exceeded), "{message}");
+}

@@ -79,7 +79,10 @@ pub(super) fn strict_update(event: &Value, old: &Value) -> ErrorList {
     if copy(event, "/series") != copy(old, "/series") {
         errors.extend(series(event));
     }
-    for field in ["involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "type"] {
+    // kube-apiserver checks the reason twice.
+    let fields =
+        ["involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "reason", "type"];
+    for field in fields {
         errors.extend(unchangeable(event, old, field, field));
     }
     let moment =

@@ -1,5 +1,7 @@
 //! The command line of kube-apiserver, which is one of Go's `pflag` package.
 
+use std::collections::BTreeMap;
+
 use windlass_plane::NodePortRange;
 use windlass_schema::{go_format::parse_bool, time::parse_duration};
 
@@ -61,6 +63,17 @@ impl Flags {
     /// The value of a flag; the last one counts.
     pub(super) fn last(&self, name: &str) -> Option<&str> {
         self.values(name).last()
+    }
+
+    /// The values of all given flags, by name.
+    pub(super) fn shown(&self) -> BTreeMap<String, String> {
+        let mut shown = BTreeMap::new();
+        for (flag, value) in &self.0 {
+            let is_list = matches!(flag.kind, Kind::Strings | Kind::TextArray);
+            let values = || self.values(flag.name).collect::<Vec<_>>().join(",");
+            shown.insert(flag.name.to_owned(), if is_list { format!("[{}]", values()) } else { value.clone() });
+        }
+        shown
     }
 
     /// All values of a flag.

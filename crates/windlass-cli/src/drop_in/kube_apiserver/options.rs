@@ -32,6 +32,9 @@ use crate::{
     },
 };
 
+/// A plugin that kube-apiserver does not enable by default.
+const NODE_RESTRICTION: &str = "NodeRestriction";
+
 /// Default directory of kube-apiserver's certificates.
 const CERT_DIR: &str = "/var/run/kubernetes";
 
@@ -130,6 +133,7 @@ impl ServerOptions {
                     nodes,
                     runtime_config,
                     service_network: networks.used,
+                    flags: flags.shown(),
                     advertise_address,
                     ..options
                 },
@@ -167,7 +171,12 @@ impl SharedArgs {
             .and_then(|configured| self.admission.plugins(configured).map_err(|error| check(Err(error))).ok());
         let audit = self.audit.options().map_err(|error| check(Err(error))).ok();
         problems.append(&mut checked);
-        let plugins = plugins?;
+        let mut plugins = plugins?;
+        // Unlike in `windlass up`, it is disabled by default.
+        if ![&plugins.enabled, &plugins.disabled].iter().any(|names| names.iter().any(|name| name == NODE_RESTRICTION))
+        {
+            plugins.disabled.push(NODE_RESTRICTION.to_owned());
+        }
         Some(PlaneOptions {
             authentication: authentication?,
             jwt,

@@ -8,6 +8,7 @@ use kube::{
     core::{ApiResource, PartialObjectMeta},
 };
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::{
     sync::mpsc,
     task::{AbortHandle, JoinSet},
@@ -20,8 +21,8 @@ use windlass::{
     watch::{self, Change, WatchOptions},
 };
 
-use super::{counted, naming};
-use crate::discovery::Served;
+use super::{naming, watched};
+use crate::{discovery::Served, json_text};
 
 /// Capacity of a channel for changes.
 const WAITING: usize = 16;
@@ -78,6 +79,19 @@ impl Monitors {
         number(ctx, namespace, &resource).await
     }
 
+    /// Returns the objects of a resource in a namespace, and watches for deletions. Returns `None` if it is not served.
+    pub(super) async fn list(
+        &self,
+        ctx: &Context,
+        namespace: &str,
+        group: &str,
+        plural: &str,
+    ) -> Result<Option<Vec<Value>>> {
+        let Some(resource) = served(ctx, group, plural).await? else { return Ok(None) };
+        self.watch(ctx, (group.to_owned(), plural.to_owned()), &resource);
+        values(&Api::namespaced_with(ctx.client(), namespace, &resource)).await
+    }
+
     fn watch(&self, ctx: &Context, key: Key, resource: &ApiResource) {
         let mut watches = self.watches.lock();
         if watches.running.contains_key(&key) {
@@ -85,6 +99,24 @@ impl Monitors {
         }
         let task = watches.tasks.spawn(follow(ctx.clone(), key.clone(), resource.clone(), self.trigger.clone()));
         watches.running.insert(key, (resource.clone(), task));
+    }
+}
+
+/// Returns the objects of a cluster-scoped resource; `None` if it is not served.
+pub(super) async fn list_all(ctx: &Context, group: &str, plural: &str) -> Result<Option<Vec<Value>>> {
+    let served = Served::fetch(&ctx.client()).await?;
+    let mut listed = served.preferred(&["list"]);
+    match listed.find(|one| one.resource.group == group && one.resource.plural == plural) {
+        Some(found) => values(&Api::all_with(ctx.client(), &found.resource)).await,
+        None => Ok(None),
+    }
+}
+
+async fn values(api: &Api<DynamicObject>) -> Result<Option<Vec<Value>>> {
+    match api.list(&ListParams::default()).await {
+        Ok(list) => Ok(Some(list.items.iter().map(json_text::to_value).collect::<Result<_, _>>()?)),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -115,7 +147,7 @@ async fn follow(ctx: Context, key: Key, resource: ApiResource, trigger: Trigger)
     let options = WatchOptions::new(resource, Scope::all()).metadata();
     let watching = watch::run(ctx.caches().client(), options, sender);
     let tell = |namespace: Option<&str>| {
-        let concerned = naming(&ctx, namespace, |name| counted(name).as_ref() == Some(&key));
+        let concerned = naming(&ctx, namespace, |name| watched(name).as_ref() == Some(&key));
         concerned.into_iter().for_each(|quota| trigger.enqueue(quota));
     };
     let telling = async {

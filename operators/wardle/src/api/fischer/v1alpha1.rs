@@ -1,7 +1,6 @@
 //! Version `v1alpha1` of Fischer.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use windlass_extension::prelude::*;
 
 /// Names that no new Flunder may have.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]

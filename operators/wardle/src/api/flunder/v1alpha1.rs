@@ -1,10 +1,8 @@
 //! Version `v1alpha1` of Flunder, with one field for both kinds of references.
 
-use kube::CustomResource;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use windlass_extension::prelude::*;
 
-use super::v1beta1::{self, ReferenceType};
+use super::v1beta1;
 
 /// Desired state of a Flunder.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -13,31 +11,29 @@ use super::v1beta1::{self, ReferenceType};
 #[serde(rename_all = "camelCase")]
 pub struct FlunderSpec {
     /// Name of another Flunder or Fischer, depending on the reference type.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reference: Option<String>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reference: String,
     /// Kind of the reference. Defaults to Flunder if there is a reference.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reference_type: Option<ReferenceType>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reference_type: String,
 }
 
 impl From<Flunder> for v1beta1::Flunder {
-    fn from(old: Flunder) -> Self {
-        let FlunderSpec { reference, reference_type } = old.spec;
-        let reference_type = reference_type.or(reference.as_ref().map(|_| ReferenceType::Flunder));
-        let (flunder_reference, fischer_reference) = match reference_type {
-            Some(ReferenceType::Fischer) => (None, reference),
-            _ => (reference, None),
-        };
-        let spec = v1beta1::FlunderSpec { flunder_reference, fischer_reference, reference_type };
-        Self { metadata: old.metadata, spec }
+    fn from(Flunder { metadata, spec }: Flunder) -> Self {
+        let (given, reference) = (spec.reference_type, spec.reference);
+        let reference_type = if given.is_empty() && !reference.is_empty() { "Flunder".to_owned() } else { given };
+        let mut spec = v1beta1::FlunderSpec { reference_type, ..Default::default() };
+        let field =
+            if spec.reference_type == "Fischer" { &mut spec.fischer_reference } else { &mut spec.flunder_reference };
+        *field = reference;
+        Self { metadata, spec }
     }
 }
 
 impl From<v1beta1::Flunder> for Flunder {
-    fn from(new: v1beta1::Flunder) -> Self {
-        let v1beta1::FlunderSpec { flunder_reference, fischer_reference, reference_type } = new.spec;
-        let reference =
-            if reference_type == Some(ReferenceType::Fischer) { fischer_reference } else { flunder_reference };
-        Self { metadata: new.metadata, spec: FlunderSpec { reference, reference_type } }
+    fn from(v1beta1::Flunder { metadata, spec }: v1beta1::Flunder) -> Self {
+        let is_fischer = spec.reference_type == "Fischer";
+        let reference = if is_fischer { spec.fischer_reference } else { spec.flunder_reference };
+        Self { metadata, spec: FlunderSpec { reference, reference_type: spec.reference_type } }
     }
 }

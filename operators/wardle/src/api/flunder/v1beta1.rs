@@ -1,8 +1,6 @@
 //! Version `v1beta1` of Flunder.
 
-use kube::CustomResource;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use windlass_extension::prelude::*;
 
 /// Desired state of a Flunder.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -11,21 +9,12 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub struct FlunderSpec {
     /// Name of another Flunder.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub flunder_reference: Option<String>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub flunder_reference: String,
     /// Name of a Fischer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fischer_reference: Option<String>,
-    /// Kind of the reference.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reference_type: Option<ReferenceType>,
-}
-
-/// Kind that a Flunder refers to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-pub enum ReferenceType {
-    /// Another Flunder.
-    Flunder,
-    /// A Fischer.
-    Fischer,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub fischer_reference: String,
+    /// Kind of the reference: Flunder or Fischer.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reference_type: String,
 }

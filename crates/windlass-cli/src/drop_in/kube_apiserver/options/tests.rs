@@ -63,7 +63,7 @@ fn command_lines_of_test_frameworks_are_understood_without_a_warning() {
         assert_eq!(options.ignored, Vec::<String>::new(), "{line}");
         assert_eq!((options.plane.address.to_string().as_str(), options.plane.port), (address, 4321), "{line}");
         assert_eq!(options.etcd, [etcd]);
-        assert_eq!(options.plane.disabled_admission_plugins, ["ServiceAccount"]);
+        assert_eq!(options.plane.disabled_admission_plugins, ["ServiceAccount", "NodeRestriction"]);
         assert_eq!(options.plane.authentication.service_account_issuers.len(), issuers);
         assert!(
             options.plane.authentication.client_ca.is_some_and(|authority| authority.contains("BEGIN CERTIFICATE"))
@@ -114,7 +114,7 @@ fn flags_without_an_effect_are_named() {
     assert_eq!(found.plane.runtime_config, RuntimeConfig::parse(["api/all=true"]).unwrap());
     assert_eq!(found.plane.service_network.to_string(), "10.96.0.0/12");
     assert_eq!(found.plane.enabled_admission_plugins, ["AlwaysPullImages"]);
-    assert_eq!(found.plane.disabled_admission_plugins, ["ResourceQuota"]);
+    assert_eq!(found.plane.disabled_admission_plugins, ["ResourceQuota", "NodeRestriction"]);
 }
 
 #[test]
@@ -127,6 +127,17 @@ fn flags_of_kube_apiserver_alone_have_an_effect() {
     assert_eq!(found.plane.node_ports.to_string(), "31000-31009");
     assert_eq!(found.plane.limits.request_timeout, Duration::from_secs(90));
     assert_eq!(found.ignored, Vec::<String>::new());
+}
+
+#[test]
+fn node_restriction_runs_only_if_it_is_enabled_as_in_kube_apiserver() {
+    let restricted = |flags: &str| {
+        let plane = options(&format!("{LEAST} {flags}")).unwrap().plane;
+        !plane.disabled_admission_plugins.iter().any(|name| name == "NodeRestriction")
+    };
+    assert!(!restricted(""));
+    assert!(!restricted("--disable-admission-plugins=NodeRestriction"));
+    assert!(restricted("--enable-admission-plugins=NodeRestriction"));
 }
 
 #[test]
