@@ -1,5 +1,5 @@
 //! `cargo xtask etcd`: runs the tests of the etcd backend with a single member, with a cluster of three, and with members
-//! that are killed.
+//! that are killed; and those of three API servers over one etcd.
 
 use std::{
     fs::{self, File},
@@ -14,6 +14,8 @@ use anyhow::{Context as _, bail, ensure};
 use crate::{cargo, peers};
 
 const USAGE: &str = "usage: cargo xtask etcd [--peers DIR]";
+/// The package of the backend.
+const STORE: &str = "windlass-etcd";
 /// Maximum time for a cluster to listen.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -29,26 +31,29 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     for members in [1, 3] {
         println!("\nthe suite of stores, with {members} of etcd");
         let cluster = Cluster::start(&etcd, &folder.join(members.to_string()), members)?;
-        test("etcd", &[("ETCD_SERVERS", &cluster.servers())])?;
+        test(STORE, "etcd", &[("ETCD_SERVERS", &cluster.servers())])?;
+        println!("\nthree API servers, with {members} of etcd");
+        test("windlass-cli", "replicas", &[("ETCD_SERVERS", &cluster.servers())])?;
     }
     let program = [("ETCD_PROGRAM", &*etcd.to_string_lossy())];
     println!("\ncertificates");
-    test("tls", &program)?;
+    test(STORE, "tls", &program)?;
     println!("\nmembers that are killed or paused");
-    test("faults", &program)
+    test(STORE, "faults", &program)
 }
 
-fn test(name: &str, variables: &[(&str, &str)]) -> anyhow::Result<()> {
+fn test(package: &str, name: &str, variables: &[(&str, &str)]) -> anyhow::Result<()> {
     let mut command = Command::new(cargo::program());
     command.args([
         "test",
         "--quiet",
         "--package",
-        "windlass-etcd",
+        package,
         "--test",
         name,
         "--",
         "--ignored",
+        "--nocapture",
         "--test-threads=1",
     ]);
     command.current_dir(env!("CARGO_MANIFEST_DIR")).envs(variables.iter().copied());

@@ -1,6 +1,7 @@
 //! The objects that every cluster has: created at the first start, and at every later start if they are missing. Some
 //! are also restored while the server runs.
 
+pub(crate) mod endpoint_lease;
 pub(crate) mod identity_lease;
 mod kubernetes_service;
 pub(crate) mod restore;
@@ -18,7 +19,7 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use windlass_builtins::kinds::priority_class;
 
-pub(crate) use self::kubernetes_service::peer_address;
+pub(crate) use self::kubernetes_service::{own_address, peer_address};
 use crate::{
     aggregation,
     authentication::Publication,
@@ -79,6 +80,11 @@ pub(crate) async fn run(
         }
         Ok(())
     };
+    if let Some(lease) = &server.inner.endpoint_lease
+        && let Err(error) = lease.renew(&server.inner).await
+    {
+        return Err(failed("the endpoint of this API server", &error));
+    }
     let service = create_own_service(server, listening, advertised);
     kubernetes_service::warn_of_other_network(server);
     let network = kubernetes_service::mark_service_cidr_ready(server);
@@ -105,7 +111,14 @@ async fn create_own_service(
 ) -> Result<(), BuildError> {
     let endpoints = async {
         match listening {
-            Some(listening) => kubernetes_service::write_endpoints(server, listening, advertised).await,
+            Some(_) if server.inner.storage.store().is_shared() => {
+                let endpoints = endpoint_lease::endpoints(&server.inner.storage);
+                kubernetes_service::write_endpoints(server, &endpoints).await
+            }
+            Some(listening) => {
+                let own = kubernetes_service::own_address(listening, advertised);
+                kubernetes_service::write_endpoints(server, own.as_slice()).await
+            }
             None => Ok(()),
         }
     };

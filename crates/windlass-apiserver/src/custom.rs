@@ -42,6 +42,9 @@ use crate::{
     webhooks::{ConversionCache, ConversionFunction, ConversionWebhook, Converter},
 };
 
+/// Stands for all revisions, while other servers may write objects by an older CRD.
+const EXPECTS_OLDER: u64 = u64::MAX - 1;
+
 /// The verbs of every custom resource, as discovery lists them.
 const VERBS: [Verb; 8] =
     [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Create, Verb::Update, Verb::Watch];
@@ -439,11 +442,22 @@ impl Custom {
         self.served_as_stored_after.fetch_max(revision.0, Ordering::AcqRel);
     }
 
+    /// Records that other servers may still write objects under another schema.
+    pub(crate) fn expect_older_writes(&self) {
+        self.served_as_stored_after.fetch_max(EXPECTS_OLDER, Ordering::AcqRel);
+    }
+
+    /// Records that no server writes objects under another schema after a revision.
+    pub(crate) fn end_older_writes(&self, revision: Revision) {
+        let after = &self.served_as_stored_after;
+        let _ = after.compare_exchange(EXPECTS_OLDER, revision.0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
     /// Checks all older objects. If they are stored exactly as they are served, reads return the stored bytes from then
     /// on.
     pub(crate) fn recheck_stored(&self, cache: &ResourceCache) {
         let after = self.served_as_stored_after();
-        if after.0 == u64::MAX || after.0 == 0 {
+        if after.0 >= EXPECTS_OLDER || after.0 == 0 {
             return;
         }
         let snapshot = cache.snapshot();

@@ -30,6 +30,7 @@ use crate::{
     meta,
     options::WriteOptions,
     registry::{Endpoint, Registry},
+    replicas,
     request_info::ResourceRequest,
     server::Inner,
     status::{ApiError, Result},
@@ -41,7 +42,7 @@ use crate::{
 
 pub(crate) const GROUP: &str = "apiextensions.k8s.io";
 pub(crate) const PLURAL: &str = "customresourcedefinitions";
-const PREFIX: &str = "/apiextensions.k8s.io/customresourcedefinitions/";
+pub(crate) const PREFIX: &str = "/apiextensions.k8s.io/customresourcedefinitions/";
 
 /// The delay after a failure other than a conflict.
 const RETRY: Duration = Duration::from_secs(1);
@@ -85,6 +86,8 @@ pub(crate) struct Controller {
     conversions: HashMap<String, ConversionFunction>,
     /// The revision up to which all changes have been handled.
     cursor: Revision,
+    /// The endpoints from the start whose objects other servers may write by older CRDs.
+    held: Vec<Arc<Endpoint>>,
 }
 
 /// A CRD that is served.
@@ -141,6 +144,7 @@ impl Controller {
             cleaning: HashMap::new(),
             conversions,
             cursor: storage.applied().max(snapshot.revision),
+            held: Vec::new(),
         };
         let mut change = Change { registry: registry.clone(), retired: Vec::new(), replaced: Vec::new() };
         for source in snapshot.objects() {
@@ -150,7 +154,12 @@ impl Controller {
             controller.serve(&mut change, storage, source, &object, storage.applied());
         }
         *registry = change.registry;
-        change.replaced.into_iter().for_each(settle);
+        if storage.store().is_shared() {
+            change.replaced.iter().filter_map(|endpoint| endpoint.custom()).for_each(Custom::expect_older_writes);
+            controller.held = change.replaced;
+        } else {
+            change.replaced.into_iter().for_each(settle);
+        }
         controller
     }
 
@@ -158,6 +167,7 @@ impl Controller {
     pub(crate) async fn run(mut self, server: Weak<Inner>) {
         let mut dirty: BTreeSet<String> = self.names_of_all();
         let cache = self.cache.clone();
+        tokio::spawn(settle_later(server.clone(), std::mem::take(&mut self.held)));
         loop {
             let mut changed = std::pin::pin!(cache.changed());
             changed.as_mut().enable();
@@ -350,7 +360,9 @@ impl Controller {
         let conversion = self.conversions.get(&*source.header.name);
         let endpoints = custom::endpoints(&definition, source, change.registry.table, storage, known, conversion);
         change.registry.replace_custom(&definition.group, &definition.names.plural, &endpoints);
-        let is_old = |endpoint: &&Arc<Endpoint>| endpoint.served_as_stored_after() != Revision(0);
+        // Another server may write objects by an older CRD even if there are none yet.
+        let is_shared = storage.store().is_shared();
+        let is_old = |endpoint: &&Arc<Endpoint>| is_shared || endpoint.served_as_stored_after() != Revision(0);
         change.replaced.extend(endpoints.iter().filter(is_old).cloned());
         let served = Served { group: definition.group, plural: definition.names.plural, state, endpoints };
         change.retired.extend(self.served.insert(source.header.name.to_string(), served));
@@ -397,6 +409,10 @@ struct Change {
 impl Change {
     /// Swaps the registry, then ends the watches on replaced endpoints.
     async fn take_effect(self, server: &Arc<Inner>) {
+        let is_shared = server.storage.store().is_shared();
+        if is_shared {
+            self.replaced.iter().filter_map(|endpoint| endpoint.custom()).for_each(Custom::expect_older_writes);
+        }
         server.registry.store(Arc::new(self.registry));
         for served in &self.retired {
             served.endpoints.iter().filter_map(|endpoint| endpoint.custom()).for_each(Custom::retire);
@@ -407,6 +423,10 @@ impl Change {
         if self.replaced.is_empty() {
             return;
         }
+        if is_shared {
+            tokio::spawn(settle_later(Arc::downgrade(server), self.replaced));
+            return;
+        }
         // Objects up to this revision may have been written under the previous schema. Requests that are still running
         // note that themselves when they persist an object.
         if let Ok(revision) = server.storage.fresh().await {
@@ -415,6 +435,26 @@ impl Change {
             }
         }
         self.replaced.into_iter().for_each(settle);
+    }
+}
+
+/// Waits until no server writes by CRDs that were replaced; then finds out whether older objects are stored exactly as
+/// these endpoints serve them.
+async fn settle_later(server: Weak<Inner>, replaced: Vec<Arc<Endpoint>>) {
+    if replaced.is_empty() {
+        return;
+    }
+    tokio::time::sleep(replicas::REPLACED).await;
+    loop {
+        let Some(strong) = server.upgrade() else { return };
+        if let Ok(revision) = strong.storage.fresh().await {
+            let custom = replaced.iter().filter_map(|endpoint| endpoint.custom());
+            custom.for_each(|custom| custom.end_older_writes(revision));
+            replaced.into_iter().for_each(settle);
+            return;
+        }
+        drop(strong);
+        tokio::time::sleep(RETRY).await;
     }
 }
 

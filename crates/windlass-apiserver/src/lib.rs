@@ -49,6 +49,7 @@ mod query;
 mod registry;
 mod reloads;
 mod repair;
+mod replicas;
 mod represent;
 mod request_info;
 mod runtime_config;

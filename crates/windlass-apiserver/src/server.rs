@@ -28,6 +28,7 @@ use crate::{
     authentication::{Authentication, AuthenticationError, RequestHeaderOptions, jwt::JwtTokenAuthenticator},
     authorization::{Attributes, Authorizer, Chain, Decision, rbac::Rbac},
     body::Body,
+    bootstrap::endpoint_lease::EndpointLease,
     connections::Connections,
     debug_pages::Process,
     definitions::Definitions,
@@ -75,6 +76,8 @@ pub(crate) struct Inner {
     pub(crate) restricts_nodes: bool,
     pub(crate) audit: Audit,
     pub(crate) services: Allocator,
+    /// The endpoint of this server among those of others over the same store.
+    pub(crate) endpoint_lease: Option<EndpointLease>,
     /// `None` if quotas are not charged.
     pub(crate) quota_locks: Option<QuotaLocks>,
     pub(crate) token_key: TokenKey,
@@ -113,6 +116,14 @@ impl Server {
     /// Ends all watches, including later ones, so that connections can drain.
     pub fn stop(&self) {
         self.inner.stop.send_replace(true);
+    }
+
+    /// Removes the server from the endpoints of the service `default/kubernetes`, if it shares its store with others: to
+    /// be called before it stops serving, so that clients connect to the others.
+    pub async fn leave(&self) {
+        if let Some(lease) = &self.inner.endpoint_lease {
+            lease.leave(self).await;
+        }
     }
 
     /// Waits until all writes that have begun are complete, including those whose requests were dropped. A program that

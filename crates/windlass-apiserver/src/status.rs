@@ -146,6 +146,14 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, "Conflict", message).with_details(details(name, group, resource))
     }
 
+    /// 503 for a write to a server that does not know recent writes of others.
+    pub(crate) fn behind() -> Self {
+        let message = "this API server is behind the store and rejects writes until it has caught up";
+        let mut details = Map::new();
+        details.insert("retryAfterSeconds".to_owned(), 1.into());
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message).with_details(details)
+    }
+
     /// 409 for an update of an outdated object.
     pub fn modified(resource: &str, group: &str, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";

@@ -23,10 +23,12 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::RwLock;
-use tokio::sync::watch;
+use parking_lot::{Mutex, RwLock};
+use tokio::{sync::watch, time::Instant};
 use tracing::warn;
 use windlass_store::{Error, Event, Revision, Store};
+
+use crate::{replicas, status::ApiError};
 
 pub(crate) use self::{
     cache::{CacheEvent, Change, ResourceCache, Snapshot, write_frame, write_metadata_frame},
@@ -44,6 +46,8 @@ pub(crate) struct Storage {
     caches: RwLock<HashMap<Box<str>, Arc<ResourceCache>>>,
     applied: AtomicU64,
     progress: watch::Sender<Revision>,
+    /// When the caches were last known to have everything that was in the store.
+    current: Mutex<Instant>,
 }
 
 impl Storage {
@@ -54,6 +58,7 @@ impl Storage {
             caches: RwLock::default(),
             applied: AtomicU64::new(0),
             progress: watch::Sender::new(Revision(0)),
+            current: Mutex::new(Instant::now()),
         });
         storage.load().await?;
         Ok(storage)
@@ -124,6 +129,20 @@ impl Storage {
         let mut progress = self.progress.subscribe();
         // The sender lives in self, so this cannot fail.
         let _ = progress.wait_for(|at| *at >= revision).await;
+    }
+
+    /// Records that the caches have everything that was in the store at a time.
+    pub(crate) fn note_current(&self, at: Instant) {
+        *self.current.lock() = at;
+    }
+
+    /// Fails if other servers may have changed too much that is not in effect here. A store that only this server writes
+    /// to is always current.
+    pub(crate) fn check_current(&self) -> Result<(), ApiError> {
+        if !self.store.is_shared() || self.current.lock().elapsed() <= replicas::BOUND {
+            return Ok(());
+        }
+        Err(ApiError::behind())
     }
 
     /// Follows the store forever. A watch that is cut off is resumed where it was, so that no client notices; the store

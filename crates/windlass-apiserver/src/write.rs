@@ -23,9 +23,11 @@
 //! Stages marked with \* must not be half-done: a charged quota without an object, or an object whose cluster IP was
 //! released, is an inconsistency. They run as one unit, [`commit`] or [`commit_deletion`], in a task of its own
 //! ([`unit`]), which completes whatever happens to the request. All earlier stages only read, except that [`allocate`]
-//! reserves cluster IPs, which are released when the reservation is dropped.
+//! reserves cluster IPs, which are released when the reservation is dropped. If other servers may write to the store, a
+//! unit begins with the [`claims`] of what was reserved; if another server has one of the values, the write starts over.
 
 pub(crate) mod allocate;
+pub(crate) mod claims;
 pub(crate) mod convert;
 mod create_permission;
 pub(crate) mod decode;
@@ -50,6 +52,7 @@ use windlass_merge::apply::field_manager::keep_times_if_unchanged;
 
 use self::{
     allocate::Allocation,
+    claims::{ClaimError, Claims},
     persist::{Change, Existing},
     quota::Charge,
 };
@@ -71,7 +74,7 @@ use crate::{
     options::WriteOptions,
     policies,
     server::Inner,
-    status::Result,
+    status::{ApiError, Result},
     storage::StoredObject,
     webhooks::{Options, Subject, name_of},
 };
@@ -81,6 +84,23 @@ const NAME_ATTEMPTS: usize = 8;
 
 /// The number of times an update is computed before a conflict is reported.
 const UPDATE_ATTEMPTS: usize = 100;
+
+/// The number of times that other values are allocated because another server has the first ones.
+const CLAIM_ATTEMPTS: usize = 32;
+
+/// Why an object was not stored.
+enum CommitError {
+    /// Other than by the values that were allocated.
+    Persist(PersistError),
+    /// Another server has these values. Those of the next attempt must differ, so their reservation is kept until then.
+    Taken(Allocation),
+}
+
+impl From<ApiError> for CommitError {
+    fn from(error: ApiError) -> Self {
+        Self::Persist(error.into())
+    }
+}
 
 /// The reaction to a write that was faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,10 +151,36 @@ pub(crate) async fn create_object(
 /// Runs the stages of a create that depend on the name, which may be generated.
 async fn create_named(
     call: &Call<'_>,
-    mut object: Value,
+    object: Value,
     subject: &Subject<'_>,
     options: &WriteOptions,
 ) -> Result<Written> {
+    let failed = |error| match error {
+        PersistError::Failed(error) => error,
+        PersistError::Conflict => call.modified(call.target.name),
+    };
+    let mut taken = Vec::new();
+    // Other kinds are not copied.
+    while call.is_core("services") && taken.len() < CLAIM_ATTEMPTS {
+        match create_once(call, object.clone(), subject, options).await {
+            Ok(written) => return Ok(written),
+            Err(CommitError::Taken(values)) => taken.push(values),
+            Err(CommitError::Persist(error)) => return Err(failed(error)),
+        }
+    }
+    create_once(call, object, subject, options).await.map_err(|error| match error {
+        CommitError::Taken(_) => allocate::too_many_attempts(),
+        CommitError::Persist(error) => failed(error),
+    })
+}
+
+/// Runs the stages of a create that depend on the name, with one set of allocated values.
+async fn create_once(
+    call: &Call<'_>,
+    mut object: Value,
+    subject: &Subject<'_>,
+    options: &WriteOptions,
+) -> Result<Written, CommitError> {
     let allocation = defaults::prepare_for_create(call, &mut object, options.dry_run)?;
     let forbidden = validate::forbidden_fields(call, subject, &object, None).await;
     call.run_blocking(|| validate::validate(call, &object, None, forbidden))?;
@@ -151,11 +197,7 @@ async fn create_named(
         Change::Write(persist::encode_for_storage(call.server, call.endpoint, &mut object).await?)
     };
     let commit = Commit { change, allocation, ..Commit::new(call, object) };
-    match commit.run().await {
-        Ok(written) => written.into_served_version(call).await,
-        Err(PersistError::Failed(error)) => Err(error),
-        Err(PersistError::Conflict) => Err(call.modified(call.target.name)),
-    }
+    Ok(commit.run().await?.into_served_version(call).await?)
 }
 
 /// Runs the stages of an update, until the object is stored.
@@ -168,6 +210,7 @@ pub(crate) async fn update_object(
     mode: ManagedFieldsMode,
     mut change: impl FnMut(&Value) -> Result<Value>,
 ) -> Result<Written> {
+    let mut taken = Vec::new();
     for _ in 0..UPDATE_ATTEMPTS {
         let current = call.current().await?.ok_or_else(|| call.not_found())?;
         let old = convert::to_served_value(call, current.clone()).await?;
@@ -180,9 +223,10 @@ pub(crate) async fn update_object(
         preconditions::check_resource_version(call, &desired, &current)?;
         match update_once(call, options, current, old, mode, desired).await {
             Ok(written) => return Ok(written),
-            Err(PersistError::Conflict) if on_conflict == OnConflict::Retry => {}
-            Err(PersistError::Conflict) => break,
-            Err(PersistError::Failed(error)) => return Err(error),
+            Err(CommitError::Taken(values)) => taken.push(values),
+            Err(CommitError::Persist(PersistError::Conflict)) if on_conflict == OnConflict::Retry => {}
+            Err(CommitError::Persist(PersistError::Conflict)) => break,
+            Err(CommitError::Persist(PersistError::Failed(error))) => return Err(error),
         }
     }
     Err(call.modified(call.target.name))
@@ -196,7 +240,7 @@ async fn update_once(
     old: Value,
     mode: ManagedFieldsMode,
     mut object: Value,
-) -> Result<Written, PersistError> {
+) -> Result<Written, CommitError> {
     meta::carry(&mut object, &old, "resourceVersion");
     if mode == ManagedFieldsMode::Track {
         managed_fields::track_with_webhooks(call, options, Some(&old), &mut object).await?;
@@ -261,21 +305,33 @@ impl Commit {
     }
 
     /// Stores the object in a task of its own.
-    async fn run(self) -> Result<Written, PersistError> {
+    async fn run(self) -> Result<Written, CommitError> {
         let server = self.server.clone();
+        server.storage.check_current()?;
         server.units.run(|running| commit(self, running)).await
     }
 }
 
-/// Charges quotas and stores the object; if that fails, refunds the charges. The allocation is kept until the caches have
-/// the object, and ends if it was not stored.
-async fn commit(commit: Commit, _running: Running) -> Result<Written, PersistError> {
+/// Charges quotas, claims the allocated values and stores the object; if that fails, refunds the charges and releases
+/// the claims. The allocation is kept until the caches have the object, and ends if it was not stored.
+async fn commit(commit: Commit, _running: Running) -> Result<Written, CommitError> {
     let Commit { server, endpoint, namespace, subresource, object, change, existing, allocation } = commit;
     let old = existing.as_ref().map(|existing| &existing.value);
     let write = Write { subresource: &subresource, object: &object, old };
     let charge = Charge { server: &server, endpoint: &endpoint, namespace: &namespace, write };
     let charges = quota::charge(charge, matches!(change, Change::None)).await?;
+    let claims = match Claims::make(&server, &allocation, &object).await {
+        Ok(claims) => claims,
+        Err(error) => {
+            quota::refund(&server, &namespace, charges).await;
+            return Err(match error {
+                ClaimError::Taken(values) => CommitError::Taken(allocation.keep_only(&values)),
+                ClaimError::Failed(error) => error.into(),
+            });
+        }
+    };
     let persisting = async {
+        claims.check_in_time()?;
         match &existing {
             None => persist::create(&server, &endpoint, &object, &change).await,
             Some(existing) => persist::update(&server, &endpoint, existing, &change).await,
@@ -287,10 +343,15 @@ async fn commit(commit: Commit, _running: Running) -> Result<Written, PersistErr
         Ok(Some(revision)) => revision,
         Ok(None) => return Ok(Written::DryRun(object)),
         Err(error) => {
+            claims.settle(&server.storage, &error).await;
             quota::refund(&server, &namespace, charges).await;
-            return Err(error);
+            return Err(CommitError::Persist(error));
         }
     };
+    if let Some(existing) = existing.as_ref().filter(|_| endpoint.is("", "services")) {
+        let after = Some(&object).filter(|_| !matches!(change, Change::Remove(_)));
+        claims::release_unused(&server, &existing.value, after).await;
+    }
     allocation.end_after(&server.storage, revision).await;
     let (bytes, shown) = match (change, existing) {
         (Change::None, _) => return Ok(Written::DryRun(object)),
@@ -298,7 +359,7 @@ async fn commit(commit: Commit, _running: Running) -> Result<Written, PersistErr
         (Change::Remove(bytes), Some(existing)) => (bytes, existing.stored.revision),
         (Change::Remove(bytes) | Change::Write(bytes), _) => (bytes, revision),
     };
-    Ok(Written::Stored(persist::decode_stored(&endpoint, &bytes, shown)?))
+    Ok(Written::Stored(persist::decode_stored(&endpoint, &bytes, shown).map_err(CommitError::Persist)?))
 }
 
 /// A deletion that was decided on, and everything that is needed to carry it out.
@@ -315,6 +376,7 @@ impl DeletionCommit {
     /// Marks the object as being deleted, removes it, or both, in a task of its own; returns its last state.
     pub(crate) async fn run(self) -> Result<Arc<StoredObject>, PersistError> {
         let server = self.server.clone();
+        server.storage.check_current()?;
         server.units.run(|running| commit_deletion(self, running)).await
     }
 }
@@ -322,6 +384,9 @@ impl DeletionCommit {
 async fn commit_deletion(deletion: DeletionCommit, _running: Running) -> Result<Arc<StoredObject>, PersistError> {
     let DeletionCommit { server, endpoint, key, current, deletion } = deletion;
     let revision = persist::delete(&server, &endpoint, &key, &current, &deletion).await?;
+    if endpoint.is("", "services") && !matches!(deletion, Deletion::Mark(_)) {
+        claims::release_unused(&server, &current.to_value(), None).await;
+    }
     match deletion {
         Deletion::Mark(marked) | Deletion::MarkAndRemove(marked) => {
             persist::decode_stored(&endpoint, &marked, revision)

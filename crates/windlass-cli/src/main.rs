@@ -49,6 +49,7 @@ mod generate;
 mod import;
 mod init;
 mod install;
+mod join_file;
 mod kubeconfig;
 mod kubectl_env;
 mod logging;
@@ -110,6 +111,7 @@ enum Command {
     Down(down::DownArgs),
     Status(status::StatusArgs),
     Snapshot(snapshot::SnapshotArgs),
+    JoinFile(join_file::JoinFileArgs),
     KubectlEnv(kubectl_env::KubectlEnvArgs),
     Assets(assets::AssetsArgs),
     User(user::UserArgs),
@@ -155,6 +157,7 @@ fn main() -> ExitCode {
         Command::Down(args) => down::run(args),
         Command::Status(args) => status::run(args),
         Command::Snapshot(args) => snapshot::run(args),
+        Command::JoinFile(args) => join_file::run(args),
         Command::KubectlEnv(args) => kubectl_env::run(args),
         Command::Assets(args) => assets::run(args),
         Command::User(args) => user::run(args),

@@ -23,7 +23,7 @@ use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use windlass_plane::{
     NodeOptions, Plane, PlaneOptions, ProcessOptions, Processes, Runtime, RuntimeConfig, Selection, ServiceNetwork,
-    Stages, UnknownLoop,
+    Stages, StoreKind, UnknownLoop,
 };
 
 use self::service_network::ServiceNetworks;
@@ -60,6 +60,13 @@ pub(crate) struct UpArgs {
     /// Address to listen on
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     address: IpAddr,
+    /// Address of this API server in the endpoints of the service default/kubernetes [default: --address, or that of the
+    /// machine]
+    #[arg(long, value_name = "IP")]
+    advertise_address: Option<IpAddr>,
+    /// File with the keys of an API server that uses the same etcd, written by `windlass join-file`
+    #[arg(long, value_name = "FILE")]
+    join: Option<PathBuf>,
     /// Port to listen on; 0 picks a free port
     #[arg(long, default_value_t = 6443)]
     port: u16,
@@ -157,6 +164,7 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
     let jwt = args.oidc.jwt()?;
     let authentication = args.authentication.options(jwt.as_ref())?;
     let (quota_bytes, store) = (args.store.quota_bytes(), args.store.kind()?);
+    let is_shared = matches!(store, StoreKind::Etcd(_));
     let data_dir = args.data_dir.resolve()?;
     if args.background && !args.detached {
         return background::start(&data_dir, &args.data_dir.option(), Duration::from_secs(args.wait.into()));
@@ -178,6 +186,8 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
         address: args.address,
         port: args.port,
         store,
+        join: join(args.join.as_deref(), is_shared)?,
+        advertise_address: args.advertise_address,
         quota_bytes,
         extra_names: args.tls_san,
         old_definitions: !args.no_v1beta1_crds,
@@ -225,6 +235,18 @@ async fn serve(options: PlaneOptions, ready_file: Option<PathBuf>) -> anyhow::Re
         })
         .await?;
     Ok(())
+}
+
+/// Returns the absolute path of the join file, which only a shared store has a use for.
+fn join(file: Option<&Path>, is_shared: bool) -> anyhow::Result<Option<PathBuf>> {
+    let Some(file) = file else { return Ok(None) };
+    if !is_shared {
+        bail!(ErrorWithHint {
+            message: "--join has no effect, because objects are not stored in etcd".into(),
+            hint: "add --store etcd, or remove the flag".into(),
+        });
+    }
+    std::path::absolute(file).map(Some).with_context(|| format!("cannot use {}", file.display()))
 }
 
 /// Parses the versions to serve.

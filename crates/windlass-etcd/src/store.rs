@@ -116,6 +116,10 @@ impl Store for EtcdStore {
         }
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn health(&self) -> Result<(), Error> {
         self.health.verdict()
     }

@@ -86,7 +86,7 @@ pub(super) fn add(
         }
         Ok(())
     };
-    operator.task("nodes", registration).controller(controller)
+    operator.leader_task("nodes", registration).controller(controller)
 }
 
 /// Creates a node of the fleet, unless it exists. Retries until it succeeds, as kubelets do.

@@ -46,7 +46,7 @@ const CONCURRENCY: usize = 64;
 
 /// Adds the scheduler.
 pub(super) fn add(operator: Operator) -> Operator {
-    operator.task("scheduler", run)
+    operator.leader_task("scheduler", run)
 }
 
 async fn run(ctx: Context, shutdown: Shutdown) -> Result<()> {

@@ -23,6 +23,7 @@
 
 mod files;
 mod identities;
+mod join;
 mod kubeconfig;
 mod lock;
 mod loops;
@@ -33,6 +34,7 @@ mod renewal;
 pub mod snapshot;
 mod token_key;
 
+pub use join::{JoinError, join_file};
 pub use kubeconfig::kubeconfig;
 pub use lock::{DataDirLock, Holder, LockError};
 pub use loops::{LoopOptions, Loops};

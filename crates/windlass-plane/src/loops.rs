@@ -1,11 +1,12 @@
 //! Running loops and nodes against a server.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use kube::Client;
 use tokio::task::JoinSet;
 use windlass::{
-    operator::{Operator, OperatorError, Options},
+    lease::Timing,
+    operator::{LeaseOptions, Operator, OperatorError, Options, Replicas},
     shutdown::Shutdown,
 };
 use windlass_apiserver::Server;
@@ -28,6 +29,8 @@ pub struct LoopOptions {
     pub authority: Option<CertificateAndKey>,
     /// The handle by which others learn what the nodes use.
     pub usage: NodeUsage,
+    /// Whether they run only while this process leads: other API servers over the same store have loops and nodes, too.
+    pub elected: bool,
 }
 
 impl Default for LoopOptions {
@@ -39,8 +42,22 @@ impl Default for LoopOptions {
             root_ca: None,
             authority: None,
             usage: NodeUsage::default(),
+            elected: false,
         }
     }
+}
+
+/// Returns the lease of a component, which has the name that it has in a cluster.
+///
+/// Another API server takes over at most 15 seconds after the last renewal: the duration, and the longest pause of a
+/// candidate (2.2 times the period).
+fn lease(name: &str) -> LeaseOptions {
+    let timing = Timing {
+        lease_duration: Duration::from_secs(11),
+        renew_deadline: Duration::from_secs(8),
+        retry_period: Duration::from_millis(1500),
+    };
+    LeaseOptions { namespace: "kube-system".to_owned(), name: name.to_owned(), timing }
 }
 
 /// Running loops and nodes; they stop when this is dropped.
@@ -64,14 +81,18 @@ impl Loops {
                 signing.sign_secret_token(namespace, secret, account, account_uid)
             })),
         };
+        let (selection, clients) = (options.controllers.clone(), identities.clone());
         let controllers =
-            windlass_loops::operator(&options.controllers, &certificates, |identity| identities.of_loop(identity));
-        loops.run(identities.of_loop(LoopIdentity::ControllerManager), controllers);
+            move || windlass_loops::operator(&selection, &certificates, |identity| clients.of_loop(identity));
+        let lease = options.elected.then(|| lease("kube-controller-manager"));
+        loops.run(identities.of_loop(LoopIdentity::ControllerManager), controllers, lease);
         if options.nodes.count > 0 {
             // This loop removes the taints of new nodes; kubelets cannot.
             let lifecycle = options.controllers.contains("node-lifecycle-controller");
-            let nodes = windlass_nodes::operator(&options.nodes, &identities.nodes(), lifecycle, &options.usage);
-            loops.run(identities.scheduler(), nodes);
+            let (nodes, clients, usage) = (options.nodes.clone(), identities.nodes(), options.usage.clone());
+            let nodes = move || windlass_nodes::operator(&nodes, &clients, lifecycle, &usage);
+            let lease = options.elected.then(|| self::lease("kube-scheduler"));
+            loops.run(identities.scheduler(), nodes, lease);
             let (administrator, shutdown) = (identities.of_loop(LoopIdentity::ApiServer), loops.shutdown.clone());
             loops.running.spawn(async move {
                 create_default_class(administrator).await;
@@ -88,8 +109,22 @@ impl Loops {
         self.identities.denials().messages()
     }
 
-    fn run(&mut self, client: Client, operator: Operator) {
-        self.running.spawn(operator.run_with(client, Options::default(), self.shutdown.clone()));
+    /// Runs an operator; if there is a lease, only while this process holds it.
+    fn run(&mut self, client: Client, operator: impl Fn() -> Operator + Send + 'static, lease: Option<LeaseOptions>) {
+        let shutdown = self.shutdown.clone();
+        let replicas = lease.map_or(Replicas::Single, Replicas::Leader);
+        self.running.spawn(async move {
+            loop {
+                let options = Options { replicas: replicas.clone(), ..Options::default() };
+                match operator().run_with(client.clone(), options, shutdown.clone()).await {
+                    // Another API server leads, or the store did not respond in time: this one is a candidate again.
+                    Err(OperatorError::LeaderElectionLost) => {
+                        tracing::warn!(?replicas, "lost the election of control loops; standing again");
+                    }
+                    outcome => return outcome,
+                }
+            }
+        });
     }
 
     /// Resolves to the reason when one of them ends, which happens only if something is wrong.

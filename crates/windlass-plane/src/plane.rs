@@ -34,7 +34,7 @@ pub use self::{
 use self::{running::Running, store::open_store};
 use crate::{
     DataDirLock, FRONT_PROXY_CLIENT, LockError, LoopOptions, Loops, NodeOptions, NodeUsage, Pki, Processes, Runtime,
-    Selection, files, metrics_server, renewal::Renewal, token_key,
+    Selection, files, join, metrics_server, renewal::Renewal, token_key,
 };
 
 /// Name of the store's file.
@@ -76,6 +76,8 @@ pub struct PlaneOptions {
     pub port: u16,
     /// The store of objects.
     pub store: StoreKind,
+    /// A file that [`join_file`](crate::join_file) has filled, with the keys of an API server that uses the same store.
+    pub join: Option<PathBuf>,
     /// Maximum size of all objects and their history in the embedded store, in bytes; none by default.
     pub quota_bytes: Option<u64>,
     /// DNS names and IP addresses that the serving certificate covers in addition to the default ones.
@@ -130,6 +132,7 @@ impl PlaneOptions {
             address: Ipv4Addr::LOCALHOST.into(),
             port: 0,
             store: StoreKind::default(),
+            join: None,
             quota_bytes: None,
             extra_names: Vec::new(),
             old_definitions: true,
@@ -190,6 +193,9 @@ impl Plane {
             names.push(options.address.to_string());
         }
         let pki_directory = directory.join("pki");
+        if let Some(join) = &options.join {
+            join::import(&pki_directory, join)?;
+        }
         let pki = Pki::load_or_create(&pki_directory, &names)?;
         let authentication = authentication(options.authentication, &pki);
         let front_proxy = pki.front_proxy().client.clone();
@@ -237,6 +243,7 @@ impl Plane {
             root_ca: Some(renewal.pki().ca().certificate.as_str().into()),
             authority: Some(renewal.pki().ca().clone()),
             usage,
+            elected: store.is_shared(),
         };
         let loops = Loops::start(&server, &loops);
         let kubeconfig_path = directory.join("kubeconfig");

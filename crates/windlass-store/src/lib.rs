@@ -277,6 +277,11 @@ pub trait Store: Send + Sync + 'static {
         Ok(Box::new(Listed::new(self.list(ListOptions::default()).await?)))
     }
 
+    /// Returns whether other API servers may write to the store as well.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// Returns an error if the store cannot accept writes at present.
     fn health(&self) -> Result<(), Error> {
         Ok(())

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     bootstrap::request,
-    meta,
+    definitions, meta,
     registry::Registry,
     server::Inner,
     status::{ApiError, Result},
@@ -201,9 +201,11 @@ pub(crate) async fn follow(server: Weak<Inner>) {
 
 /// Creates, restores and deletes the APIServices of custom resources.
 async fn register_custom(server: &Arc<Inner>) -> Result<()> {
-    let registry = server.registry.load_full();
     let Aggregation { objects, .. } = &server.aggregation;
     let snapshot = objects.snapshot();
+    // Another server may have registered a version whose CustomResourceDefinition this one is about to serve.
+    server.definitions.reached(server.storage.cache(definitions::PREFIX).snapshot().revision).await;
+    let registry = server.registry.load_full();
     let routes = server.aggregation.routes();
     let now = meta::format_time(server.now());
     let (mut missing, mut repairs) = (Vec::new(), Vec::new());

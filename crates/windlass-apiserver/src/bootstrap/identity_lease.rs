@@ -25,7 +25,8 @@ const PERIOD: Duration = Duration::from_secs(10);
 /// `peer` is the address and port at which other API servers would reach this one.
 pub(crate) async fn run(server: Weak<Inner>, peer: Option<String>) {
     let host = hostname();
-    let name = lease_name(&host);
+    let is_shared = server.upgrade().is_some_and(|server| server.storage.store().is_shared());
+    let name = lease_name(&host, peer.as_deref().filter(|_| is_shared));
     let identity = Identity { holder: format!("{name}_{}", meta::new_uid()), name, host, peer };
     // The lease of an earlier server is not renewed but replaced.
     if let Some(server) = server.upgrade()
@@ -95,9 +96,10 @@ impl Identity {
 }
 
 /// Returns the name that kube-apiserver has on this machine: a hash of the host and the component, each after its length.
-fn lease_name(host: &str) -> String {
+/// With several API servers, of which a machine may run more than one, their address and port are hashed as well.
+fn lease_name(host: &str, address: Option<&str>) -> String {
     let mut hashed = Vec::new();
-    for text in [host, "kube-apiserver"] {
+    for text in [host, "kube-apiserver"].into_iter().chain(address) {
         let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
         hashed.extend(length.to_be_bytes());
         hashed.extend(text.as_bytes());
@@ -131,7 +133,9 @@ mod tests {
     fn the_name_is_a_hash_of_the_host_as_in_kube_apiserver() {
         // RFC 4648.
         assert_eq!(base32(b"foobar"), "mzxw6ytboi");
-        assert_eq!(lease_name("control-plane"), "apiserver-6vzvajxlkf7lcarzgdc4jnyaru");
-        assert_eq!(lease_name("kind-control-plane"), "apiserver-c7uylvfxlbqccnk6myfkwetzze");
+        assert_eq!(lease_name("control-plane", None), "apiserver-6vzvajxlkf7lcarzgdc4jnyaru");
+        assert_eq!(lease_name("kind-control-plane", None), "apiserver-c7uylvfxlbqccnk6myfkwetzze");
+        let on_one_host = ["10.1.1.1:6443", "10.1.1.1:6444"].map(|address| lease_name("a", Some(address)));
+        assert_ne!(on_one_host[0], on_one_host[1]);
     }
 }

@@ -16,9 +16,9 @@ use tracing::warn;
 use crate::{server::Inner, status::ApiError, write::allocate};
 
 const COLLECTION: &str = "/apis/networking.k8s.io/v1/ipaddresses";
-const MANAGED_BY: &str = "ipaddress.kubernetes.io/managed-by";
-const FAMILY: &str = "ipaddress.kubernetes.io/ip-family";
-const ALLOCATOR: &str = "ipallocator.k8s.io";
+pub(crate) const MANAGED_BY: &str = "ipaddress.kubernetes.io/managed-by";
+pub(crate) const FAMILY: &str = "ipaddress.kubernetes.io/ip-family";
+pub(crate) const ALLOCATOR: &str = "ipallocator.k8s.io";
 
 /// Returns whether an IPAddress belongs to a service.
 pub(crate) fn is_managed(address: &Value) -> bool {

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracing::warn;
 use windlass_schema::go_format::parse_bool;
+use windlass_store::Error as StoreError;
 
 use super::{
     FlowControl,
@@ -61,7 +62,13 @@ async fn store_defaults(server: &Arc<Inner>) -> Result<(), ApiError> {
     let now = timestamp();
     let writes = STORED.lines().filter_map(|line| line.split_once(' ')).map(|(key, object)| {
         let object = object.replace("$TIME", &now).replace("$UID", &uuid::Uuid::new_v4().to_string());
-        async move { server.storage.store().create(&format!("/{GROUP}/{key}"), object.into()).await }
+        async move {
+            match server.storage.store().create(&format!("/{GROUP}/{key}"), object.into()).await {
+                // Another server was faster.
+                Ok(_) | Err(StoreError::Exists { .. }) => Ok(()),
+                Err(error) => Err(error),
+            }
+        }
     });
     futures_util::future::try_join_all(writes).await?;
     Ok(())

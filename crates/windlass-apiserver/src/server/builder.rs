@@ -25,7 +25,8 @@ use crate::{
         webhook_token::{WebhookTokenAuthenticator, WebhookTokenOptions},
     },
     authorization::{AuthorizationOptions, Authorizer, Chain, chain, rbac::Rbac},
-    bootstrap, compaction,
+    bootstrap::{self, endpoint_lease::EndpointLease},
+    compaction,
     computed::ComputedKind,
     connections::Connections,
     debug_pages::Process,
@@ -38,13 +39,13 @@ use crate::{
     pod_connections::PodConnections,
     policies::{self, Policies},
     registry::Registry,
-    repair,
+    repair, replicas,
     runtime_config::RuntimeConfig,
     storage::Storage,
     tokens::{Issuers, TokenKey},
     upload::UploadBudget,
     webhooks::{ConversionFunction, EndpointSlices, Identity, Loopback, ServiceResolver, Webhooks},
-    write::{QuotaLocks, Units, allocate},
+    write::{QuotaLocks, Units, allocate, claims},
 };
 
 /// The configuration of a [`Server`].
@@ -419,7 +420,10 @@ impl ServerBuilder {
         let chain = Chain::new(&self.authorization, &storage, Arc::new(rbac.clone()));
         let chain = Arc::new(chain.map_err(BuildError::Authorization)?);
         let authorizer = self.authorizer.unwrap_or_else(|| Box::new(chain.clone()));
+        let is_shared = storage.store().is_shared();
+        let own = self.listening.and_then(|listening| bootstrap::own_address(listening, self.advertised));
         let inner = Inner {
+            endpoint_lease: own.filter(|_| is_shared).map(EndpointLease::new),
             jwt,
             storage,
             registry: ArcSwap::from_pointee(registry),
@@ -480,10 +484,19 @@ impl ServerBuilder {
             bootstrap::identity_lease::run(Arc::downgrade(&server.inner), peer)
         });
         server.inner.tasks.lock().extend(leases.map(|leases| tokio::spawn(leases).abort_handle()));
-        let addresses = bootstrap::service_addresses::run(Arc::downgrade(&server.inner));
+        let addresses = match is_shared {
+            true => tokio::spawn(claims::repair::run(Arc::downgrade(&server.inner))),
+            false => tokio::spawn(bootstrap::service_addresses::run(Arc::downgrade(&server.inner))),
+        };
+        if is_shared {
+            server.inner.tasks.lock().extend([
+                tokio::spawn(bootstrap::endpoint_lease::run(Arc::downgrade(&server.inner))).abort_handle(),
+                tokio::spawn(replicas::run(Arc::downgrade(&server.inner))).abort_handle(),
+            ]);
+        }
         let restored = bootstrap::restore::run(Arc::downgrade(&server.inner), self.listening, self.advertised);
         server.inner.tasks.lock().extend([
-            tokio::spawn(addresses).abort_handle(),
+            addresses.abort_handle(),
             tokio::spawn(restored).abort_handle(),
             tokio::spawn(aggregation::follow_definitions(Arc::downgrade(&server.inner))).abort_handle(),
             tokio::spawn(aggregation::keep_available(Arc::downgrade(&server.inner))).abort_handle(),

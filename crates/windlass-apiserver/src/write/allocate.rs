@@ -8,7 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::Value;
 use windlass_builtins::kinds::service::allocator::{
-    self, AllocationError, NodePortRange, ServiceAllocator, ServiceNetwork,
+    self, AllocationError, NodePortRange, ServiceAllocator, ServiceNetwork, ServiceValues,
 };
 use windlass_store::Revision;
 
@@ -129,9 +129,27 @@ impl Allocation {
         Self { claim: None }
     }
 
+    /// Returns whether nothing is reserved.
+    pub(super) fn is_empty(&self) -> bool {
+        self.claim.as_ref().is_none_or(|(_, claim)| claim.is_empty())
+    }
+
+    /// Returns the reserved values.
+    pub(super) fn values(&self) -> ServiceValues {
+        self.claim.as_ref().map(|(_, claim)| claim.values()).unwrap_or_default()
+    }
+
+    /// Returns the reservation of these values, and ends that of the others.
+    pub(super) fn keep_only(mut self, values: &ServiceValues) -> Self {
+        let Some((allocator, claim)) = self.claim.take() else { return Self::none() };
+        let (kept, others) = claim.split(values);
+        allocator.lock().release(others);
+        Self { claim: Some((allocator, kept)) }
+    }
+
     /// Ends the reservation when the allocator knows the service that was written at a revision.
     pub(crate) async fn end_after(self, storage: &Storage, written: Revision) {
-        if self.claim.as_ref().is_some_and(|(_, claim)| !claim.is_empty()) {
+        if !self.is_empty() {
             storage.reached(written).await;
         }
     }
@@ -143,6 +161,11 @@ impl Drop for Allocation {
             allocator.lock().release(claim);
         }
     }
+}
+
+/// Returns the error of a write whose values other servers have claimed again and again.
+pub(super) fn too_many_attempts() -> ApiError {
+    ApiError::internal("failed to allocate a cluster IP or node port: other API servers have claimed too many of them")
 }
 
 /// Allocates the cluster IPs and node ports of a Service and writes them into the object; does nothing for other kinds.

@@ -48,6 +48,7 @@ mod publication;
 mod quotas;
 mod rbac;
 mod repair;
+mod replicas;
 mod resets;
 mod runtime_config;
 mod service_accounts;

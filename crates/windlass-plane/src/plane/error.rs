@@ -5,7 +5,7 @@ use std::{error::Error as StdError, io, net::SocketAddr, path::PathBuf};
 use windlass_apiserver::authentication::AuthenticationError;
 use windlass_etcd::EtcdError;
 
-use crate::{LockError, PkiError};
+use crate::{JoinError, LockError, PkiError};
 
 /// An error while starting or running a plane.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +24,9 @@ pub enum PlaneError {
     /// The certificates could not be loaded or issued.
     #[error(transparent)]
     Pki(#[from] PkiError),
+    /// The keys of another API server could not be used.
+    #[error(transparent)]
+    Join(#[from] JoinError),
     /// Clients cannot be authenticated as configured.
     #[error("failed to configure authentication")]
     Authentication(#[from] AuthenticationError),
@@ -112,6 +115,7 @@ impl PlaneError {
                 None => "stop the other plane, or choose another data directory".into(),
             }),
             Self::Pki(error) => error.hint(),
+            Self::Join(error) => Some(error.hint()),
             Self::TokenKeyInvalid { .. } => Some(
                 "restore the file, or use an RSA key of 2048, 3072 or 4096 bits or a key of the curve P-256 or P-384; if you \
                  remove the file, a new key is created, and tokens issued before become invalid"

@@ -47,6 +47,10 @@ impl Running {
             never = background => match never {},
             () = shutdown => Ok(()),
         };
+        // Clients connect to other API servers from now on.
+        if tokio::time::timeout(self.drain.max(CLOSING), self.server.leave()).await.is_err() {
+            tracing::warn!("failed to remove the endpoint of this API server in time: it expires");
+        }
         // Loops stop while the server still handles their requests.
         let _ = tokio::time::timeout(self.drain, self.loops.stop()).await;
         if let Some(processes) = self.processes {

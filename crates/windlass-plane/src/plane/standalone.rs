@@ -98,6 +98,7 @@ impl Standalone {
             root_ca: Some(given.serving.certificate.into()),
             authority,
             usage,
+            elected: store.is_shared(),
         };
         let loops = Loops::start(&server, &loops);
         let data_dir = directory.clone();

@@ -6,6 +6,7 @@ mod identities;
 mod keys;
 mod loops;
 mod nodes;
+mod replicas;
 mod resource_metrics;
 mod storage_class;
 

@@ -12,6 +12,7 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 use windlass_schema::sorting::Gather as _;
+use windlass_store::Error as StoreError;
 
 use super::{GROUP, PolicyRule, RESOURCES, uncovered};
 use crate::{bootstrap::request, meta, server::Inner, status::ApiError};
@@ -121,7 +122,7 @@ impl Default<'_> {
     }
 }
 
-/// Stores the roles and bindings of an empty cluster. Returns false, and does nothing, if there are some already.
+/// Stores the roles and bindings of an empty cluster. Returns false, and changes none, if there are some already.
 pub(crate) async fn store_defaults(server: &Arc<Inner>) -> Result<bool, ApiError> {
     if server.rbac.caches.iter().any(|cache| !cache.is_empty()) {
         return Ok(false);
@@ -131,12 +132,17 @@ pub(crate) async fn store_defaults(server: &Arc<Inner>) -> Result<bool, ApiError
         let object = default.encode_for_storage(&now, Uuid::new_v4());
         async move {
             let key = format!("/{GROUP}/{}/{}", default.plural, default.key);
-            server.storage.store().create(&key, object.into()).await
+            match server.storage.store().create(&key, object.into()).await {
+                Ok(_) => Ok(true),
+                // Another server was faster.
+                Err(StoreError::Exists { .. }) => Ok(false),
+                Err(error) => Err(error),
+            }
         }
     });
-    futures_util::future::try_join_all(writes).await?;
+    let stored = futures_util::future::try_join_all(writes).await?;
     server.storage.fresh().await?;
-    Ok(true)
+    Ok(stored.into_iter().all(|stored| stored))
 }
 
 /// Adds what roles and bindings lack, concurrently, so that a durable store syncs only once or twice.

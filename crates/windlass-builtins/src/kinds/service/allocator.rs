@@ -73,6 +73,51 @@ impl Allocation {
     pub fn is_empty(&self) -> bool {
         self.dry_run || (self.taken_address.is_none() && self.taken_ports.is_empty())
     }
+
+    /// Returns the reserved values.
+    pub fn values(&self) -> ServiceValues {
+        match self.dry_run {
+            true => ServiceValues::default(),
+            false => Values { address: self.taken_address, ports: self.taken_ports.iter().copied().collect() }.into(),
+        }
+    }
+
+    /// Divides the reservation: these values, and the others.
+    pub fn split(self, values: &ServiceValues) -> (Self, Self) {
+        let address = values.address.map(Ipv4Addr::to_bits);
+        let (these_address, other_address) = match self.taken_address == address {
+            true => (self.taken_address, None),
+            false => (None, self.taken_address),
+        };
+        let (these, others) = self.taken_ports.into_iter().partition(|port| values.ports.contains(port));
+        let dry_run = self.dry_run;
+        (
+            Self { taken_address: these_address, taken_ports: these, dry_run },
+            Self { taken_address: other_address, taken_ports: others, dry_run },
+        )
+    }
+}
+
+/// A cluster IP and node ports.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServiceValues {
+    /// The cluster IP.
+    pub address: Option<Ipv4Addr>,
+    /// The node ports, each once.
+    pub ports: BTreeSet<u32>,
+}
+
+impl ServiceValues {
+    /// Returns the values that a service uses.
+    pub fn of(service: &Value) -> Self {
+        Values::of(service).into()
+    }
+}
+
+impl From<Values> for ServiceValues {
+    fn from(values: Values) -> Self {
+        Self { address: values.address.map(Ipv4Addr::from_bits), ports: values.ports }
+    }
 }
 
 /// Numbers of allocated and free values.

@@ -22,4 +22,9 @@ impl ServiceAllocator {
     pub fn addresses(&self) -> impl Iterator<Item = (Ipv4Addr, &str)> {
         self.stored.iter().filter_map(|(key, values)| Some((Ipv4Addr::from_bits(values.address?), &**key)))
     }
+
+    /// Returns the node ports of the observed services, with the services.
+    pub fn node_ports(&self) -> impl Iterator<Item = (u32, &str)> {
+        self.stored.iter().flat_map(|(key, values)| values.ports.iter().map(|port| (*port, &**key)))
+    }
 }

@@ -1,0 +1,502 @@
+//! Several servers over one store.
+
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use windlass_apiserver::Server;
+use windlass_store::{Batch, Entry, Error, ListOptions, Page, Revision, Store, Watch, memory::MemoryStore};
+
+use crate::client::{Client, config_map, names};
+
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+const ADDRESSES: &str = "/apis/networking.k8s.io/v1/ipaddresses";
+const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints/kubernetes";
+const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/// As written in the book.
+const BOUND: Duration = Duration::from_secs(10);
+
+/// One server's connection to a store that others write to as well.
+struct Shared {
+    store: Arc<MemoryStore>,
+    /// Whether the connection delivers no events.
+    stalled: Arc<AtomicBool>,
+}
+
+impl Shared {
+    fn new(store: &Arc<MemoryStore>) -> Self {
+        Self { store: store.clone(), stalled: Arc::default() }
+    }
+}
+
+#[async_trait]
+impl Store for Shared {
+    async fn revision(&self) -> Result<Revision, Error> {
+        self.store.revision().await
+    }
+    async fn get(&self, key: &str) -> Result<Option<Entry>, Error> {
+        self.store.get(key).await
+    }
+    async fn list(&self, options: ListOptions) -> Result<Page, Error> {
+        self.store.list(options).await
+    }
+    async fn create(&self, key: &str, value: Bytes) -> Result<Revision, Error> {
+        // As with a network: servers interleave.
+        tokio::task::yield_now().await;
+        self.store.create(key, value).await
+    }
+    async fn update(&self, key: &str, expected: Revision, value: Bytes) -> Result<Revision, Error> {
+        tokio::task::yield_now().await;
+        self.store.update(key, expected, value).await
+    }
+    async fn delete(&self, key: &str, expected: Revision) -> Result<Revision, Error> {
+        self.store.delete(key, expected).await
+    }
+    async fn watch(&self, prefix: &str, after: Revision) -> Result<Box<dyn Watch>, Error> {
+        Ok(Box::new(StallingWatch(self.store.watch(prefix, after).await?, self.stalled.clone())))
+    }
+    async fn compact(&self, revision: Revision) -> Result<(), Error> {
+        self.store.compact(revision).await
+    }
+    fn is_shared(&self) -> bool {
+        true
+    }
+}
+
+struct StallingWatch(Box<dyn Watch>, Arc<AtomicBool>);
+
+#[async_trait]
+impl Watch for StallingWatch {
+    async fn next(&mut self) -> Result<Batch, Error> {
+        let batch = self.0.next().await;
+        while self.1.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        batch
+    }
+}
+
+/// Starts a server.
+async fn replica(store: &Arc<MemoryStore>) -> Client {
+    Client::of(Server::builder(Arc::new(Shared::new(store))).build().await.unwrap())
+}
+
+/// Starts a server that listens.
+async fn listening(store: &Arc<MemoryStore>, address: &str, port: u16) -> Client {
+    let address: IpAddr = address.parse().unwrap();
+    let builder = Server::builder(Arc::new(Shared::new(store))).listening_on(SocketAddr::new(address, port));
+    Client::of(builder.build().await.unwrap())
+}
+
+fn service(name: &str, kind: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"type": kind, "ports": [{"port": 80}]}})
+}
+
+/// Waits until a condition holds; fails after a minute.
+async fn eventually<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
+    for _ in 0..1200 {
+        if let Some(value) = check().await {
+            return value;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{what}");
+}
+
+async fn stored(store: &MemoryStore, prefix: &str) -> Vec<String> {
+    let page = store.list(ListOptions { prefix: prefix.to_owned(), ..ListOptions::default() }).await.unwrap();
+    page.entries.iter().map(|entry| entry.key[prefix.len()..].to_owned()).collect()
+}
+
+fn addresses_of(endpoints: &Value) -> Vec<String> {
+    let subsets = endpoints["subsets"].as_array().unwrap();
+    let each = subsets.iter().flat_map(|subset| {
+        let port = subset["ports"][0]["port"].as_u64().unwrap();
+        let ips = subset["addresses"].as_array().unwrap();
+        ips.iter().map(move |address| format!("{}:{port}", address["ip"].as_str().unwrap()))
+    });
+    each.collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn servers_that_start_at_the_same_time_on_an_empty_store_all_start() {
+    let store = Arc::new(MemoryStore::new());
+    let servers = join_all((0..4).map(|_| replica(&store))).await;
+    for server in &servers {
+        let role = server.get("/apis/rbac.authorization.k8s.io/v1/clusterroles/admin").await.expect(200);
+        assert!(!role["rules"].as_array().unwrap().is_empty());
+        server.get(&format!("{SERVICES}/kubernetes")).await.expect(200);
+        server.get("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/catch-all").await.expect(200);
+    }
+    let roles: Vec<_> = stored(&store, "/rbac.authorization.k8s.io/clusterroles/").await;
+    assert_eq!(roles.iter().collect::<BTreeSet<_>>().len(), roles.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn concurrent_services_get_different_addresses_and_ports() {
+    const EACH: usize = 60;
+    let store = Arc::new(MemoryStore::new());
+    let servers = Arc::new(join_all((0..3).map(|_| replica(&store))).await);
+    let creations = (0..3 * EACH).map(|number| {
+        let servers = servers.clone();
+        tokio::spawn(async move {
+            let created = servers[number % 3].post(SERVICES, &service(&format!("s{number}"), "NodePort")).await;
+            let spec = created.expect(201)["spec"].clone();
+            (spec["clusterIP"].as_str().unwrap().to_owned(), spec["ports"][0]["nodePort"].as_u64().unwrap())
+        })
+    });
+    let values: Vec<_> = join_all(creations).await.into_iter().map(Result::unwrap).collect();
+    let addresses: BTreeSet<_> = values.iter().map(|(address, _)| address.clone()).collect();
+    let ports: BTreeSet<_> = values.iter().map(|(_, port)| *port).collect();
+    assert_eq!((addresses.len(), ports.len()), (3 * EACH, 3 * EACH));
+    // A claim for each of them and for the service of the servers, and no others.
+    assert_eq!(stored(&store, "/networking.k8s.io/ipaddresses/").await.len(), 3 * EACH + 1);
+    assert_eq!(stored(&store, "/allocations/nodeports/").await.len(), 3 * EACH);
+}
+
+#[tokio::test]
+async fn a_claim_that_a_server_does_not_know_yet_leads_to_other_values_or_an_error() {
+    let store = Arc::new(MemoryStore::new());
+    let network = || "10.0.0.0/29".parse().unwrap();
+    let connection = Shared::new(&store);
+    let stalled = connection.stalled.clone();
+    let a =
+        Client::of(Server::builder(Arc::new(Shared::new(&store))).service_network(network()).build().await.unwrap());
+    let b = Client::of(Server::builder(Arc::new(connection)).service_network(network()).build().await.unwrap());
+    // All but one address are taken by services that B does not know.
+    stalled.store(true, Ordering::SeqCst);
+    let with_address = |name: &str, address: &str| {
+        let mut service = service(name, "ClusterIP");
+        service["spec"]["clusterIP"] = address.into();
+        service
+    };
+    for last in 2..6 {
+        a.post(SERVICES, &with_address(&format!("s{last}"), &format!("10.0.0.{last}"))).await.expect(201);
+    }
+    let rejected = b.post(SERVICES, &with_address("fixed", "10.0.0.3")).await;
+    assert_eq!(rejected.code, 422);
+    assert!(rejected.message().contains("provided IP is already allocated"), "{}", rejected.message());
+    let server = b.server.clone();
+    let creating = tokio::spawn(async move { Client::of(server).post(SERVICES, &service("any", "ClusterIP")).await });
+    eventually("the service must be stored", async || store.get("/core/services/default/any").await.unwrap()).await;
+    // The response waits until the allocator knows the service.
+    stalled.store(false, Ordering::SeqCst);
+    assert_eq!(creating.await.unwrap().expect(201)["spec"]["clusterIP"], "10.0.0.6");
+    assert_eq!(b.post(SERVICES, &service("more", "ClusterIP")).await.code, 500, "the network is full");
+}
+
+#[tokio::test]
+async fn values_of_a_deleted_service_are_free_on_all_servers_at_once() {
+    let store = Arc::new(MemoryStore::new());
+    let (a, b) = (replica(&store).await, replica(&store).await);
+    let mut wanted = service("s", "NodePort");
+    wanted["spec"]["clusterIP"] = "10.0.0.77".into();
+    wanted["spec"]["ports"][0]["nodePort"] = 30777.into();
+    for round in 0..5 {
+        a.post(SERVICES, &wanted).await.expect(201);
+        assert_eq!(
+            b.post(SERVICES, &{
+                let mut other = wanted.clone();
+                other["metadata"]["name"] = "t".into();
+                other
+            })
+            .await
+            .code,
+            422,
+            "{round}"
+        );
+        b.delete(&format!("{SERVICES}/s")).await.expect(200);
+        a.get(&format!("{SERVICES}/s")).await.expect(404);
+    }
+    // A change of type releases the values, too.
+    a.post(SERVICES, &wanted).await.expect(201);
+    let external = json!({"spec": {"type": "ExternalName", "externalName": "example.com", "clusterIP": null, "clusterIPs": null,
+        "ports": [{"port": 80, "nodePort": null}]}});
+    a.merge(&format!("{SERVICES}/s"), &external).await.expect(200);
+    assert_eq!(stored(&store, "/allocations/nodeports/").await, [""; 0]);
+    assert_eq!(stored(&store, "/networking.k8s.io/ipaddresses/").await, ["10.0.0.1"]);
+}
+
+#[tokio::test]
+async fn a_claimed_address_looks_like_one_that_was_created_by_request() {
+    let store = Arc::new(MemoryStore::new());
+    let claimed = replica(&store).await.get(&format!("{ADDRESSES}/10.0.0.1")).await.expect(200);
+    let alone = Client::new().await;
+    let requested = eventually("the IPAddress is missing", async || {
+        let answer = alone.get(&format!("{ADDRESSES}/10.0.0.1")).await;
+        (answer.code == 200).then(|| answer.json())
+    })
+    .await;
+    let comparable = |object: &Value| {
+        let mut object = object.clone();
+        for field in ["uid", "creationTimestamp", "resourceVersion"] {
+            object["metadata"][field] = Value::Null;
+        }
+        object["metadata"]["managedFields"][0]["time"] = Value::Null;
+        object
+    };
+    assert_eq!(comparable(&claimed), comparable(&requested));
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_of_a_server_that_died_are_released_after_a_minute() {
+    let store = Arc::new(MemoryStore::new());
+    let alive = replica(&store).await;
+    let orphan = json!({
+        "apiVersion": "allocations/v1", "kind": "NodePort", "metadata": {"name": "30123", "uid": "1"},
+        "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "never"}},
+    });
+    let text = serde_json::to_string(&orphan).unwrap();
+    store.create("/allocations/nodeports/30123", text.into()).await.unwrap();
+    let mut wanted = service("s", "NodePort");
+    wanted["spec"]["ports"][0]["nodePort"] = 30123.into();
+    tokio::time::sleep(Duration::from_secs(50)).await;
+    let rejected = alive.post(SERVICES, &wanted).await;
+    assert_eq!(rejected.code, 422, "{}", rejected.message());
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    alive.post(SERVICES, &wanted).await.expect(201);
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_are_those_of_the_servers_that_run() {
+    let store = Arc::new(MemoryStore::new());
+    let a = listening(&store, "10.1.0.1", 6443).await;
+    let b = listening(&store, "10.1.0.2", 6443).await;
+    let c = listening(&store, "10.1.0.2", 6444).await;
+    let shown = async |client: &Client| addresses_of(&client.get(ENDPOINTS).await.expect(200));
+    let expect = async |client: &Client, wanted: &[&str]| {
+        let start = Instant::now();
+        eventually(&format!("expected {wanted:?}"), async || (shown(client).await == wanted).then_some(())).await;
+        start.elapsed()
+    };
+    expect(&a, &["10.1.0.1:6443", "10.1.0.2:6443", "10.1.0.2:6444"]).await;
+    let slices = |list: &Value| -> Vec<String> { names(list) };
+    assert_eq!(slices(&a.get(SLICES).await.expect(200)), ["kubernetes", "kubernetes-6444"]);
+    // One dies: its endpoint goes after the time of its lease.
+    drop(b);
+    let took = expect(&a, &["10.1.0.1:6443", "10.1.0.2:6444"]).await;
+    assert!(took > Duration::from_secs(4) && took < Duration::from_secs(17), "{took:?}");
+    // They stay while they are renewed.
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(shown(&a).await, ["10.1.0.1:6443", "10.1.0.2:6444"]);
+    // One that leaves is gone at once.
+    c.server.leave().await;
+    assert_eq!(shown(&a).await, ["10.1.0.1:6443"]);
+    drop(c);
+    expect(&a, &["10.1.0.1:6443"]).await;
+    eventually("the slice of port 6444 must go", async || {
+        (slices(&a.get(SLICES).await.expect(200)) == ["kubernetes"]).then_some(())
+    })
+    .await;
+    // The last one keeps its endpoint: an empty list helps nobody.
+    a.server.leave().await;
+    assert_eq!(shown(&a).await, ["10.1.0.1:6443"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_that_a_user_deletes_are_restored() {
+    let store = Arc::new(MemoryStore::new());
+    let a = listening(&store, "10.1.0.1", 6443).await;
+    let _b = listening(&store, "10.1.0.2", 6443).await;
+    a.delete(ENDPOINTS).await.expect(200);
+    eventually("the endpoints must be restored", async || {
+        let answer = a.get(ENDPOINTS).await;
+        (answer.code == 200 && addresses_of(&answer.json()) == ["10.1.0.1:6443", "10.1.0.2:6443"]).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_server_has_an_identity_lease() {
+    let store = Arc::new(MemoryStore::new());
+    let a = listening(&store, "10.1.0.1", 6443).await;
+    let _b = listening(&store, "10.1.0.1", 6444).await;
+    let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+    let leases = eventually("two leases", async || {
+        let list = a.get(path).await.expect(200);
+        (list["items"].as_array().unwrap().len() == 2).then_some(list)
+    })
+    .await;
+    let holders = leases["items"].as_array().unwrap().iter().map(|lease| {
+        let (name, holder) = (&lease["metadata"]["name"], &lease["spec"]["holderIdentity"]);
+        assert!(holder.as_str().unwrap().starts_with(&format!("{}_", name.as_str().unwrap())), "{lease}");
+        holder.to_string()
+    });
+    assert_eq!(holders.collect::<BTreeSet<_>>().len(), 2);
+}
+
+#[tokio::test]
+async fn a_client_that_changes_servers_never_goes_back() {
+    let store = Arc::new(MemoryStore::new());
+    let connection = Shared::new(&store);
+    let stalled = connection.stalled.clone();
+    let (a, b) = (replica(&store).await, Client::of(Server::builder(Arc::new(connection)).build().await.unwrap()));
+    let maps = "/api/v1/namespaces/default/configmaps";
+    stalled.store(true, Ordering::SeqCst);
+    let version = a.post(maps, &config_map("m")).await.expect(201)["metadata"]["resourceVersion"].clone();
+    let version = version.as_str().unwrap();
+    // B does not have it in time.
+    let late = b.get(&format!("{maps}?resourceVersion={version}&resourceVersionMatch=NotOlderThan")).await;
+    assert_eq!(late.code, 504);
+    assert!(late.message().contains("Too large resource version"), "{}", late.message());
+    // It waits.
+    let server = b.server.clone();
+    let reading = tokio::spawn(async move { Client::of(server).get(&format!("{maps}/m")).await });
+    stalled.store(false, Ordering::SeqCst);
+    reading.await.unwrap().expect(200);
+    let list = b.get(&format!("{maps}?resourceVersion={version}&resourceVersionMatch=NotOlderThan")).await.expect(200);
+    assert!(names(&list).contains(&"m".to_owned()));
+    let mut watch = b.watch(&format!("{maps}?watch=true&resourceVersion={version}")).await;
+    a.post(maps, &config_map("n")).await.expect(201);
+    assert_eq!(watch.brief().await, "ADDED n");
+}
+
+fn definition(plural: &str) -> Value {
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.example.com")},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": plural, "singular": plural.trim_end_matches('s'), "kind": plural.to_uppercase()},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+        },
+    })
+}
+
+#[tokio::test]
+async fn a_definition_is_in_force_on_other_servers_in_a_moment() {
+    let store = Arc::new(MemoryStore::new());
+    let (a, b) = (replica(&store).await, replica(&store).await);
+    let start = std::time::Instant::now();
+    for number in 0..20 {
+        let plural = format!("things{number}s");
+        let (writer, other) = if number % 2 == 0 { (&a, &b) } else { (&b, &a) };
+        writer.post(DEFINITIONS, &definition(&plural)).await.expect(201);
+        let path = format!("/apis/example.com/v1/namespaces/default/{plural}");
+        let object = json!({"apiVersion": "example.com/v1", "kind": plural.to_uppercase(), "metadata": {"name": "x"}});
+        writer.post(&path, &object).await.expect(201);
+        eventually("the other server must serve it", async || (other.get(&path).await.code == 200).then_some(())).await;
+        other.get(&format!("{path}/x")).await.expect(200);
+        for server in [&a, &b] {
+            let shown = server.get(&format!("{DEFINITIONS}/{plural}.example.com")).await.expect(200);
+            let conditions = shown["status"]["conditions"].as_array().unwrap();
+            assert_eq!(conditions.len(), 2, "written once: {conditions:?}");
+        }
+    }
+    assert!(start.elapsed() < BOUND);
+    let services = a.get("/apis/apiregistration.k8s.io/v1/apiservices/v1.example.com").await.expect(200);
+    assert_eq!(services["metadata"]["labels"]["kube-aggregator.kubernetes.io/automanaged"], "true");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_behind_rejects_writes_after_the_bound() {
+    let store = Arc::new(MemoryStore::new());
+    let connection = Shared::new(&store);
+    let stalled = connection.stalled.clone();
+    let (a, b) = (replica(&store).await, Client::of(Server::builder(Arc::new(connection)).build().await.unwrap()));
+    let maps = "/api/v1/namespaces/default/configmaps";
+    b.post(maps, &config_map("before")).await.expect(201);
+    stalled.store(true, Ordering::SeqCst);
+    a.post(maps, &config_map("unknown")).await.expect(201);
+    tokio::time::sleep(BOUND + Duration::from_secs(1)).await;
+    let rejected = b.post(maps, &config_map("behind")).await;
+    assert_eq!(rejected.code, 503, "{}", rejected.message());
+    assert!(rejected.message().contains("behind the store"), "{}", rejected.message());
+    assert_eq!(b.delete(&format!("{maps}/before?gracePeriodSeconds=0")).await.code / 100, 5);
+    // Reads of what it has go on.
+    b.get(&format!("{maps}?resourceVersion=0")).await.expect(200);
+    stalled.store(false, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    b.post(maps, &config_map("behind")).await.expect(201);
+}
+
+#[tokio::test]
+async fn objects_that_another_server_writes_by_an_older_definition_are_read_through_the_current_one() {
+    let store = Arc::new(MemoryStore::new());
+    let connection = Shared::new(&store);
+    let stalled = connection.stalled.clone();
+    let (a, b) = (replica(&store).await, Client::of(Server::builder(Arc::new(connection)).build().await.unwrap()));
+    a.post(DEFINITIONS, &definition("things")).await.expect(201);
+    let path = "/apis/example.com/v1/namespaces/default/things";
+    eventually("the other server must serve it", async || (b.get(path).await.code == 200).then_some(())).await;
+    stalled.store(true, Ordering::SeqCst);
+    // The new schema has a default, which B does not know.
+    let name = format!("{DEFINITIONS}/things.example.com");
+    let mut changed = a.get(&name).await.expect(200);
+    let size = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/size";
+    changed.pointer_mut(size).unwrap()["default"] = 7.into();
+    a.put(&name, &changed).await.expect(200);
+    let object = json!({"apiVersion": "example.com/v1", "kind": "THINGS", "metadata": {"name": "x"}, "spec": {}});
+    assert_eq!(b.post(path, &object).await.expect(201)["spec"], json!({}));
+    assert_eq!(a.get(&format!("{path}/x")).await.expect(200)["spec"], json!({"size": 7}));
+    assert_eq!(a.get(path).await.expect(200)["items"][0]["spec"], json!({"size": 7}));
+    stalled.store(false, Ordering::SeqCst);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_quota_is_never_exceeded_by_writes_to_several_servers() {
+    let store = Arc::new(MemoryStore::new());
+    let servers = Arc::new(join_all((0..3).map(|_| replica(&store))).await);
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"count/configmaps": "10"}}});
+    let quotas = "/api/v1/namespaces/default/resourcequotas";
+    servers[0].post(quotas, &quota).await.expect(201);
+    let counted = json!({"status": {"hard": {"count/configmaps": "10"}, "used": {"count/configmaps": "0"}}});
+    servers[0].merge(&format!("{quotas}/q/status"), &counted).await.expect(200);
+    let creations = (0..30).map(|number| {
+        let servers = servers.clone();
+        tokio::spawn(async move {
+            let name = format!("m{number}");
+            servers[number % 3].post("/api/v1/namespaces/default/configmaps", &config_map(&name)).await.code
+        })
+    });
+    let codes: Vec<_> = join_all(creations).await.into_iter().map(Result::unwrap).collect();
+    assert_eq!(codes.iter().filter(|code| **code == 201).count(), 10, "{codes:?}");
+    assert!(codes.iter().all(|code| matches!(code, 201 | 403)), "{codes:?}");
+}
+
+#[tokio::test]
+async fn roles_and_policies_written_through_one_server_are_in_force_on_the_other() {
+    let store = Arc::new(MemoryStore::new());
+    let (a, b) = (replica(&store).await, replica(&store).await);
+    let maps = "/api/v1/namespaces/default/configmaps";
+    assert_eq!(b.ask_as("jane", maps).await.code, 403);
+    let binding = json!({
+        "metadata": {"name": "jane"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"}],
+    });
+    a.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).await.expect(201);
+    let start = std::time::Instant::now();
+    eventually("the binding must be in force", async || (b.ask_as("jane", maps).await.code == 200).then_some(())).await;
+    let policies = "/apis/admissionregistration.k8s.io/v1";
+    let rules =
+        json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]);
+    let policy = json!({
+        "metadata": {"name": "p"},
+        "spec": {
+            "matchConstraints": {"resourceRules": rules},
+            "validations": [{"expression": "object.metadata.name != 'bad'"}],
+        },
+    });
+    a.post(&format!("{policies}/validatingadmissionpolicies"), &policy).await.expect(201);
+    let binding = json!({"metadata": {"name": "p"}, "spec": {"policyName": "p", "validationActions": ["Deny"]}});
+    a.post(&format!("{policies}/validatingadmissionpolicybindings"), &binding).await.expect(201);
+    eventually("the policy must be in force", async || {
+        (b.post(&format!("{maps}?dryRun=All"), &config_map("bad")).await.code == 422).then_some(())
+    })
+    .await;
+    assert!(start.elapsed() < BOUND, "{:?}", start.elapsed());
+}
