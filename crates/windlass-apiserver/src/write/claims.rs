@@ -127,7 +127,7 @@ pub(super) async fn release_unused(server: &Inner, before: &Value, after: Option
         let record = server.storage.cache(cache).get(&name)?;
         let parent = &record.to_value()["spec"]["parentRef"];
         let is_own = parent["namespace"] == owner.0 && parent["name"] == owner.1;
-        is_own.then(|| async move { delete(&server.storage, &key, record.revision).await })
+        is_own.then_some(async move { delete(&server.storage, &key, record.revision).await })
     });
     join_all(releases.collect::<Vec<_>>()).await;
 }
