@@ -47,16 +47,17 @@ async fn next_piece(from: &mut (impl AsyncRead + Unpin), buffer: &mut BytesMut) 
     }
 }
 
-/// Connects to the target of the subresource, if no webhook rejects it.
+/// Connects to the target of the subresource, with the options that policies and webhooks leave.
 pub(crate) async fn connect(call: &Call<'_>, verb: Verb) -> Result<Answer> {
     let subject = Subject { operation: Operation::Connect, name: call.target.name, options: Options::Connect };
-    dynamic_admission::admit(call, &subject, &mut options(call)).await?;
+    let mut options = options(call);
+    dynamic_admission::admit(call, &subject, &mut options).await?;
     if verb != Verb::Create && call.target.subresource != "proxy" {
         may_create(call).await?;
     }
     match call.target.subresource {
-        "exec" => exec(call).await,
-        "attach" => attach(call).await,
+        "exec" => exec(call, &options).await,
+        "attach" => attach(call, &options).await,
         "portforward" => port_forward(call).await,
         _ => proxy::proxy(call, verb).await,
     }
@@ -114,12 +115,13 @@ fn options(call: &Call<'_>) -> Value {
 }
 
 /// Runs a command in a container.
-async fn exec(call: &Call<'_>) -> Result<Answer> {
+async fn exec(call: &Call<'_>, options: &Value) -> Result<Answer> {
     let pod = current(call).await?;
-    let container = container(&pod, call.query.text("container"), call.target.name)?;
+    let container = container(&pod, options["container"].as_str().unwrap_or_default(), call.target.name)?;
     let target = target(call, &pod)?;
-    let streams = streams(call)?;
-    let command: Vec<String> = call.query.all("command").into_iter().map(str::to_owned).collect();
+    let streams = streams(options)?;
+    let command = options["command"].as_array().into_iter().flatten();
+    let command: Vec<String> = command.filter_map(|word| word.as_str().map(str::to_owned)).collect();
     if command.is_empty() {
         return Err(ApiError::bad_request("you must specify at least 1 command for the container"));
     }
@@ -129,11 +131,11 @@ async fn exec(call: &Call<'_>) -> Result<Answer> {
 }
 
 /// Connects to a container's process.
-async fn attach(call: &Call<'_>) -> Result<Answer> {
+async fn attach(call: &Call<'_>, options: &Value) -> Result<Answer> {
     let pod = current(call).await?;
-    let container = container(&pod, call.query.text("container"), call.target.name)?;
+    let container = container(&pod, options["container"].as_str().unwrap_or_default(), call.target.name)?;
     let target = target(call, &pod)?;
-    let streams = streams(call)?;
+    let streams = streams(options)?;
     upgrade::remote_command(
         call,
         streams,
@@ -188,10 +190,10 @@ fn simulated(action: &str, pod: &str, node: &str) -> String {
     )
 }
 
-/// Returns the streams that the client requests.
-fn streams(call: &Call<'_>) -> Result<Streams> {
-    let tty = call.query.flag("tty");
-    let flag = |name: &str| call.query.flag(name);
+/// Returns the streams that the options request.
+fn streams(options: &Value) -> Result<Streams> {
+    let flag = |name: &str| options[name].as_bool() == Some(true);
+    let tty = flag("tty");
     let streams = Streams { stdin: flag("stdin"), stdout: flag("stdout"), stderr: flag("stderr"), tty };
     if !streams.stdin && !streams.stdout && !streams.stderr {
         return Err(ApiError::bad_request("you must specify at least 1 of stdin, stdout, stderr"));

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     net::{IpAddr, SocketAddr},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -33,18 +33,42 @@ struct Shared {
     store: Arc<MemoryStore>,
     /// Whether the connection delivers no events.
     stalled: Arc<AtomicBool>,
+    /// The newest revision that the connection reports, if events are late and the server does not know it yet.
+    frozen: Frozen,
 }
+
+type Frozen = Arc<Mutex<Option<Revision>>>;
 
 impl Shared {
     fn new(store: &Arc<MemoryStore>) -> Self {
-        Self { store: store.clone(), stalled: Arc::default() }
+        Self { store: store.clone(), stalled: Arc::default(), frozen: Arc::default() }
+    }
+
+    /// Returns a function that holds back all later events, and one that delivers them.
+    fn delay(&self) -> (impl AsyncFn() + use<>, impl Fn() + use<>) {
+        let (store, stalled, frozen) = (self.store.clone(), self.stalled.clone(), self.frozen.clone());
+        let (stalled_too, frozen_too) = (self.stalled.clone(), self.frozen.clone());
+        let stop = async move || {
+            let newest = store.revision().await.unwrap();
+            *frozen.lock().unwrap() = Some(newest);
+            stalled.store(true, Ordering::SeqCst);
+        };
+        let go_on = move || {
+            *frozen_too.lock().unwrap() = None;
+            stalled_too.store(false, Ordering::SeqCst);
+        };
+        (stop, go_on)
     }
 }
 
 #[async_trait]
 impl Store for Shared {
     async fn revision(&self) -> Result<Revision, Error> {
-        self.store.revision().await
+        let frozen = *self.frozen.lock().unwrap();
+        match frozen {
+            Some(revision) => Ok(revision),
+            None => self.store.revision().await,
+        }
     }
     async fn get(&self, key: &str) -> Result<Option<Entry>, Error> {
         self.store.get(key).await
@@ -171,12 +195,12 @@ async fn a_claim_that_a_server_does_not_know_yet_leads_to_other_values_or_an_err
     let store = Arc::new(MemoryStore::new());
     let network = || "10.0.0.0/29".parse().unwrap();
     let connection = Shared::new(&store);
-    let stalled = connection.stalled.clone();
+    let (stop, go_on) = connection.delay();
     let a =
         Client::of(Server::builder(Arc::new(Shared::new(&store))).service_network(network()).build().await.unwrap());
     let b = Client::of(Server::builder(Arc::new(connection)).service_network(network()).build().await.unwrap());
     // All but one address are taken by services that B does not know.
-    stalled.store(true, Ordering::SeqCst);
+    stop().await;
     let with_address = |name: &str, address: &str| {
         let mut service = service(name, "ClusterIP");
         service["spec"]["clusterIP"] = address.into();
@@ -192,7 +216,7 @@ async fn a_claim_that_a_server_does_not_know_yet_leads_to_other_values_or_an_err
     let creating = tokio::spawn(async move { Client::of(server).post(SERVICES, &service("any", "ClusterIP")).await });
     eventually("the service must be stored", async || store.get("/core/services/default/any").await.unwrap()).await;
     // The response waits until the allocator knows the service.
-    stalled.store(false, Ordering::SeqCst);
+    go_on();
     assert_eq!(creating.await.unwrap().expect(201)["spec"]["clusterIP"], "10.0.0.6");
     assert_eq!(b.post(SERVICES, &service("more", "ClusterIP")).await.code, 500, "the network is full");
 }
@@ -412,7 +436,7 @@ async fn a_server_that_is_behind_rejects_writes_after_the_bound() {
     stalled.store(true, Ordering::SeqCst);
     a.post(maps, &config_map("unknown")).await.expect(201);
     tokio::time::sleep(BOUND + Duration::from_secs(1)).await;
-    let rejected = b.post(maps, &config_map("behind")).await;
+    let rejected = b.merge(&format!("{maps}/before"), &json!({"data": {"a": "behind"}})).await;
     assert_eq!(rejected.code, 503, "{}", rejected.message());
     assert!(rejected.message().contains("behind the store"), "{}", rejected.message());
     assert_eq!(b.delete(&format!("{maps}/before?gracePeriodSeconds=0")).await.code / 100, 5);
@@ -427,12 +451,12 @@ async fn a_server_that_is_behind_rejects_writes_after_the_bound() {
 async fn objects_that_another_server_writes_by_an_older_definition_are_read_through_the_current_one() {
     let store = Arc::new(MemoryStore::new());
     let connection = Shared::new(&store);
-    let stalled = connection.stalled.clone();
+    let (stop, go_on) = connection.delay();
     let (a, b) = (replica(&store).await, Client::of(Server::builder(Arc::new(connection)).build().await.unwrap()));
     a.post(DEFINITIONS, &definition("things")).await.expect(201);
     let path = "/apis/example.com/v1/namespaces/default/things";
     eventually("the other server must serve it", async || (b.get(path).await.code == 200).then_some(())).await;
-    stalled.store(true, Ordering::SeqCst);
+    stop().await;
     // The new schema has a default, which B does not know.
     let name = format!("{DEFINITIONS}/things.example.com");
     let mut changed = a.get(&name).await.expect(200);
@@ -440,10 +464,13 @@ async fn objects_that_another_server_writes_by_an_older_definition_are_read_thro
     changed.pointer_mut(size).unwrap()["default"] = 7.into();
     a.put(&name, &changed).await.expect(200);
     let object = json!({"apiVersion": "example.com/v1", "kind": "THINGS", "metadata": {"name": "x"}, "spec": {}});
-    assert_eq!(b.post(path, &object).await.expect(201)["spec"], json!({}));
+    let server = b.server.clone();
+    let creating = tokio::spawn(async move { Client::of(server).post(path, &object).await });
+    eventually("the object must be stored", async || store.get("/example.com/things/default/x").await.unwrap()).await;
     assert_eq!(a.get(&format!("{path}/x")).await.expect(200)["spec"], json!({"size": 7}));
     assert_eq!(a.get(path).await.expect(200)["items"][0]["spec"], json!({"size": 7}));
-    stalled.store(false, Ordering::SeqCst);
+    go_on();
+    assert_eq!(creating.await.unwrap().expect(201)["spec"], json!({}));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
