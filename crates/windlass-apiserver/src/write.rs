@@ -107,11 +107,11 @@ pub(crate) async fn create_object(
         meta::metadata_mut(&mut object).insert("labels".to_owned(), labels.into());
     }
     if mode == ManagedFieldsMode::Track {
-        managed_fields::track_with_webhooks(call, options, None, &mut object).await?;
+        managed_fields::track_with_webhooks(call, options, None, &mut object).boxed().await?;
     }
     let name = name_of(call, &object).to_owned();
     let subject = Subject { operation: Operation::Create, name: &name, options: Options::Write(options) };
-    if mutate(call, &subject, &mut object, None).await? {
+    if mutate(call, &subject, &mut object, None).boxed().await? {
         remove_system_fields(&mut object);
         preconditions::match_namespace(call, &mut object)?;
     } else if has_shared {
@@ -119,13 +119,13 @@ pub(crate) async fn create_object(
     }
     if defaults::needs_generated_name(&object) {
         for _ in 1..NAME_ATTEMPTS {
-            match create_named(call, object.clone(), &subject, options).await {
+            match create_named(call, object.clone(), &subject, options).boxed().await {
                 Err(error) if error.reason == "AlreadyExists" => {}
                 result => return result,
             }
         }
     }
-    create_named(call, object, &subject, options).await
+    create_named(call, object, &subject, options).boxed().await
 }
 
 /// Runs the stages of a create that depend on the name, which may be generated.
@@ -139,11 +139,11 @@ async fn create_named(
     let forbidden = validate::forbidden_fields(call, subject, &object, None).await;
     call.run_blocking(|| validate::validate(call, &object, None, forbidden))?;
     validate::warn(call.endpoint, &object, None, &call.warnings);
-    policies::check_params_permission(call, &object, None).await?;
+    policies::check_params_permission(call, &object, None).boxed().await?;
     create_permission::check(call).await?;
     // Validating admission knows a generated name, mutating admission does not.
     let name = if subject.name.is_empty() { meta::text(&object, "name") } else { subject.name };
-    validating_admission::validate(call, &Subject { name, ..*subject }, &object, None).await?;
+    validating_admission::validate(call, &Subject { name, ..*subject }, &object, None).boxed().await?;
     let change = if options.dry_run {
         Change::None
     } else {
@@ -151,7 +151,7 @@ async fn create_named(
         Change::Write(persist::encode_for_storage(call.server, call.endpoint, &mut object).await?)
     };
     let commit = Commit { change, allocation, ..Commit::new(call, object) };
-    match commit.run().await {
+    match commit.run().boxed().await {
         Ok(written) => written.into_served_version(call).await,
         Err(PersistError::Failed(error)) => Err(error),
         Err(PersistError::Conflict) => Err(call.modified(call.target.name)),
@@ -178,7 +178,7 @@ pub(crate) async fn update_object(
             }
         };
         preconditions::check_resource_version(call, &desired, &current)?;
-        match update_once(call, options, current, old, mode, desired).await {
+        match update_once(call, options, current, old, mode, desired).boxed().await {
             Ok(written) => return Ok(written),
             Err(PersistError::Conflict) if on_conflict == OnConflict::Retry => {}
             Err(PersistError::Conflict) => break,
@@ -199,10 +199,10 @@ async fn update_once(
 ) -> Result<Written, PersistError> {
     meta::carry(&mut object, &old, "resourceVersion");
     if mode == ManagedFieldsMode::Track {
-        managed_fields::track_with_webhooks(call, options, Some(&old), &mut object).await?;
+        managed_fields::track_with_webhooks(call, options, Some(&old), &mut object).boxed().await?;
     }
     let subject = Subject { operation: Operation::Update, name: call.target.name, options: Options::Write(options) };
-    if mutate(call, &subject, &mut object, Some(&old)).await? {
+    if mutate(call, &subject, &mut object, Some(&old)).boxed().await? {
         preconditions::match_namespace(call, &mut object)?;
     }
     let allocation = defaults::prepare_for_update(call, &mut object, &old, options.dry_run)?;
@@ -211,8 +211,8 @@ async fn update_once(
     if call.subresource.is_none() {
         validate::warn(call.endpoint, &object, Some(&old), &call.warnings);
     }
-    policies::check_params_permission(call, &object, Some(&old)).await?;
-    validating_admission::validate(call, &subject, &object, Some(&old)).await?;
+    policies::check_params_permission(call, &object, Some(&old)).boxed().await?;
+    validating_admission::validate(call, &subject, &object, Some(&old)).boxed().await?;
     let removed = persist::completes_deletion(call.endpoint, &object, &old);
     keep_times_if_unchanged(&old, &mut object);
     let change = if options.dry_run {
@@ -228,7 +228,7 @@ async fn update_once(
     }
     let existing = Some(Existing { key: call.endpoint.store_key(&call.key()), stored: current, value: old });
     let commit = Commit { change, existing, allocation, ..Commit::new(call, object) };
-    Ok(commit.run().await?.into_served_version(call).await?)
+    Ok(commit.run().boxed().await?.into_served_version(call).await?)
 }
 
 /// A validated object and everything that is needed to store it.
