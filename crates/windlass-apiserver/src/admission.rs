@@ -38,8 +38,6 @@ mod runtime_class;
 mod service_accounts;
 mod storage_protection;
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use kube::core::GroupVersionResource;
@@ -116,7 +114,18 @@ pub struct Attributes<'a> {
     /// Read access to the objects of the server.
     pub objects: Objects<'a>,
     warnings: &'a Warnings,
-    audit: Option<&'a Arc<RequestAudit>>,
+    audit: Option<&'a dyn Annotate>,
+}
+
+/// The audit event of a request, as a trait object for the same reason as the server in [`Objects`].
+trait Annotate: Send + Sync {
+    fn annotate(&self, key: &str, value: &str);
+}
+
+impl Annotate for RequestAudit {
+    fn annotate(&self, key: &str, value: &str) {
+        Self::annotate(self, key, value);
+    }
 }
 
 impl<'a> Attributes<'a> {
@@ -133,9 +142,9 @@ impl<'a> Attributes<'a> {
             verb: call.verb,
             dry_run: subject.is_dry_run(),
             old,
-            objects: Objects { server: call.server },
+            objects: Objects::of(call.server),
             warnings: &call.warnings,
-            audit: call.audit,
+            audit: call.audit.map(|audit| &**audit as _),
         }
     }
 
@@ -159,7 +168,7 @@ impl<'a> Attributes<'a> {
     /// Returns whether the user of the write may do something else.
     pub async fn authorize(&self, action: ResourceAction<'_>) -> Decision {
         let request = authorization::Attributes { user: self.user, action: Action::Resource(action) };
-        self.objects.server.authorizer.authorize(&request).decide().await
+        self.objects.server().authorizer.authorize(&request).decide().await
     }
 
     /// Returns another object; `None` if it does not exist.

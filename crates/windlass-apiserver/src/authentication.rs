@@ -28,7 +28,7 @@ pub mod webhook_token;
 use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
-use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use http::{header, request::Parts};
 use rustls::{pki_types::CertificateDer, server::danger::ClientCertVerifier};
 
@@ -216,7 +216,7 @@ impl Inner {
         let headers = &parts.headers;
         if headers.contains_key(header::AUTHORIZATION) || headers.contains_key(header::SEC_WEBSOCKET_PROTOCOL) {
             // Boxed to keep requests without a token small.
-            match Box::pin(self.request_token(parts, notices)).await {
+            match self.request_token(parts, notices).boxed().await {
                 Ok(Some(user)) => {
                     attribute(peer, &user)?;
                     return Ok(user);

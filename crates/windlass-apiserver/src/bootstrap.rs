@@ -172,8 +172,9 @@ pub(crate) async fn send(
     request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     request.headers_mut().insert(header::USER_AGENT, HeaderValue::from_static("kube-apiserver"));
     request.extensions_mut().insert(Arc::new(User::apiserver()));
+    let (parts, body) = request.into_parts();
     // Boxed, because the handler of a request sends others through this function.
-    let response = Box::pin(server.handle(request, None)).await;
+    let Ok(response) = server.clone().handle_boxed(parts, Box::pin(body.map_err(Into::into))).await;
     let code = response.status();
     if code.is_success() {
         return Ok(());

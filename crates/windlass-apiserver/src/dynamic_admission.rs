@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use serde_json::Value;
 
 use crate::{
@@ -81,10 +82,10 @@ impl DynamicAdmission {
         rounds: &mut Rounds,
     ) -> Result<()> {
         if let Some(policies) = self.policies.as_deref().filter(|_| subject.operation != Operation::Delete) {
-            Box::pin(policies.mutate(call, subject, object, old, &mut rounds.policies)).await?;
+            policies.mutate(call, subject, object, old, &mut rounds.policies).boxed().await?;
         }
         if let Some(hooks) = &self.hooks {
-            Box::pin(webhooks::call_mutating_webhooks(call, hooks, subject, object, old, &mut rounds.hooks)).await?;
+            webhooks::call_mutating_webhooks(call, hooks, subject, object, old, &mut rounds.hooks).boxed().await?;
         }
         Ok(())
     }
@@ -98,10 +99,10 @@ impl DynamicAdmission {
         old: Option<&Value>,
     ) -> Result<()> {
         if let Some(policies) = &self.policies {
-            Box::pin(policies.validate(call, subject, object, old)).await?;
+            policies.validate(call, subject, object, old).boxed().await?;
         }
         if let Some(hooks) = &self.hooks {
-            Box::pin(webhooks::call_validating_webhooks(call, hooks, subject, object, old)).await?;
+            webhooks::call_validating_webhooks(call, hooks, subject, object, old).boxed().await?;
         }
         Ok(())
     }

@@ -35,6 +35,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use futures_util::FutureExt as _;
 use http::HeaderMap;
 use parking_lot::Mutex;
 use tokio::{
@@ -211,7 +212,7 @@ impl FlowControl {
             }
         };
         // Boxed to keep requests that run at once small.
-        Box::pin(self.wait(flow, waiting, begun, patience)).await
+        self.wait(flow, waiting, begun, patience).boxed().await
     }
 
     async fn wait(&self, flow: &Flow, mut waiting: Waiting, begun: Duration, patience: Duration) -> Result<Seat> {

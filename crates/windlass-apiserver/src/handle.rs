@@ -15,7 +15,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use http::{Method, Request, Response, StatusCode, Uri, Version, request::Parts};
 use http_body_util::BodyExt as _;
 use tracing::{error, warn};
@@ -68,8 +68,9 @@ impl Inner {
         self.handle_any(parts, peer, pin!(body.map_err(Into::into))).await
     }
 
-    /// [`Inner::handle`] for other crates. Neither generic nor async: the code of an async function is compiled again in
-    /// each crate that awaits it, with the level of optimization of that crate.
+    /// [`Inner::handle`] for other crates, and for requests of the server itself. Neither generic nor async: the code of
+    /// an async function is compiled again in each crate that awaits it, with the level of optimization of that crate,
+    /// and each caller that boxes or spawns it proves again that all its parts are [`Send`].
     #[inline(never)]
     pub(crate) fn handle_boxed(
         self: Arc<Self>,
@@ -121,7 +122,7 @@ impl Inner {
         }
         served.end(response.status());
         if let Some(audit) = audit {
-            Box::pin(audit.respond(&parts, &mut response)).await;
+            audit.respond(&parts, &mut response).boxed().await;
         }
         response
     }
@@ -149,7 +150,7 @@ impl Inner {
         facts.warnings = notices.warnings;
         let requester = &*facts.user.insert(user?);
         if let Some(audit) = audit {
-            Box::pin(audit.authenticated(parts, requester)).await?;
+            audit.authenticated(parts, requester).boxed().await?;
         }
         let wanted = impersonation::wanted(&parts.headers)?;
         match info {
@@ -159,7 +160,7 @@ impl Inner {
                 let user = match wanted {
                     None => requester,
                     Some(wanted) => {
-                        let user = Box::pin(self.impersonate(requester, &wanted, &action, audit)).await?;
+                        let user = self.impersonate(requester, &wanted, &action, audit).boxed().await?;
                         &facts.impersonated.insert(user).user
                     }
                 };
@@ -173,7 +174,7 @@ impl Inner {
                 let _seat = self.flow_control.enter(class, &digest, Width::One, limit.patience()).await?;
                 if let Some(remote) = self.aggregation.remote_of_path(path) {
                     let request = context.forwarded(Bytes::new(), user, false);
-                    return Ok(Box::pin(remote.forward(self, request)).await);
+                    return Ok(remote.forward(self, request).boxed().await);
                 }
                 self.path(context, path).await
             }
@@ -183,7 +184,7 @@ impl Inner {
                 let user = match wanted {
                     None => requester,
                     Some(wanted) => {
-                        let user = Box::pin(self.impersonate(requester, &wanted, &action, audit)).await?;
+                        let user = self.impersonate(requester, &wanted, &action, audit).boxed().await?;
                         &facts.impersonated.insert(user).user
                     }
                 };
@@ -240,7 +241,7 @@ impl Inner {
         served: &mut Served<'_>,
     ) -> Result<Response<Body>> {
         if let Some(remote) = self.aggregation.remote(request.target.group, request.target.version) {
-            return Box::pin(self.forward(context, request, body, &remote)).await;
+            return self.forward(context, request, body, &remote).boxed().await;
         }
         let Context { parts, peer, audit, .. } = context;
         let ParsedRequest { user, target, query, verb, class, limit } = request;
@@ -441,12 +442,12 @@ async fn dispatch(call: &Call<'_>, verb: Verb) -> Result<Answer> {
     // moved.
     let computed = call.endpoint.custom().and_then(|custom| custom.computed.as_deref());
     if let Some(objects) = computed {
-        return Box::pin(computed::answer(call, verb, objects)).await;
+        return computed::answer(call, verb, objects).boxed().await;
     }
     if verb == Verb::Get && call.subresource.is_none() && !call.is_core("componentstatuses") {
         return verbs::read::get(call).await;
     }
-    Box::pin(dispatch_any(call, verb)).await
+    dispatch_any(call, verb).boxed().await
 }
 
 async fn dispatch_any(call: &Call<'_>, verb: Verb) -> Result<Answer> {

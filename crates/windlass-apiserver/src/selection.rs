@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use serde_json::Value;
 use windlass_schema::selector::{FieldSelector, LabelSelector, Operator, Requirement};
 
@@ -96,7 +97,7 @@ impl Selection {
         let all = snapshot.range(&self.prefix, after).take(limit.unwrap_or(usize::MAX));
         let (keys, objects): (Vec<String>, Vec<_>) =
             all.map(|(key, cached)| (key.to_owned(), cached.object.clone())).unzip();
-        let objects = Box::pin(convert::to_served_objects(call.server, call.endpoint, objects)).await?;
+        let objects = convert::to_served_objects(call.server, call.endpoint, objects).boxed().await?;
         let selected = |(_, object): &(String, Arc<StoredObject>)| self.matches(call.endpoint, object);
         Ok(keys.into_iter().zip(objects).filter(selected).collect())
     }

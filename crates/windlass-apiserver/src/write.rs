@@ -127,11 +127,11 @@ pub(crate) async fn create_object(
         meta::metadata_mut(&mut object).insert("labels".to_owned(), labels.into());
     }
     if mode == ManagedFieldsMode::Track {
-        managed_fields::track_with_webhooks(call, options, None, &mut object).await?;
+        managed_fields::track_with_webhooks(call, options, None, &mut object).boxed().await?;
     }
     let name = name_of(call, &object).to_owned();
     let subject = Subject { operation: Operation::Create, name: &name, options: Options::Write(options) };
-    if mutate(call, &subject, &mut object, None).await? {
+    if mutate(call, &subject, &mut object, None).boxed().await? {
         remove_system_fields(&mut object);
         preconditions::match_namespace(call, &mut object)?;
     } else if has_shared {
@@ -139,13 +139,13 @@ pub(crate) async fn create_object(
     }
     if defaults::needs_generated_name(&object) {
         for _ in 1..NAME_ATTEMPTS {
-            match create_named(call, object.clone(), &subject, options).await {
+            match create_named(call, object.clone(), &subject, options).boxed().await {
                 Err(error) if error.reason == "AlreadyExists" => {}
                 result => return result,
             }
         }
     }
-    create_named(call, object, &subject, options).await
+    create_named(call, object, &subject, options).boxed().await
 }
 
 /// Runs the stages of a create that depend on the name, which may be generated.
@@ -185,11 +185,11 @@ async fn create_once(
     let forbidden = validate::forbidden_fields(call, subject, &object, None).await;
     call.run_blocking(|| validate::validate(call, &object, None, forbidden))?;
     validate::warn(call.endpoint, &object, None, &call.warnings);
-    policies::check_params_permission(call, &object, None).await?;
+    policies::check_params_permission(call, &object, None).boxed().await?;
     create_permission::check(call).await?;
     // Validating admission knows a generated name, mutating admission does not.
     let name = if subject.name.is_empty() { meta::text(&object, "name") } else { subject.name };
-    validating_admission::validate(call, &Subject { name, ..*subject }, &object, None).await?;
+    validating_admission::validate(call, &Subject { name, ..*subject }, &object, None).boxed().await?;
     let change = if options.dry_run {
         Change::None
     } else {
@@ -197,7 +197,7 @@ async fn create_once(
         Change::Write(persist::encode_for_storage(call.server, call.endpoint, &mut object).await?)
     };
     let commit = Commit { change, allocation, ..Commit::new(call, object) };
-    Ok(commit.run().await?.into_served_version(call).await?)
+    Ok(commit.run().boxed().await?.into_served_version(call).await?)
 }
 
 /// Runs the stages of an update, until the object is stored.
@@ -221,7 +221,7 @@ pub(crate) async fn update_object(
             }
         };
         preconditions::check_resource_version(call, &desired, &current)?;
-        match update_once(call, options, current, old, mode, desired).await {
+        match update_once(call, options, current, old, mode, desired).boxed().await {
             Ok(written) => return Ok(written),
             Err(CommitError::Taken(values)) => taken.push(values),
             Err(CommitError::Persist(PersistError::Conflict)) if on_conflict == OnConflict::Retry => {}
@@ -243,10 +243,10 @@ async fn update_once(
 ) -> Result<Written, CommitError> {
     meta::carry(&mut object, &old, "resourceVersion");
     if mode == ManagedFieldsMode::Track {
-        managed_fields::track_with_webhooks(call, options, Some(&old), &mut object).await?;
+        managed_fields::track_with_webhooks(call, options, Some(&old), &mut object).boxed().await?;
     }
     let subject = Subject { operation: Operation::Update, name: call.target.name, options: Options::Write(options) };
-    if mutate(call, &subject, &mut object, Some(&old)).await? {
+    if mutate(call, &subject, &mut object, Some(&old)).boxed().await? {
         preconditions::match_namespace(call, &mut object)?;
     }
     let allocation = defaults::prepare_for_update(call, &mut object, &old, options.dry_run)?;
@@ -255,8 +255,8 @@ async fn update_once(
     if call.subresource.is_none() {
         validate::warn(call.endpoint, &object, Some(&old), &call.warnings);
     }
-    policies::check_params_permission(call, &object, Some(&old)).await?;
-    validating_admission::validate(call, &subject, &object, Some(&old)).await?;
+    policies::check_params_permission(call, &object, Some(&old)).boxed().await?;
+    validating_admission::validate(call, &subject, &object, Some(&old)).boxed().await?;
     let removed = persist::completes_deletion(call.endpoint, &object, &old);
     keep_times_if_unchanged(&old, &mut object);
     let change = if options.dry_run {
@@ -272,7 +272,7 @@ async fn update_once(
     }
     let existing = Some(Existing { key: call.endpoint.store_key(&call.key()), stored: current, value: old });
     let commit = Commit { change, existing, allocation, ..Commit::new(call, object) };
-    Ok(commit.run().await?.into_served_version(call).await?)
+    Ok(commit.run().boxed().await?.into_served_version(call).await?)
 }
 
 /// A validated object and everything that is needed to store it.

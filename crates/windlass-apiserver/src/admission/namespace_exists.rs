@@ -62,7 +62,7 @@ async fn exists(storage: &Storage, namespaces: &ResourceCache, name: &str) -> Re
 }
 
 async fn create_namespace(write: &Attributes<'_>) -> Result<()> {
-    let server = write.objects.server;
+    let server = write.objects.server();
     let registry = server.registry.load_full();
     let endpoint = registry.endpoint("", "v1", "namespaces").ok_or_else(ApiError::no_such_resource)?;
     let target = ResourceRequest { version: "v1", resource: "namespaces", ..ResourceRequest::default() };

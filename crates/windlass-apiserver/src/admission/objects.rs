@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use kube::core::GroupVersionResource;
 use serde_json::Value;
 
@@ -18,16 +19,40 @@ use crate::{
 /// Reads come from the server's caches and see every write that was acknowledged before.
 #[derive(Clone, Copy)]
 pub struct Objects<'a> {
-    pub(super) server: &'a Arc<Inner>,
+    /// A trait object, so that the compiler does not prove again for the future of each plugin that all parts of the
+    /// server are [`Sync`].
+    server: &'a dyn AsInner,
 }
 
-impl Objects<'_> {
+trait AsInner: Send + Sync {
+    fn inner(&self) -> &Arc<Inner>;
+}
+
+impl AsInner for Arc<Inner> {
+    fn inner(&self) -> &Arc<Inner> {
+        self
+    }
+}
+
+impl<'a> Objects<'a> {
+    pub(super) fn of(server: &'a Arc<Inner>) -> Self {
+        Self { server }
+    }
+
+    pub(super) fn server(&self) -> &'a Arc<Inner> {
+        self.server.inner()
+    }
+
     /// Returns an object in the given version; `None` if it does not exist. `namespace` is empty for cluster-scoped
     /// resources.
     ///
     /// # Errors
     /// Returns an error if the resource is not served, the store cannot be reached, or a conversion webhook fails.
     pub async fn get(&self, resource: &GroupVersionResource, namespace: &str, name: &str) -> Result<Option<Value>> {
+        self.find(resource, namespace, name).boxed().await
+    }
+
+    async fn find(&self, resource: &GroupVersionResource, namespace: &str, name: &str) -> Result<Option<Value>> {
         let endpoint = self.endpoint(resource).await?;
         let found = endpoint.cache.get(&endpoint.key(namespace, name));
         Ok(self.values(&endpoint, found.into_iter().collect()).await?.pop())
@@ -39,6 +64,10 @@ impl Objects<'_> {
     /// # Errors
     /// Returns an error if the resource is not served, the store cannot be reached, or a conversion webhook fails.
     pub async fn list(&self, resource: &GroupVersionResource, namespace: Option<&str>) -> Result<Vec<Value>> {
+        self.select(resource, namespace).boxed().await
+    }
+
+    async fn select(&self, resource: &GroupVersionResource, namespace: Option<&str>) -> Result<Vec<Value>> {
         let endpoint = self.endpoint(resource).await?;
         let prefix = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
         let snapshot = endpoint.cache.snapshot();
@@ -47,14 +76,14 @@ impl Objects<'_> {
     }
 
     async fn endpoint(&self, resource: &GroupVersionResource) -> Result<Arc<Endpoint>> {
-        self.server.storage.fresh().await?;
-        let registry = self.server.registry.load_full();
+        self.server().storage.fresh().await?;
+        let registry = self.server().registry.load_full();
         let endpoint = registry.endpoint(&resource.group, &resource.version, &resource.resource);
         endpoint.cloned().ok_or_else(ApiError::no_such_resource)
     }
 
     async fn values(&self, endpoint: &Endpoint, objects: Vec<Arc<StoredObject>>) -> Result<Vec<Value>> {
-        let objects = convert::to_served_objects(self.server, endpoint, objects).await?;
+        let objects = convert::to_served_objects(self.server(), endpoint, objects).await?;
         Ok(objects.iter().map(|object| endpoint.to_served_value(object)).collect())
     }
 }

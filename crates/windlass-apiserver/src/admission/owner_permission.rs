@@ -58,7 +58,7 @@ async fn check_owner(write: &Attributes<'_>, object: &Value, owner: &Value) -> R
     let text = |field: &str| owner[field].as_str().unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let registry = write.objects.server.registry.load_full();
+    let registry = write.objects.server().registry.load_full();
     let resources: Vec<_> =
         registry.resources(group, version).into_iter().filter(|resource| &*resource.kind == kind).collect();
     if resources.is_empty() {

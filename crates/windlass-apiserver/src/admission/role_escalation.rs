@@ -30,7 +30,7 @@ impl Admission for RoleEscalation {
 }
 
 async fn check(write: &Attributes<'_>, object: &Value) -> Result<()> {
-    let server = write.objects.server;
+    let server = write.objects.server();
     server.storage.fresh().await?;
     if write.old.is_some_and(|old| without_collected_fields(old) == without_collected_fields(object)) {
         return Ok(());
@@ -80,12 +80,12 @@ async fn is_allowed(write: &Attributes<'_>, verb: &str, (group, resource, name):
     let namespace = write.namespace;
     let action = ResourceAction { verb, group, version: "*", resource, namespace, name, ..ResourceAction::default() };
     let request = authorization::Attributes { user: write.user, action: Action::Resource(action) };
-    write.objects.server.authorizer.authorize(&request).decide().await.is_allowed()
+    write.objects.server().authorizer.authorize(&request).decide().await.is_allowed()
 }
 
 /// Checks that the user has all permissions of these rules.
 fn confirm(write: &Attributes<'_>, object: &Value, rules: &[PolicyRule]) -> Result<()> {
-    let (owned, unresolved) = write.objects.server.rbac.rules_for(write.user, write.namespace);
+    let (owned, unresolved) = write.objects.server().rbac.rules_for(write.user, write.namespace);
     let lacking = uncovered(&owned, rules);
     if lacking.is_empty() {
         return Ok(());

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http::{Method, Response, StatusCode};
 
 use super::{context::Context, scope};
@@ -56,7 +57,7 @@ impl Inner {
                     return Ok(remote.document(self, request).await);
                 }
                 let remote = match path {
-                    "/openapi/v2" => Box::pin(RemoteDocuments::read(self)).await,
+                    "/openapi/v2" => RemoteDocuments::read(self).boxed().await,
                     _ => RemoteDocuments::indexed(&self.aggregation),
                 };
                 blocking::run(|| {

@@ -4,6 +4,7 @@ mod outcome;
 
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use http::StatusCode;
 use serde_json::{Value, json};
 use tracing::warn;
@@ -145,7 +146,7 @@ pub(crate) async fn delete_named(
         check_preconditions(call, options, &object, name)?;
         let subject =
             Subject { operation: Operation::Delete, name: call.target.name, options: Options::Delete(options) };
-        validating_admission::validate(call, &subject, &object, Some(&object)).await?;
+        validating_admission::validate(call, &subject, &object, Some(&object)).boxed().await?;
         let outcome = outcome::decide(endpoint, object, options, call.server.now());
         if options.dry_run {
             return Ok(match outcome {
@@ -175,7 +176,7 @@ pub(crate) async fn delete_named(
             current,
             deletion,
         };
-        match commit.run().await {
+        match commit.run().boxed().await {
             Ok(object) if removes => return Ok(Deleted::Removed(object)),
             Ok(object) => return Ok(Deleted::Marked(object)),
             Err(PersistError::Conflict) => {}

@@ -4,6 +4,7 @@
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_store::{Error as StoreError, Revision};
@@ -292,8 +293,8 @@ impl Watcher {
     async fn write_converted(&mut self, events: &[Arc<CacheEvent>], out: &mut Vec<u8>) -> Result<()> {
         let now = events.iter().map(|event| event.object.clone()).collect();
         let before = events.iter().filter_map(|event| event.previous.clone()).collect();
-        let now = Box::pin(convert::to_served_objects(&self.server, &self.endpoint, now)).await?;
-        let mut before = Box::pin(convert::to_served_objects(&self.server, &self.endpoint, before)).await?.into_iter();
+        let now = convert::to_served_objects(&self.server, &self.endpoint, now).boxed().await?;
+        let mut before = convert::to_served_objects(&self.server, &self.endpoint, before).boxed().await?.into_iter();
         for (event, object) in events.iter().zip(now) {
             let previous = event.previous.as_ref().and_then(|_| before.next());
             let event = CacheEvent { change: event.change, object, previous, frame: event.frame.clone() };

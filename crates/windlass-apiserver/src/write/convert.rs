@@ -10,6 +10,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -30,7 +31,7 @@ pub(crate) async fn to_served_object(
     if !endpoint.has_converter() {
         return Ok(object);
     }
-    let mut served = Box::pin(to_served_objects(server, endpoint, vec![object])).await?;
+    let mut served = to_served_objects(server, endpoint, vec![object]).boxed().await?;
     Ok(served.swap_remove(0))
 }
 
@@ -88,7 +89,7 @@ pub(super) async fn to_storage_version(server: &Inner, endpoint: &Endpoint, obje
         return Ok(endpoint.to_storage_version(object));
     };
     let to = &custom.stored_api_version;
-    let mut converted = Box::pin(custom.convert_objects(server, vec![object], to)).await?;
+    let mut converted = custom.convert_objects(server, vec![object], to).boxed().await?;
     Ok(custom.prune_and_default_stored(converted.swap_remove(0)))
 }
 
@@ -135,7 +136,7 @@ pub(crate) async fn convert_pending(call: &Call<'_>) -> Result<bool> {
     };
     let any = !wanted.is_empty();
     for (at, object, to) in wanted {
-        let mut converted = Box::pin(custom.convert_objects(call.server, vec![object], &to)).await?;
+        let mut converted = custom.convert_objects(call.server, vec![object], &to).boxed().await?;
         call.conversions.0.lock()[at].converted = Some(converted.swap_remove(0));
     }
     Ok(any)

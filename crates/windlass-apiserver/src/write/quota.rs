@@ -5,6 +5,7 @@
 
 use std::{collections::HashMap, future::Future, pin::Pin, sync::Arc};
 
+use futures_util::FutureExt as _;
 use http::HeaderMap;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -67,7 +68,7 @@ pub(super) async fn charge(charge: Charge<'_>, dry_run: bool) -> Result<Charges>
     }
     let evaluator = Evaluator::of(&resource.group, &resource.plural);
     match evaluator.filter(|evaluator| evaluator.handles(&charge.write)) {
-        Some(evaluator) => Box::pin(charge_quotas(charge, locks, evaluator, dry_run)).await,
+        Some(evaluator) => charge_quotas(charge, locks, evaluator, dry_run).boxed().await,
         None => Ok(Charges::default()),
     }
 }

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use windlass_store::{Error as StoreError, Revision};
 
 use super::too_large;
@@ -118,7 +119,7 @@ impl Page {
                     found.push(object);
                 }
             }
-            let found = Box::pin(convert::to_served_objects(call.server, call.endpoint, found)).await?;
+            let found = convert::to_served_objects(call.server, call.endpoint, found).boxed().await?;
             let mut is_full = false;
             for (key, object) in keys.into_iter().zip(found) {
                 if !everything && !selection.matches(call.endpoint, &object) {

@@ -31,7 +31,9 @@ impl OwnServer {
         request.extensions_mut().insert(Arc::new(User::apiserver()));
         Box::pin(async move {
             let server = server.ok_or_else(|| "the server is stopping".to_owned())?;
-            let (parts, body) = server.handle(request, None).await.into_parts();
+            let (parts, body) = request.into_parts();
+            let Ok(response) = server.clone().handle_boxed(parts, Box::pin(body.map_err(Into::into))).await;
+            let (parts, body) = response.into_parts();
             let body = Limited::new(body, ANSWER_LIMIT).collect().await.map_err(|error| error.to_string())?;
             Ok((parts.status, parts.headers, body.to_bytes()))
         })
