@@ -4,6 +4,7 @@
 //! answered after that ([`Definitions::reached`]), so a CRD is effective when its write is acknowledged.
 
 mod cleanup;
+mod settling;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -24,13 +25,13 @@ use windlass_builtins::kinds::custom_resource_definition::{
 };
 use windlass_store::Revision;
 
+use self::settling::{settle, settle_later};
 use crate::{
     call::Call,
     custom::{self, Custom},
     meta,
     options::WriteOptions,
     registry::{Endpoint, Registry},
-    replicas,
     request_info::ResourceRequest,
     server::Inner,
     status::{ApiError, Result},
@@ -436,35 +437,6 @@ impl Change {
         }
         self.replaced.into_iter().for_each(settle);
     }
-}
-
-/// Waits until no server writes by CRDs that were replaced; then finds out whether older objects are stored exactly as
-/// these endpoints serve them.
-async fn settle_later(server: Weak<Inner>, replaced: Vec<Arc<Endpoint>>) {
-    if replaced.is_empty() {
-        return;
-    }
-    tokio::time::sleep(replicas::REPLACED).await;
-    loop {
-        let Some(strong) = server.upgrade() else { return };
-        if let Ok(revision) = strong.storage.fresh().await {
-            let custom = replaced.iter().filter_map(|endpoint| endpoint.custom());
-            custom.for_each(|custom| custom.end_older_writes(revision));
-            replaced.into_iter().for_each(settle);
-            return;
-        }
-        drop(strong);
-        tokio::time::sleep(RETRY).await;
-    }
-}
-
-/// Finds out in the background whether older objects are stored exactly as an endpoint serves them.
-fn settle(endpoint: Arc<Endpoint>) {
-    tokio::task::spawn_blocking(move || {
-        if let Some(custom) = endpoint.custom() {
-            custom.recheck_stored(&endpoint.cache);
-        }
-    });
 }
 
 /// Marks a CRD as being deleted, with a finalizer that keeps it until its objects are deleted. Returns `false` if it is

@@ -2,7 +2,7 @@
 //!
 //! Definitions, webhooks, policies, roles and quotas take effect on a server when its caches have them. So each server
 //! proves every few seconds that its caches have everything that was in the store, and rejects writes once the last
-//! proof is older than [`BOUND`]: what another server has acknowledged is either in force after that time, or this
+//! proof is older than [`BOUND`]: what another server has acknowledged is either in effect after that time, or this
 //! server writes nothing.
 
 use std::{

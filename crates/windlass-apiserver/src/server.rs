@@ -2,6 +2,7 @@
 
 mod builder;
 mod error;
+mod tasks;
 
 use std::{
     convert::Infallible,

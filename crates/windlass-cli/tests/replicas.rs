@@ -183,7 +183,7 @@ async fn three_servers_act_as_one() {
             longest = longest.max(took);
         }
     }
-    println!("definitions in force on all servers after {longest:?}");
+    println!("definitions in effect on all servers after {longest:?}");
 
     // The first one leads, because it was alone. It is killed.
     let leaders = ["kube-controller-manager", "kube-scheduler"];

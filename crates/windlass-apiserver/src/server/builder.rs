@@ -14,10 +14,10 @@ use tracing::warn;
 use windlass_builtins::kinds::service::allocator::{NodePortRange, ServiceNetwork};
 use windlass_store::Store;
 
-use super::{BuildError, Inner, Server};
+use super::{BuildError, Inner, Server, tasks};
 use crate::{
     admission::{Admission, AdmissionConfiguration, builtin},
-    aggregation::{self, Aggregation},
+    aggregation::Aggregation,
     audit::{Audit, AuditOptions},
     authentication::{
         AnonymousOptions, Authentication, AuthenticationOptions, Publication, TokenAuthenticator, TokenAuthenticators,
@@ -31,7 +31,7 @@ use crate::{
     connections::Connections,
     debug_pages::Process,
     definitions::{self, Definitions},
-    flow_control::{self, FlowControl},
+    flow_control::FlowControl,
     limits::Limits,
     metrics::Metrics,
     node_connections::NodeConnections,
@@ -39,13 +39,13 @@ use crate::{
     pod_connections::PodConnections,
     policies::{self, Policies},
     registry::Registry,
-    repair, replicas,
+    repair,
     runtime_config::RuntimeConfig,
     storage::Storage,
     tokens::{Issuers, TokenKey},
     upload::UploadBudget,
     webhooks::{ConversionFunction, EndpointSlices, Identity, Loopback, ServiceResolver, Webhooks},
-    write::{QuotaLocks, Units, allocate, claims},
+    write::{QuotaLocks, Units, allocate},
 };
 
 /// The configuration of a [`Server`].
@@ -478,31 +478,7 @@ impl ServerBuilder {
             let publishing = tokio::spawn(publication.run(Arc::downgrade(&server.inner)));
             server.inner.tasks.lock().push(publishing.abort_handle());
         }
-        let flow_control = server.inner.flow_control.clone();
-        let leases = self.listening.map(|listening| {
-            let peer = bootstrap::peer_address(listening, self.advertised);
-            bootstrap::identity_lease::run(Arc::downgrade(&server.inner), peer)
-        });
-        server.inner.tasks.lock().extend(leases.map(|leases| tokio::spawn(leases).abort_handle()));
-        let addresses = match is_shared {
-            true => tokio::spawn(claims::repair::run(Arc::downgrade(&server.inner))),
-            false => tokio::spawn(bootstrap::service_addresses::run(Arc::downgrade(&server.inner))),
-        };
-        if is_shared {
-            server.inner.tasks.lock().extend([
-                tokio::spawn(bootstrap::endpoint_lease::run(Arc::downgrade(&server.inner))).abort_handle(),
-                tokio::spawn(replicas::run(Arc::downgrade(&server.inner))).abort_handle(),
-            ]);
-        }
-        let restored = bootstrap::restore::run(Arc::downgrade(&server.inner), self.listening, self.advertised);
-        server.inner.tasks.lock().extend([
-            addresses.abort_handle(),
-            tokio::spawn(restored).abort_handle(),
-            tokio::spawn(aggregation::follow_definitions(Arc::downgrade(&server.inner))).abort_handle(),
-            tokio::spawn(aggregation::keep_available(Arc::downgrade(&server.inner))).abort_handle(),
-            tokio::spawn(flow_control::run(Arc::downgrade(&server.inner))).abort_handle(),
-            tokio::spawn(async move { flow_control.redistribution().await }).abort_handle(),
-        ]);
+        tasks::start(&server, self.listening, self.advertised);
         if self.policy_type_checking {
             let checking = tokio::spawn(policies::type_checking::run(Arc::downgrade(&server.inner)));
             server.inner.tasks.lock().push(checking.abort_handle());

@@ -421,7 +421,16 @@ async fn objects_that_cannot_be_written_are_retried_without_all_others() {
     let MigrationOutcome::Migrated { progress, .. } = outcome else { panic!("{outcome:?}") };
     assert_eq!((progress.rewritten, progress.skipped, writes.load(Ordering::SeqCst)), (1, 1, 1));
     assert_eq!((widgets.stored().await, widgets.position().await), (vec!["v2".to_owned()], None));
-    assert!(widgets.definitions.get(&widgets.name).await.unwrap().annotations().keys().all(|key| !key.starts_with(POSITION)));
+    assert!(
+        widgets
+            .definitions
+            .get(&widgets.name)
+            .await
+            .unwrap()
+            .annotations()
+            .keys()
+            .all(|key| !key.starts_with(POSITION))
+    );
 }
 
 #[tokio::test]
@@ -446,8 +455,13 @@ async fn very_many_objects_that_cannot_be_written_are_not_remembered() {
     let cluster = TestCluster::start().await;
     let widgets = Widgets::stored_as_v1(&cluster, 250).await;
     for (most, expected) in [(100, Some("2 end")), (101, None)] {
-        widgets.definitions
-            .patch(&widgets.name, &PatchParams::default(), &Patch::Merge(json!({"metadata": {"annotations": {POSITION: null}}})))
+        widgets
+            .definitions
+            .patch(
+                &widgets.name,
+                &PatchParams::default(),
+                &Patch::Merge(json!({"metadata": {"annotations": {POSITION: null}}})),
+            )
             .await
             .unwrap();
         let rejecting = intercepting(cluster.client(), move |_, name| async move {

@@ -8,6 +8,7 @@
 mod addresses;
 mod allocated_values;
 mod families;
+mod fields;
 mod networks;
 mod node_ports;
 mod pool;
@@ -19,15 +20,15 @@ use std::net::Ipv4Addr;
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
-use windlass_schema::names::parse_ip_sloppy;
 
+use self::fields::{address_of, gives_node_ports, has_node_ports, number, number_of, ports_of};
 use self::networks::ServiceCidr;
 pub use self::networks::{InvalidNetwork, NetworkUsage, ServiceNetwork};
 pub use self::node_ports::{InvalidPortRange, NodePortRange};
 use self::pool::{Pool, Unavailable};
 pub use self::problems::Problem;
 use super::{needs_cluster_ip, needs_health_check, node_ports, texts};
-use crate::object::{boolean, copy, integer, items, set, text};
+use crate::object::{copy, items, set, text};
 
 /// Allocates cluster IPs from the IPv4 networks of the cluster and its ServiceCIDRs, and node ports.
 #[derive(Debug, Clone)]
@@ -471,48 +472,6 @@ impl ServiceAllocator {
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
-    }
-}
-
-/// Returns the cluster IP of a service as a number; `None` for headless services.
-fn address_of(service: &Value) -> Option<u32> {
-    if !needs_cluster_ip(service) {
-        return None;
-    }
-    number_of(text(service, "/spec/clusterIPs/0"))
-}
-
-fn number_of(ip: &str) -> Option<u32> {
-    match parse_ip_sloppy(ip)?.to_canonical() {
-        std::net::IpAddr::V4(ip) => Some(ip.to_bits()),
-        std::net::IpAddr::V6(_) => None,
-    }
-}
-
-/// Returns all node ports of a service, including the one for health checks. Services of other types have none: those
-/// that a change of type leaves behind are removed before the service is stored.
-fn ports_of(service: &Value) -> Vec<u32> {
-    if !has_node_ports(service) {
-        return Vec::new();
-    }
-    let health = Some(number(service, "/spec/healthCheckNodePort")).filter(|_| needs_health_check(service));
-    node_ports(service).chain(health).filter(|port| *port != 0).filter_map(|port| u32::try_from(port).ok()).collect()
-}
-
-fn number(value: &Value, pointer: &str) -> i64 {
-    integer(value, pointer).unwrap_or_default()
-}
-
-fn has_node_ports(service: &Value) -> bool {
-    matches!(text(service, "/spec/type"), "NodePort" | "LoadBalancer")
-}
-
-/// Returns whether node ports are allocated for ports without one.
-fn gives_node_ports(service: &Value) -> bool {
-    match text(service, "/spec/type") {
-        "NodePort" => true,
-        "LoadBalancer" => boolean(service, "/spec/allocateLoadBalancerNodePorts").unwrap_or(true),
-        _ => false,
     }
 }
 
