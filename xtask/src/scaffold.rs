@@ -5,28 +5,22 @@
 //! The projects are in `target/scaffold`, depend on this workspace by path, and share its target directory, lock file and
 //! features: nothing is compiled twice, and nothing is downloaded. Only the first project is also compiled with its own
 //! features, which shows that it enables all that it needs.
-//!
-//! Two projects are checked at a time, each in a [`lane`] of its own: much of the time goes to linking, to tests that wait
-//! and to single crates, which use one core.
 
 mod bundles;
 mod deployed;
 mod images;
-mod lane;
 mod reader;
 mod run;
 mod servers;
 mod terminal;
 
 use std::{
-    collections::VecDeque,
+    cell::RefCell,
     env,
     ffi::OsStr,
     fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    thread,
     time::{Duration, Instant},
 };
 
@@ -62,7 +56,7 @@ enum Making {
     SomeOfPages(&'static str),
 }
 
-/// The second project uses every feature of the scaffold. The longest come first, because two run at a time.
+/// The second project uses every feature of the scaffold.
 const STORIES: &[Story] = &[
     Story {
         name: "guestbook",
@@ -117,10 +111,10 @@ const STORIES: &[Story] = &[
             "create extension --group clock --version v1alpha1 --kind Alarm --field at:time",
         ]),
     },
-    Story { name: "readme", has_samples: true, making: Making::Readme },
-    Story { name: "tutorial", has_samples: false, making: Making::SomeOfPages("tutorial/") },
-    Story { name: "quick-start", has_samples: true, making: Making::Page("quick-start.md") },
     Story { name: "nothing", has_samples: false, making: Making::Commands(&[]) },
+    Story { name: "readme", has_samples: true, making: Making::Readme },
+    Story { name: "quick-start", has_samples: true, making: Making::Page("quick-start.md") },
+    Story { name: "tutorial", has_samples: false, making: Making::SomeOfPages("tutorial/") },
 ];
 
 /// Creates the projects and checks them.
@@ -139,104 +133,47 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     ensure!(STORIES.iter().any(|story| is_meant(&story)), "unknown story\n{USAGE}");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask must be a directory of the workspace");
     let target = std::path::absolute(peers::target())?;
-    let folder = target.join("scaffold");
-    // Pages build the program again, with the features of its package alone, which replaces it in the target directory.
-    let built = windlass.map_or_else(cargo::windlass, Ok)?;
-    let windlass = folder.join("bin/windlass");
-    lane::link(&built, &windlass)?;
+    let windlass = windlass.map_or_else(cargo::windlass, Ok)?;
     let servers = servers::Options { against: against.to_owned(), windlass: windlass.clone(), peers };
     let tools = servers.tools();
     let workshop = Workshop {
         root: root.to_str().context("the path of the workspace is not UTF-8")?.to_owned(),
         cargo: cargo::program().into(),
         windlass,
-        terminal: folder.join("terminal"),
-        folder,
+        folder: target.join("scaffold"),
         target,
         kubectl: tools.as_ref().map(|tools| tools.kubectl.clone()),
-        ports: Arc::default(),
-        skipped: Arc::default(),
+        skipped: RefCell::default(),
     };
     // Cargo finds it above each project.
     fs::create_dir_all(workshop.folder.join(".cargo"))?;
     fs::write(workshop.folder.join(".cargo/config.toml"), settings(root)?)?;
-    let checks = Checks {
-        linter: images::linter(&workshop.target),
-        validator: bundles::validator(&servers.peers),
-        servers,
-        tools,
-    };
-    let stories: VecDeque<&Story> = STORIES.iter().filter(is_meant).collect();
-    let mut lanes = vec![workshop.clone()];
-    // Other servers listen on fixed ports, or are the same one for all projects.
-    if stories.len() > 1 && checks.servers.against == "windlass" {
-        let target = workshop.folder.join("lane");
-        lane::copy(&workshop.target, &target).context("failed to copy the target directory")?;
-        lanes.push(Workshop { terminal: target.join("terminal"), target, ..workshop.clone() });
-    }
-    let stories = Mutex::new(stories);
-    thread::scope(|scope| {
-        let running: Vec<_> = lanes.iter().map(|lane| scope.spawn(|| checks.run_all(lane, &stories))).collect();
-        running.into_iter().map(|lane| lane.join().unwrap_or_else(|_| bail!("a lane panicked"))).collect::<Vec<_>>()
-    })
-    .into_iter()
-    .collect::<anyhow::Result<()>>()?;
-    let mut skipped = std::mem::take(&mut *lock(&workshop.skipped));
-    skipped.sort();
-    println!("{}", summary(&skipped));
-    Ok(())
-}
-
-/// What projects are checked with, besides cargo and windlass.
-struct Checks {
-    linter: Option<PathBuf>,
-    validator: Option<PathBuf>,
-    servers: servers::Options,
-    tools: Option<servers::Tools>,
-}
-
-impl Checks {
-    /// Creates and checks projects until none is left or one fails.
-    fn run_all(&self, lane: &Workshop, stories: &Mutex<VecDeque<&Story>>) -> anyhow::Result<()> {
-        loop {
-            let Some(story) = lock(stories).pop_front() else { return Ok(()) };
-            let result = self.run(lane, story).with_context(|| story.name.to_owned());
-            if let Err(error) = &result {
-                println!("{}: failed: {error:#}", story.name);
-                lock(stories).clear();
-                return result;
-            }
-        }
-    }
-
-    fn run(&self, workshop: &Workshop, story: &Story) -> anyhow::Result<()> {
+    let linter = images::linter(&workshop.target);
+    let validator = bundles::validator(&servers.peers);
+    for story in STORIES.iter().filter(is_meant) {
         let start = Instant::now();
-        let project = workshop.make(story)?;
+        let project = workshop.make(story).with_context(|| story.name.to_owned())?;
         let made = start.elapsed();
         if story.name == STORIES[0].name {
             workshop.check_features(&project).context("with its own features")?;
         }
-        workshop.check(&project)?;
-        if let Some(linter) = &self.linter {
-            images::lint(linter, &project)?;
+        workshop.check(&project).with_context(|| story.name.to_owned())?;
+        if let Some(linter) = &linter {
+            images::lint(linter, &project).with_context(|| story.name.to_owned())?;
         }
-        if let Some(validator) = &self.validator {
-            bundles::validate(validator, &project)?;
+        if let Some(validator) = &validator {
+            bundles::validate(validator, &project).with_context(|| story.name.to_owned())?;
         }
-        if let Some(tools) = &self.tools {
-            self.servers.check(tools, &project, story.has_samples)?;
+        if let Some(tools) = &tools {
+            servers.check(tools, &project, story.has_samples).with_context(|| story.name.to_owned())?;
             if story.name == STORIES[0].name {
-                deployed::check(workshop, &self.servers, &project).context("deployed as in its CI workflow")?;
+                deployed::check(&workshop, &servers, &project).context("deployed as in its CI workflow")?;
             }
         }
         println!("{}: made in {made:.1?}, all in {:.1?}", story.name, start.elapsed());
-        Ok(())
     }
-}
-
-/// Locks a mutex whose content is valid even if a thread has panicked.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    println!("{}", summary(&workshop.skipped.take()));
+    Ok(())
 }
 
 /// Returns the commands that were not typed, and their number in the last line.
@@ -250,27 +187,22 @@ fn summary(skipped: &[String]) -> String {
 }
 
 /// Directory in which projects are created, and the tools for it.
-#[derive(Clone)]
 struct Workshop {
     root: String,
     cargo: PathBuf,
     windlass: PathBuf,
     target: PathBuf,
     folder: PathBuf,
-    /// Data directory and logs of terminals.
-    terminal: PathBuf,
     kubectl: Option<PathBuf>,
-    /// Held while something listens on the default ports: planes and operators of pages, and deployed operators.
-    ports: Arc<Mutex<()>>,
     /// Commands of pages that were not typed, and why.
-    skipped: Arc<Mutex<Vec<String>>>,
+    skipped: RefCell<Vec<String>>,
 }
 
 impl Workshop {
     /// Records a command that is not typed.
     fn skip(&self, place: &str, command: &str, why: &str) {
         println!("{place}: not typed, because {why}: {command}");
-        lock(&self.skipped).push(format!("{place}: {command} ({why})"));
+        self.skipped.borrow_mut().push(format!("{place}: {command} ({why})"));
     }
 
     fn make(&self, story: &Story) -> anyhow::Result<PathBuf> {
@@ -367,8 +299,7 @@ fn execute(command: &mut Command) -> anyhow::Result<()> {
     let start = Instant::now();
     let output = command.output().with_context(|| format!("cannot run {}", line.display()))?;
     if start.elapsed() >= SLOW {
-        let folder = command.get_current_dir().and_then(Path::file_name).unwrap_or_default();
-        println!("  {}: {:.1?}: {}", folder.display(), start.elapsed(), line.display());
+        println!("  {:.1?}: {}", start.elapsed(), line.display());
     }
     let said = [output.stdout, output.stderr].concat();
     ensure!(output.status.success(), "{} failed\n{}", line.display(), String::from_utf8_lossy(&said));

@@ -6,7 +6,7 @@ use std::{env, fs, path::Path, process::Command};
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-use super::{Workshop, execute, lock, servers};
+use super::{Workshop, execute, servers};
 use crate::e2e::server::Server;
 
 const AS_POD: &str = include_str!("../../../crates/windlass-cli/tests/it/as_pod.sh");
@@ -30,7 +30,6 @@ pub(super) fn check(workshop: &Workshop, servers: &servers::Options, project: &P
     fs::write(&images, entry.to_string())?;
     let images = images.to_str().context("the path of the project is not UTF-8")?;
     let flags = ["--runtime", "process", "--nodes", "1", "--images", images];
-    let _ports = lock(&workshop.ports);
     let server = Server::start_with("windlass", Some(&workshop.windlass), &flags, &servers.peers, &folder)?;
     let kubectl = workshop.kubectl.as_deref().and_then(Path::parent).map(Path::to_owned);
     let path = env::var_os("PATH").unwrap_or_default();

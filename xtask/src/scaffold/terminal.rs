@@ -13,7 +13,6 @@ use std::{
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::MutexGuard,
     thread,
     time::{Duration, Instant},
 };
@@ -21,7 +20,7 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 use windlass_book::shell;
 
-use super::{Workshop, execute, lock, run};
+use super::{Workshop, execute, run};
 
 /// Time limit for commands that depend on a background command, which may have to be compiled.
 const BACKGROUND_TIMEOUT: Duration = Duration::from_secs(600);
@@ -78,8 +77,6 @@ pub(super) struct Terminal<'a> {
     /// The last project that was created.
     pub(super) project: Option<PathBuf>,
     logs: usize,
-    /// Held from the first plane or background command until they have stopped.
-    ports: Option<MutexGuard<'a, ()>>,
 }
 
 /// A command in the background with its whole process group; killed when dropped.
@@ -110,7 +107,7 @@ impl Drop for Terminal<'_> {
 impl<'a> Terminal<'a> {
     /// Opens a terminal at the root of the repository.
     pub(super) fn open(workshop: &'a Workshop) -> anyhow::Result<Self> {
-        let data = workshop.terminal.clone();
+        let data = workshop.folder.join("terminal");
         if data.exists() {
             fs::remove_dir_all(&data).with_context(|| format!("cannot remove {}", data.display()))?;
         }
@@ -134,7 +131,6 @@ impl<'a> Terminal<'a> {
             background: Vec::new(),
             project: None,
             logs: 0,
-            ports: None,
         })
     }
 
@@ -153,9 +149,6 @@ impl<'a> Terminal<'a> {
     }
 
     fn type_segment(&mut self, typed: &Typed, text: &str) -> anyhow::Result<()> {
-        if matches!(typed, Typed::Background | Typed::Evaluate) && self.ports.is_none() {
-            self.ports = Some(lock(&self.workshop.ports));
-        }
         match typed {
             Typed::Run => self.run(text),
             Typed::Watch => self.watch(text),
@@ -197,7 +190,7 @@ impl<'a> Terminal<'a> {
     fn check_background(&mut self) -> anyhow::Result<()> {
         for Background(child) in &mut self.background {
             if let Some(status) = child.try_wait()? {
-                bail!("a background command exited with {status}; see its log in {}", self.workshop.terminal.display());
+                bail!("a background command exited with {status}; see its log in {}", self.workshop.folder.display());
             }
         }
         Ok(())
@@ -205,7 +198,7 @@ impl<'a> Terminal<'a> {
 
     fn log(&mut self) -> anyhow::Result<(PathBuf, fs::File)> {
         self.logs += 1;
-        let path = self.workshop.terminal.join(format!("{}.log", self.logs));
+        let path = self.workshop.folder.join(format!("terminal/{}.log", self.logs));
         let file = fs::File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
         Ok((path, file))
     }
