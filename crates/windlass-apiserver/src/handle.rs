@@ -451,6 +451,10 @@ async fn dispatch(call: &Call<'_>, verb: Verb) -> Result<Answer> {
 }
 
 async fn dispatch_any(call: &Call<'_>, verb: Verb) -> Result<Answer> {
+    // Otherwise, a write would wait for the caches until its time limit.
+    if !matches!(verb, Verb::Get | Verb::List | Verb::Watch) {
+        call.server.storage.check_current()?;
+    }
     if let Some(answer) = subresource::dispatch(call, verb).await {
         return answer;
     }
