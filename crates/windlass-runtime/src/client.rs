@@ -21,7 +21,7 @@ use std::{path::PathBuf, time::Duration};
 use http::{HeaderValue, Request, Response, header::USER_AGENT};
 use kube::{
     Client, Config,
-    client::{Body, ClientBuilder, ConfigExt as _, retry::RetryPolicy},
+    client::{Body, ClientBuilder, ConfigExt as _},
     config::{KubeConfigOptions, Kubeconfig},
 };
 use tower::{BoxError, ServiceBuilder, retry::RetryLayer};
@@ -30,6 +30,7 @@ use crate::metrics::Metrics;
 
 mod observed;
 mod rate;
+mod retry;
 mod send_condition;
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,7 @@ mod transport;
 
 use observed::{ObserveLayer, RequestMetrics, SkipRateLimit};
 pub use rate::Rate;
+use retry::RetryOverloaded;
 pub use send_condition::SendCondition;
 pub(crate) use time_limit::{NoResponse, TimeLimit};
 use transport::Transport;
@@ -153,7 +155,7 @@ pub async fn configuration(target: &Target) -> Result<Config, ClientError> {
 /// Creates a client, which connects with the first request. Must be called within a tokio runtime.
 ///
 /// Reads have no timeout, as watches may be silent for long. Requests that an overloaded server rejected (429, 503,
-/// 504) are retried according to `default_retry` of the configuration; a request can be [restricted](SendCondition) to
+/// 504) are retried according to `default_retry` of the configuration, except for evictions that a budget rejected; a request can be [restricted](SendCondition) to
 /// the time in which it makes sense. Through a proxy, kube's own transport is used, with HTTP/1.1.
 pub fn connect(config: &Config, options: ClientOptions) -> Result<Client, ClientError> {
     let unusable = |error| ClientError::Configuration(Box::new(error));
@@ -170,7 +172,7 @@ pub fn connect(config: &Config, options: ClientOptions) -> Result<Client, Client
     let observe = ObserveLayer::new(metrics, options.rate);
 
     // Above the observing layer, so that every attempt waits for the rate limit and is counted.
-    let retry = config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry()));
+    let retry = config.default_retry.then(|| RetryLayer::new(RetryOverloaded::new()));
     if config.proxy_url.is_some() {
         config.default_retry = false;
         let namespace = config.default_namespace.clone();

@@ -27,7 +27,7 @@ impl Script {
     fn client(&self, rate: Option<Rate>) -> Client {
         let script = self.clone();
         let service = ServiceBuilder::new()
-            .layer(RetryLayer::new(RetryPolicy::server_retry()))
+            .layer(RetryLayer::new(RetryOverloaded::new()))
             .layer(ObserveLayer::new(None, rate))
             .service_fn(move |_: Request<Body>| {
                 let script = script.clone();
@@ -128,4 +128,33 @@ async fn a_peer_that_closes_every_connection_is_an_error() {
     let answer = tokio::time::timeout(Duration::from_secs(30), client.apiserver_version()).await;
     answer.expect("the client must give up").unwrap_err();
     assert!((1..=3).contains(&accepted.load(Ordering::SeqCst)), "{accepted:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_eviction_that_a_budget_rejected_is_not_retried() {
+    for (path, retry_after, expected) in [
+        ("/api/v1/namespaces/a/pods/b/eviction", false, 1),
+        ("/api/v1/namespaces/a/pods/b/eviction", true, 2),
+        ("/api/v1/pods", false, 2),
+    ] {
+        let sent = Arc::new(AtomicUsize::new(0));
+        let counted = sent.clone();
+        let mut service =
+            ServiceBuilder::new().layer(RetryLayer::new(RetryOverloaded::new())).service_fn(move |_: Request<Body>| {
+                let first = counted.fetch_add(1, Ordering::SeqCst) == 0;
+                async move {
+                    let mut answer = Response::new(Body::empty());
+                    if first {
+                        *answer.status_mut() = http::StatusCode::TOO_MANY_REQUESTS;
+                        if retry_after {
+                            answer.headers_mut().insert("retry-after", HeaderValue::from_static("1"));
+                        }
+                    }
+                    Ok::<_, BoxError>(answer)
+                }
+            });
+        let request = Request::post(path).body(Body::empty()).unwrap();
+        tower::Service::call(&mut service, request).await.unwrap();
+        assert_eq!(sent.load(Ordering::SeqCst), expected, "{path}");
+    }
 }

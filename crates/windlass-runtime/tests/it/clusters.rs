@@ -377,7 +377,8 @@ async fn the_metrics_of_the_process_are_there_once() {
 
 #[tokio::test]
 async fn several_sets_of_clusters_have_names_of_their_own() {
-    let (home, east) = (TestCluster::start().await, TestCluster::start().await);
+    // The cluster has a lease of its own.
+    let (home, east) = (TestPlane::builder().embedded().await, TestPlane::builder().embedded().await);
     create(east.client(), east.namespace(), "a").await;
     let (journal, mut sets) = (Journal::default(), Vec::new());
     let mut operator = Operator::new("home");
