@@ -24,10 +24,10 @@ const PATHS: [&str; 7] = [FLAGS_PATH, "/healthz", "/livez", "/metrics", "/readyz
 const HINT: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees \
                     and is for debugging purposes only.";
 
-/// What the pages show about the process.
+/// Facts about the process that the pages show.
 #[derive(Debug)]
 pub(crate) struct Process {
-    /// When the server was started.
+    /// Time at which the server was started.
     pub(crate) started: Timestamp,
     /// The flags of the program.
     pub(crate) flags: BTreeMap<String, String>,
@@ -100,11 +100,11 @@ fn answer(
     if let (Some(object), Value::Object(fields)) = (object.as_object_mut(), fields()) {
         object.extend(fields);
     }
-    let mut response = match is_yaml {
-        true => represent::bytes(StatusCode::OK, "application/yaml", yaml::to_yaml(&object).into()),
-        false => represent::bytes(StatusCode::OK, "application/json", go_json::encode(&object).into()),
+    let (media, body) = match is_yaml {
+        true => ("application/yaml", yaml::to_yaml(&object).into()),
+        false => ("application/json", go_json::encode(&object).into()),
     };
-    let media = if is_yaml { "application/yaml" } else { "application/json" };
+    let mut response = represent::bytes(StatusCode::OK, media, body);
     if let Ok(content_type) = HeaderValue::try_from(format!("{media};g=config.k8s.io;v={version};as={kind}")) {
         response.headers_mut().insert(header::CONTENT_TYPE, content_type);
     }

@@ -146,22 +146,18 @@ impl DeleteOptions {
 
     /// Parses a decoded `DeleteOptions` body; the query is then ignored, as kube-apiserver does.
     pub(crate) fn from_body(body: &Value) -> Result<Self> {
-        let options = Self::unchecked(body);
-        options.validate(&dry_run(body))?;
-        Ok(options)
-    }
-
-    /// Parses a decoded `DeleteOptions` without validating it.
-    pub(crate) fn unchecked(body: &Value) -> Self {
         let text = |at: &Value| at.as_str().map(str::to_owned);
-        Self {
-            dry_run: !dry_run(body).is_empty(),
+        let dry_run = dry_run(body);
+        let options = Self {
+            dry_run: !dry_run.is_empty(),
             grace_period: body["gracePeriodSeconds"].as_i64(),
             propagation: text(&body["propagationPolicy"]),
             orphan_dependents: body["orphanDependents"].as_bool(),
             uid: text(&body["preconditions"]["uid"]),
             resource_version: text(&body["preconditions"]["resourceVersion"]),
-        }
+        };
+        options.validate(&dry_run)?;
+        Ok(options)
     }
 
     fn validate(&self, dry_run: &[&str]) -> Result<()> {

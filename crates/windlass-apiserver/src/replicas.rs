@@ -23,7 +23,7 @@ pub(crate) const REPLACED: Duration = Duration::from_secs(90);
 const EVERY: Duration = Duration::from_secs(2);
 const RETRY: Duration = Duration::from_millis(250);
 
-/// Proves that the caches are complete, for as long as the server exists.
+/// Proves periodically that the caches are complete, until the server is dropped.
 pub(crate) async fn run(server: Weak<Inner>) {
     loop {
         let start = Instant::now();

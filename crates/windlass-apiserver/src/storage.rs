@@ -46,7 +46,7 @@ pub(crate) struct Storage {
     caches: RwLock<HashMap<Box<str>, Arc<ResourceCache>>>,
     applied: AtomicU64,
     progress: watch::Sender<Revision>,
-    /// When the caches were last known to have everything that was in the store.
+    /// Time at which the caches were last known to have everything that was in the store.
     current: Mutex<Instant>,
 }
 

@@ -88,9 +88,9 @@ const UPDATE_ATTEMPTS: usize = 100;
 /// The number of times that other values are allocated because another server has the first ones.
 const CLAIM_ATTEMPTS: usize = 32;
 
-/// Why an object was not stored.
+/// Reasons why an object was not stored.
 enum CommitError {
-    /// Other than by the values that were allocated.
+    /// Not because of the values that were allocated.
     Persist(PersistError),
     /// Another server has these values. Those of the next attempt must differ, so their reservation is kept until then.
     Taken(Allocation),

@@ -1,4 +1,4 @@
-//! What the code of an extension usually needs: `use windlass_extension::prelude::*;`.
+//! Types that the code of an extension usually needs: `use windlass_extension::prelude::*;`.
 
 pub use async_trait::async_trait;
 pub use kube::{CustomResource, core::GroupVersionResource};

@@ -119,7 +119,7 @@ impl Loops {
                 match operator().run_with(client.clone(), options, shutdown.clone()).await {
                     // Another API server leads, or the store did not respond in time: this one is a candidate again.
                     Err(OperatorError::LeaderElectionLost) => {
-                        tracing::warn!(?replicas, "lost the election of control loops; standing again");
+                        tracing::warn!(?replicas, "lost leadership of the control loops; becoming a candidate again");
                     }
                     outcome => return outcome,
                 }

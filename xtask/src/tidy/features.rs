@@ -6,7 +6,7 @@ use anyhow::{Context as _, ensure};
 
 use crate::cargo;
 
-/// What a generated project depends on when `cargo xtask scaffold` checks it.
+/// Dependencies of a generated project when `cargo xtask scaffold` checks it.
 const PROJECT: &[&str] = &["windlass-shared-features", "windlass", "windlass-testing"];
 
 /// Returns a complaint for each dependency that a project would compile with other features than the tests of the

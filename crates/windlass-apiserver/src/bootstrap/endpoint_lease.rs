@@ -23,7 +23,7 @@ use crate::{
 
 /// The prefix of the keys.
 const PREFIX: &str = "/apiservers/endpoints/";
-/// How often a server writes its key, and how long others wait for that: as in kube-apiserver.
+/// Interval at which a server writes its key, and the time for which others wait for that: as in kube-apiserver.
 const RENEWAL: Duration = Duration::from_secs(10);
 const EXPIRY: Duration = Duration::from_secs(15);
 /// The delay after a failure.
@@ -37,7 +37,7 @@ pub(crate) struct EndpointLease {
     leaving: watch::Sender<bool>,
     /// Held while the key is written, so that it is not written after it was deleted.
     writing: tokio::sync::Mutex<()>,
-    /// When the key was last written.
+    /// Time at which the key was last written.
     renewed: Mutex<Option<Instant>>,
 }
 
@@ -115,7 +115,7 @@ impl EndpointLease {
         write_endpoints(server).await;
     }
 
-    /// Returns when the key is written next.
+    /// Returns the time at which the key is written next.
     fn renewal(&self, storage: &Storage) -> Instant {
         let is_present = storage.cache(PREFIX).get(&self.name()).is_some();
         match *self.renewed.lock() {
@@ -190,7 +190,7 @@ async fn write_endpoints(server: &Server) {
     }
 }
 
-/// The keys of other servers, and since when they have not changed.
+/// The keys of other servers, and the time since which they have not changed.
 #[derive(Default)]
 struct Seen(HashMap<String, (Revision, Instant)>);
 
@@ -209,7 +209,7 @@ impl Seen {
         expired
     }
 
-    /// Returns when the next key expires, or is deleted again if that failed.
+    /// Returns the time at which the next key expires, or at which its deletion is retried.
     fn expiry(&self) -> Option<Instant> {
         self.0.values().map(|(_, since)| (*since + EXPIRY).max(Instant::now() + RETRY)).min()
     }

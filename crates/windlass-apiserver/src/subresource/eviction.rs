@@ -46,14 +46,19 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     if meta::text(&eviction, "name") != call.target.name {
         return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
     }
-    let options = delete_options(call, &eviction["deleteOptions"])?;
+    let options = &eviction["deleteOptions"];
+    check_options(call, options)?;
     dynamic_admission::validate(call, &subject, &eviction).await?;
+    // As in kube-apiserver, the options of the deletion matter only if there is a pod.
+    call.current().await?.ok_or_else(|| call.not_found())?;
+    let options = DeleteOptions::from_body(options)?;
+    let options = DeleteOptions { dry_run: options.dry_run || write.dry_run, ..options };
     evict_to_end(call, options).await?;
     Ok(Answer::Value { code: StatusCode::CREATED, value: success(StatusCode::CREATED) })
 }
 
-/// Returns the options of the deletion, which is a dry run if the request or its body asks for one.
-fn delete_options(call: &Call<'_>, body: &Value) -> Result<DeleteOptions> {
+/// Rejects options that no eviction may have, and a dry run that contradicts the one of the request.
+fn check_options(call: &Call<'_>, body: &Value) -> Result<()> {
     const IGNORES_ERRORS: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
     if body[IGNORES_ERRORS] == true {
         let path = Path::new("deleteOptions").child(IGNORES_ERRORS);
@@ -68,8 +73,7 @@ fn delete_options(call: &Call<'_>, body: &Value) -> Result<DeleteOptions> {
             "Non-matching dry-run options in request and content: [{asked}] and [{given}]"
         )));
     }
-    let options = DeleteOptions::unchecked(body);
-    Ok(DeleteOptions { dry_run: options.dry_run || !asked.is_empty(), ..options })
+    Ok(())
 }
 
 /// Evicts in a task of its own: a budget that has been charged must lose its pod.

@@ -57,13 +57,13 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Answer> {
     Ok(Answer::List(start.list(call, &selection).await?))
 }
 
-/// Where a list starts.
+/// Start of a list.
 pub(super) enum Start {
     /// In the newest state, at its first object or after a key.
     Newest { after: Option<String>, limit: Option<usize> },
     /// At the first object of an older state.
     Exact(Page),
-    /// Where another page of the same state ended.
+    /// At the end of another page of the same state.
     Continued(Page),
 }
 

@@ -27,7 +27,7 @@ const BATCH: usize = 256;
 const INITIAL_BYTES: usize = 256 << 10;
 /// The interval of bookmarks.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// How long before the end of a watch its last bookmark is sent, so that the client continues near the end.
+/// Time before the end of a watch at which its last bookmark is sent, so that the client continues near the end.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// The minimum duration of a watch without a timeout; it ends after between one and two times this.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
@@ -47,7 +47,7 @@ struct Watcher {
     initial: std::vec::IntoIter<Arc<StoredObject>>,
     /// Whether to announce the end of the initial state.
     announce_end: bool,
-    /// When the next bookmark is due.
+    /// Time at which the next bookmark is due.
     bookmark_at: Option<Instant>,
     /// The revision that the watch started at. Bookmarks are sent for newer ones.
     started_at: Revision,

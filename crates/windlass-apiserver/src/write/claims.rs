@@ -44,7 +44,7 @@ pub(super) struct Claims {
     made: Vec<(String, Revision)>,
 }
 
-/// Why values could not be claimed.
+/// Reasons why values could not be claimed.
 pub(super) enum ClaimError {
     /// Another server has these values.
     Taken(ServiceValues),

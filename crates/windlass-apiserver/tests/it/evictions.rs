@@ -160,8 +160,14 @@ async fn options_of_an_eviction_must_agree_with_those_of_its_request() {
         client.post(&format!("{path}?dryRun=All"), &eviction).await.expect(500)["message"],
         "Non-matching dry-run options in request and content: [All] and [Bogus]"
     );
-    // As in kube-apiserver, any value asks for a dry run.
-    client.post(&path, &eviction).await.expect(201);
+    assert_eq!(
+        client.post(&path, &eviction).await.expect(422)["message"],
+        "DeleteOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: [\"Bogus\"]: supported values: \"All\""
+    );
+    let invalid = json!({"propagationPolicy": "Never"});
+    let message = evict(&client, "a", invalid.clone()).await.expect(422)["message"].clone();
+    assert!(message.as_str().unwrap().contains("propagationPolicy: Unsupported value: \"Never\""), "{message}");
+    assert_eq!(evict(&client, "none", invalid).await.code, 404);
     client.get(&format!("{PODS}/a")).await.expect(200);
     evict(&client, "a", json!({option: false})).await.expect(201);
     assert_eq!(client.get(&format!("{PODS}/a")).await.code, 404);

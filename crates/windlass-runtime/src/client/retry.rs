@@ -4,8 +4,8 @@ use http::{Method, Request, Response, StatusCode};
 use kube::client::{Body, retry::RetryPolicy};
 use tower::{BoxError, retry::Policy};
 
-/// kube's policy, except for evictions: 429 without `Retry-After` is the answer of a disruption budget, which the caller
-/// has to see.
+/// kube's policy, except for evictions: a 429 without `Retry-After` means that a disruption budget forbids the eviction,
+/// which the caller has to know.
 #[derive(Clone)]
 pub(super) struct RetryOverloaded(RetryPolicy);
 

@@ -14,7 +14,7 @@ pub(crate) struct TimeLimit {
     waits: Waits,
 }
 
-/// How long a request has waited for the rate limit, in its extensions.
+/// Time for which a request has waited for the rate limit, in its extensions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waits(Arc<Mutex<Waited>>);
 

@@ -27,7 +27,7 @@ pub(super) struct Directory {
 struct Known {
     /// The text, when it could be read last.
     text: Option<String>,
-    /// Why it cannot be read now.
+    /// Reason why it cannot be read now.
     problem: Option<String>,
 }
 

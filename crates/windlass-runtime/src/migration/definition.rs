@@ -39,7 +39,7 @@ impl Identity {
     }
 }
 
-/// How far a migration has come.
+/// Progress of a migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Saved {
     pub(super) position: Position,

@@ -17,7 +17,8 @@ use crate::client;
 const PERMITTED: Duration = Duration::from_secs(60);
 /// Time for which a rejected request is cached.
 const REJECTED: Duration = Duration::from_secs(10);
-/// How long it is known that a request was permitted, so that another review of it does not wait for those of strangers.
+/// Time for which it is known that a request was permitted, so that another review of it does not wait for those of
+/// other clients.
 const TRUSTED: Duration = Duration::from_secs(3600);
 /// Maximum number of cached requests, permitted and rejected ones each.
 const MAX_REMEMBERED: usize = 512;

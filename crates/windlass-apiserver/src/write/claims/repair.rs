@@ -15,12 +15,12 @@ use windlass_store::{Error as StoreError, Revision};
 use super::{ADDRESSES, ClaimedValue, PORTS, delete};
 use crate::{bootstrap::service_addresses::is_managed, meta, server::Inner, status::Result, write::allocate::SERVICES};
 
-/// How long a claim may have no service: much longer than the time in which its service is stored.
+/// Maximum time that a claim may have no service: much longer than the time in which its service is stored.
 const ORPHANED: Duration = Duration::from_secs(60);
-/// How often orphans are checked.
+/// Interval at which claims without a service are checked.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Repairs for as long as the server exists.
+/// Repairs the claims until the server is dropped.
 pub(crate) async fn run(server: Weak<Inner>) {
     let Some(caches) = server.upgrade().map(|server| [SERVICES, ADDRESSES, PORTS].map(|of| server.storage.cache(of)))
     else {
@@ -49,7 +49,7 @@ pub(crate) async fn run(server: Weak<Inner>) {
     }
 }
 
-/// What is known of the claims, by their keys.
+/// Observed states of the claims, by their keys.
 #[derive(Default)]
 pub(crate) struct Repair {
     known: HashMap<String, Known>,

@@ -5,7 +5,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use windlass_testing::{TestPlane, eventually};
 
-use super::simulated::{create, is_ready, pod};
+use super::simulated::{create, is_ready, pod, until};
 
 fn with_cpu(name: &str, cpu: &str) -> Pod {
     let container = json!({
@@ -19,15 +19,6 @@ async fn resize(plane: &TestPlane, name: &str, requests: Value) {
     let patch = json!({"spec": {"containers": [{"name": "main", "resources": {"requests": requests}}]}});
     let params = PatchParams::default();
     plane.api::<Pod>().patch_subresource("resize", name, &params, &Patch::Strategic(patch)).await.unwrap();
-}
-
-async fn until(plane: &TestPlane, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
-    let pods = plane.api::<Pod>();
-    eventually(what, async || {
-        let pod = serde_json::to_value(pods.get(name).await.ok()?).unwrap();
-        holds(&pod).then_some(pod)
-    })
-    .await
 }
 
 /// Returns whether the newest resize of a pod is finished.

@@ -86,7 +86,7 @@ async fn pass(seconds: u64) {
 }
 
 /// Waits until the status of a pod satisfies a predicate.
-async fn until(plane: &TestPlane, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+pub(super) async fn until(plane: &TestPlane, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
     let pods = plane.api::<Pod>();
     eventually(what, async || {
         let pod = serde_json::to_value(pods.get_opt(name).await.unwrap()?).unwrap();
