@@ -1,5 +1,5 @@
 //! `cargo xtask etcd`: runs the tests of the etcd backend with a single member, with a cluster of three, and with members
-//! that are killed; and those of three API servers over one etcd.
+//! that are killed; and those of three API servers over one etcd, and of migrations.
 
 use std::{
     fs::{self, File},
@@ -31,18 +31,21 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     for members in [1, 3] {
         println!("\nthe suite of stores, with {members} of etcd");
         let cluster = Cluster::start(&etcd, &folder.join(members.to_string()), members)?;
-        test(STORE, "etcd", &[("ETCD_SERVERS", &cluster.servers())])?;
+        test(STORE, "etcd", "", &[("ETCD_SERVERS", &cluster.servers())])?;
         println!("\nthree API servers, with {members} of etcd");
-        test("windlass-cli", "replicas", &[("ETCD_SERVERS", &cluster.servers())])?;
+        test("windlass-cli", "replicas", "", &[("ETCD_SERVERS", &cluster.servers())])?;
+        println!("\nmigrations, with {members} of etcd");
+        test("windlass-cli", "it", "store::", &[("ETCD_SERVERS", &cluster.servers())])?;
     }
     let program = [("ETCD_PROGRAM", &*etcd.to_string_lossy())];
     println!("\ncertificates");
-    test(STORE, "tls", &program)?;
+    test(STORE, "tls", "", &program)?;
     println!("\nmembers that are killed or paused");
-    test(STORE, "faults", &program)
+    test(STORE, "faults", "", &program)
 }
 
-fn test(package: &str, name: &str, variables: &[(&str, &str)]) -> anyhow::Result<()> {
+/// Runs the ignored tests of a target whose names contain `filter`.
+fn test(package: &str, name: &str, filter: &str, variables: &[(&str, &str)]) -> anyhow::Result<()> {
     let mut command = Command::new(cargo::program());
     command.args([
         "test",
@@ -52,6 +55,7 @@ fn test(package: &str, name: &str, variables: &[(&str, &str)]) -> anyhow::Result
         "--test",
         name,
         "--",
+        filter,
         "--ignored",
         "--nocapture",
         "--test-threads=1",

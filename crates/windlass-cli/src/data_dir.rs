@@ -14,11 +14,19 @@ use crate::failure::ErrorWithHint;
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DataDirArgs {
     /// Directory for objects, certificates and the kubeconfig [default: windlass in the user's data directory]
-    #[arg(long, value_name = "DIR", env = "WINDLASS_DATA_DIR")]
+    #[arg(long, value_name = "DIR", env = VARIABLE)]
     data_dir: Option<PathBuf>,
 }
 
+/// The variable that replaces the flag.
+const VARIABLE: &str = "WINDLASS_DATA_DIR";
+
 impl DataDirArgs {
+    /// The data directory of commands without the flag.
+    pub(crate) fn without_flag() -> Self {
+        Self { data_dir: env::var_os(VARIABLE).map(PathBuf::from) }
+    }
+
     /// Returns the given or the default data directory as an absolute path: shells in other directories use the printed
     /// commands.
     pub(crate) fn resolve(&self) -> anyhow::Result<PathBuf> {

@@ -44,6 +44,7 @@ mod down;
 mod drop_in;
 mod duration;
 mod edit;
+mod etcd;
 mod failure;
 mod generate;
 mod import;
@@ -67,6 +68,7 @@ mod shell;
 mod signals;
 mod snapshot;
 mod status;
+mod store;
 mod threads;
 mod undeploy;
 mod uninstall;
@@ -111,6 +113,7 @@ enum Command {
     Down(down::DownArgs),
     Status(status::StatusArgs),
     Snapshot(snapshot::SnapshotArgs),
+    Store(store::StoreArgs),
     JoinFile(join_file::JoinFileArgs),
     KubectlEnv(kubectl_env::KubectlEnvArgs),
     Assets(assets::AssetsArgs),
@@ -157,6 +160,7 @@ fn main() -> ExitCode {
         Command::Down(args) => down::run(args),
         Command::Status(args) => status::run(args),
         Command::Snapshot(args) => snapshot::run(args),
+        Command::Store(args) => store::run(args),
         Command::JoinFile(args) => join_file::run(args),
         Command::KubectlEnv(args) => kubectl_env::run(args),
         Command::Assets(args) => assets::run(args),

@@ -6,15 +6,19 @@ use std::{
 };
 
 use bytes::Bytes;
-use prost::Message;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
 use windlass_store::{Error, Revision};
 
 use crate::{
+    base::Base,
     channel::Channel,
     keys::Prefix,
     messages::{Answer, RANGE, RangeRequest, RangeResponse, ResponseHeader},
     status::CallError,
+    translate::{self, Request},
 };
 
 /// The time limit of one attempt: etcd itself gives up after seven seconds.
@@ -26,21 +30,31 @@ const SEND_FOR: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// A client of the cluster.
+/// A client of the cluster. All revisions are those of the store.
 pub(crate) struct Client {
     pub(crate) channel: Channel,
     pub(crate) prefix: Prefix,
+    pub(crate) base: Base,
     /// The newest revision in any response.
     newest: AtomicU64,
+    /// Whether the base has been found to be another one.
+    rebased: watch::Sender<bool>,
 }
 
 impl Client {
+    /// Returns a client whose revisions are those of etcd.
     pub(crate) fn new(channel: Channel, prefix: Prefix) -> Self {
-        Self { channel, prefix, newest: AtomicU64::new(0) }
+        let (base, newest) = (Base::default(), AtomicU64::new(0));
+        Self { channel, prefix, base, newest, rebased: watch::Sender::new(false) }
+    }
+
+    /// Returns the client for another base.
+    pub(crate) fn with_base(self, base: Base) -> Self {
+        Self { base, ..Self::new(self.channel, self.prefix) }
     }
 
     /// Calls a read-only method, with retries while they may help.
-    pub(crate) async fn read<A: Answer>(&self, method: &'static str, request: &impl Message) -> Result<A, CallError> {
+    pub(crate) async fn read<A: Answer>(&self, method: &'static str, request: &impl Request) -> Result<A, CallError> {
         let deadline = Instant::now() + READ_FOR;
         let mut pause = FIRST_PAUSE;
         loop {
@@ -60,11 +74,12 @@ impl Client {
     pub(crate) async fn try_read<A: Answer>(
         &self,
         method: &'static str,
-        request: &impl Message,
+        request: &impl Request,
         within: Duration,
     ) -> Result<A, CallError> {
         let before = self.newest.load(Ordering::Acquire);
-        let answer: A = self.channel.call(method, request, within).await?;
+        let request = translate::request(request, &self.base);
+        let answer: A = translate::answer(self.channel.call(method, &*request, within).await?, &self.base);
         let Some(header) = answer.header() else {
             return Err(CallError::Lost("etcd's answer has no header".to_owned()));
         };
@@ -73,14 +88,16 @@ impl Client {
     }
 
     /// Calls a method that may change something; retries only if the request could not be sent.
-    pub(crate) async fn write<A: Answer>(&self, method: &'static str, request: &impl Message) -> Result<A, CallError> {
+    pub(crate) async fn write<A: Answer>(&self, method: &'static str, request: &impl Request) -> Result<A, CallError> {
+        let request = translate::request(request, &self.base);
         let deadline = Instant::now() + SEND_FOR;
         let mut pause = FIRST_PAUSE;
         loop {
-            let answer: Result<A, _> = self.channel.call(method, request, ATTEMPT).await;
+            let answer: Result<A, _> = self.channel.call(method, &*request, ATTEMPT).await;
             match answer {
                 Err(CallError::NotSent(_)) if Instant::now() + pause < deadline => {}
                 Ok(answer) => {
+                    let answer = translate::answer(answer, &self.base);
                     self.newest.fetch_max(revision(answer.header()).0, Ordering::AcqRel);
                     return Ok(answer);
                 }
@@ -117,11 +134,34 @@ impl Client {
     /// Returns the newest revision.
     pub(crate) async fn revision(&self) -> Result<Revision, CallError> {
         let answer = self.range(self.prefix.probe(), 0).await?;
+        self.check_base(&answer)?;
         Ok(revision(answer.header.as_ref()))
+    }
+
+    /// Checks that the base is still the same, with the response to a read of its key.
+    pub(crate) fn check_base(&self, answer: &RangeResponse) -> Result<(), CallError> {
+        if self.base.is_current(&answer.kvs) {
+            return Ok(());
+        }
+        self.rebased.send_replace(true);
+        Err(CallError::NotSent(self.rebased_cause()))
+    }
+
+    /// Resolves once the base is found to be another one, to the problem.
+    pub(crate) async fn rebased(&self) -> String {
+        let mut rebased = self.rebased.subscribe();
+        // The sender is in self, so this cannot fail.
+        let _ = rebased.wait_for(|rebased| *rebased).await;
+        self.rebased_cause()
+    }
+
+    fn rebased_cause(&self) -> String {
+        format!("the keys under {} in etcd were replaced by a migration, or deleted", self.prefix.as_str())
     }
 
     /// Checks that the state of a revision can be read: that it is neither compacted nor in the future.
     pub(crate) async fn check(&self, at: Revision) -> Result<(), Error> {
+        self.base.check(at)?;
         match self.range(self.prefix.probe(), signed(at)).await {
             Ok(_) => Ok(()),
             Err(error) => Err(self.explain(error, at).await),
@@ -139,7 +179,7 @@ impl Client {
         }
         if is(|status| status.is_compacted()) {
             let oldest = crate::watch::oldest_revision(self).await.unwrap_or(Revision(at.0.saturating_add(1)));
-            return Error::Compacted { requested: at, oldest };
+            return Error::Compacted { requested: at, oldest: oldest.max(self.base.first()) };
         }
         error.into()
     }

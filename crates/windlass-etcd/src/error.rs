@@ -2,6 +2,8 @@
 
 use std::{io, path::PathBuf};
 
+use crate::status::CallError;
+
 /// An error while opening a store in etcd.
 #[derive(Debug, thiserror::Error)]
 pub enum EtcdError {
@@ -73,6 +75,18 @@ pub enum EtcdError {
         /// One of the keys.
         key: String,
     },
+    /// A migration of objects to the prefix has not been completed.
+    #[error("the objects under {prefix} in etcd are incomplete: a migration was interrupted or has not ended yet")]
+    Incomplete {
+        /// The prefix.
+        prefix: String,
+    },
+    /// The key that equals the prefix has an unknown value.
+    #[error("the key {prefix} in etcd has an unknown format")]
+    Format {
+        /// The prefix.
+        prefix: String,
+    },
     /// etcd responds with an error.
     #[error("etcd cannot be used: {cause}")]
     Refused {
@@ -82,6 +96,15 @@ pub enum EtcdError {
 }
 
 impl EtcdError {
+    /// The error of a read while the store is opened.
+    pub(crate) fn of_read(error: CallError) -> Self {
+        let cause = error.to_string();
+        match error.is_transient() {
+            true => Self::Unreachable { cause },
+            false => Self::Refused { cause },
+        }
+    }
+
     /// Returns whether another attempt may succeed without any change to the options.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Unreachable { .. })
@@ -111,6 +134,12 @@ impl EtcdError {
                 "update etcd to 3.5.13, 3.4.31 or later: older versions report the progress of watches wrongly"
             }
             Self::Kubernetes { .. } => "choose another --etcd-prefix: Windlass stores objects in its own format",
+            Self::Incomplete { .. } => {
+                "run the same `windlass store migrate` again, which starts over; or delete the keys with `etcdctl del --prefix`"
+            }
+            Self::Format { .. } => {
+                "use the version of windlass that has written it, or a later one; or choose another --etcd-prefix"
+            }
             Self::Refused { .. } => "check the permissions of the client certificate in etcd, and its alarms",
         }
     }

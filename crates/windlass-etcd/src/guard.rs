@@ -33,11 +33,8 @@ pub(crate) async fn check(client: &Client) -> Result<(), EtcdError> {
 }
 
 async fn entries(client: &Client, prefix: &str, limit: i64) -> Result<RangeResponse, EtcdError> {
-    let refused = |cause: String| EtcdError::Refused { cause };
-    let (key, range_end) = client.prefix.range(prefix, None).map_err(|error| refused(error.to_string()))?;
+    let refused = |error: windlass_store::Error| EtcdError::Refused { cause: error.to_string() };
+    let (key, range_end) = client.prefix.range(prefix, None).map_err(refused)?;
     let request = RangeRequest { key, range_end, limit, ..RangeRequest::default() };
-    client.read(RANGE, &request).await.map_err(|error| match error.is_transient() {
-        true => EtcdError::Unreachable { cause: error.to_string() },
-        false => refused(error.to_string()),
-    })
+    client.read(RANGE, &request).await.map_err(EtcdError::of_read)
 }

@@ -7,7 +7,7 @@ use windlass_store::{Error, Usage};
 
 use crate::{
     client::Client,
-    messages::{RANGE, RangeRequest, RangeResponse, STATUS, StatusRequest, StatusResponse},
+    messages::{RANGE, RangeRequest, STATUS, StatusRequest, StatusResponse},
     status::CallError,
 };
 
@@ -41,7 +41,7 @@ impl Health {
         self.state.lock().usage
     }
 
-    fn note(&self, result: Result<RangeResponse, CallError>) {
+    fn note(&self, result: Result<(), CallError>) {
         let failure = result.err().map(|error| format!("etcd does not work: {error}"));
         let mut state = self.state.lock();
         match (&state.failure, &failure) {
@@ -94,7 +94,8 @@ pub(crate) async fn watch_over(client: Arc<Client>, health: Arc<Health>) {
     for tick in (0..STATUS_EVERY).cycle() {
         ticks.tick().await;
         let probe = RangeRequest { key: client.prefix.probe(), limit: 1, ..RangeRequest::default() };
-        health.note(client.try_read(RANGE, &probe, WITHIN).await);
+        let answer = client.try_read(RANGE, &probe, WITHIN).await;
+        health.note(answer.and_then(|answer| client.check_base(&answer)));
         if tick == 0 {
             // The check tells if etcd does not respond.
             if let Ok(status) = client.channel.call(STATUS, &StatusRequest {}, WITHIN).await {
@@ -114,7 +115,7 @@ mod tests {
         assert!(health.verdict().is_ok());
         health.note(Err(CallError::Lost("no leader".to_owned())));
         assert_eq!(health.verdict().unwrap_err().to_string(), "etcd does not work: no leader");
-        health.note(Ok(RangeResponse::default()));
+        health.note(Ok(()));
         assert!(health.verdict().is_ok());
         let mut status = StatusResponse { db_size: 9, db_size_in_use: 4, ..StatusResponse::default() };
         status.errors = vec!["memberID:123 alarm:NOSPACE ".to_owned()];

@@ -6,7 +6,10 @@
 //! resume after the last delivered revision, on another member if need be.
 //!
 //! A write that is dropped while it waits may still be carried out.
+//!
+//! [`EtcdTarget`] and [`EtcdImport`] fill an empty prefix with the objects of another store, whose revisions it continues.
 
+mod base;
 mod channel;
 mod client;
 mod connection;
@@ -14,6 +17,7 @@ mod error;
 mod frames;
 mod guard;
 mod health;
+mod import;
 mod keys;
 mod list;
 mod messages;
@@ -22,6 +26,7 @@ mod revisions;
 mod status;
 mod store;
 mod tls;
+mod translate;
 mod watch;
 mod write;
 
@@ -30,6 +35,7 @@ mod tests;
 
 pub use self::{
     error::EtcdError,
+    import::{EtcdImport, EtcdTarget, ImportError},
     options::{DEFAULT_PREFIX, EtcdOptions},
     store::EtcdStore,
 };

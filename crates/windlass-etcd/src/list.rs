@@ -33,6 +33,9 @@ impl Client {
 
     async fn list_once(&self, options: &ListOptions) -> Result<Page, Error> {
         let (mut start, end) = self.prefix.range(&options.prefix, options.after.as_deref())?;
+        if let Some(at) = options.at {
+            self.base.check(at)?;
+        }
         // The first revision is that of the empty store, and 0 means the newest.
         let mut at = options.at.map(|at| at.max(Revision::INITIAL));
         let mut entries: Vec<Entry> = Vec::new();
@@ -46,6 +49,7 @@ impl Client {
                 revision: at.map_or(0, signed),
                 // A limit of 0 would be none.
                 count_only: wanted == 0,
+                keys_only: false,
             };
             let answer: RangeResponse = match self.read(RANGE, &request).await {
                 Ok(answer) => answer,

@@ -3,6 +3,8 @@
 use bytes::Bytes;
 use prost::{Message, Oneof};
 
+use crate::translate::Translate;
+
 /// Path of reads.
 pub(crate) const RANGE: &str = "/etcdserverpb.KV/Range";
 /// Path of writes.
@@ -24,7 +26,7 @@ pub(crate) struct ResponseHeader {
 }
 
 /// A response with a header.
-pub(crate) trait Answer: Message + Default {
+pub(crate) trait Answer: Message + Default + Translate {
     /// Returns the header, which every response of etcd has.
     fn header(&self) -> Option<&ResponseHeader>;
 }
@@ -53,6 +55,8 @@ pub(crate) struct RangeRequest {
     pub(crate) limit: i64,
     #[prost(int64, tag = "4")]
     pub(crate) revision: i64,
+    #[prost(bool, tag = "8")]
+    pub(crate) keys_only: bool,
     #[prost(bool, tag = "9")]
     pub(crate) count_only: bool,
 }
@@ -81,6 +85,9 @@ pub(crate) struct PutRequest {
 pub(crate) struct DeleteRangeRequest {
     #[prost(bytes = "bytes", tag = "1")]
     pub(crate) key: Bytes,
+    /// The end of a range of keys; empty for a single key.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(crate) range_end: Bytes,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -122,11 +129,19 @@ pub(crate) struct Compare {
     /// A member of a union, so that 0 must be encoded too.
     #[prost(int64, optional, tag = "6")]
     pub(crate) mod_revision: Option<i64>,
+    /// The end of a range of keys, all of which are compared; empty for a single key.
+    #[prost(bytes = "bytes", tag = "64")]
+    pub(crate) range_end: Bytes,
 }
 
 impl Compare {
     /// The value of `target` for `mod_revision`.
     pub(crate) const MOD_REVISION: i32 = 2;
+
+    /// Compares the revision of the last write of a key.
+    pub(crate) fn written(key: Bytes, revision: i64) -> Self {
+        Self { target: Self::MOD_REVISION, key, mod_revision: Some(revision), ..Self::default() }
+    }
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -259,7 +274,7 @@ macro_rules! answers {
     };
 }
 
-answers!(RangeResponse, TxnResponse, CompactionResponse, StatusResponse);
+answers!(RangeResponse, TxnResponse, CompactionResponse, StatusResponse, WatchResponse);
 
 #[cfg(test)]
 mod tests {
@@ -267,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_compared_revision_of_zero_is_encoded() {
-        let compare = Compare { target: Compare::MOD_REVISION, key: Bytes::from_static(b"k"), mod_revision: Some(0) };
+        let compare = Compare::written(Bytes::from_static(b"k"), 0);
         assert_eq!(compare.encode_to_vec(), [0x10, 2, 0x1a, 1, b'k', 0x30, 0]);
     }
 

@@ -9,6 +9,7 @@ use windlass_store::{Entry, Error, ListOptions, Page, Revision, Store, Usage, Wa
 
 use crate::{
     EtcdError, EtcdOptions,
+    base::Found,
     channel::Channel,
     client::{Client, signed},
     guard,
@@ -39,8 +40,10 @@ impl EtcdStore {
     pub async fn open(options: EtcdOptions) -> Result<Self, EtcdError> {
         let channel = Channel::new(&options)?;
         channel.connection().await?;
-        let client = Arc::new(Client::new(channel, Prefix::parse(&options.prefix)?));
+        let client = Client::new(channel, Prefix::parse(&options.prefix)?);
         guard::check(&client).await?;
+        let base = Found::read(&client).await?.base(&client)?;
+        let client = Arc::new(client.with_base(base));
         let (revisions, queue) = Revisions::new();
         let (sender, wanted) = watch::channel(Revision(0));
         let health = Arc::new(Health::default());
@@ -102,7 +105,8 @@ impl Store for EtcdStore {
     }
 
     async fn compact(&self, at: Revision) -> Result<(), Error> {
-        if at == Revision(0) {
+        // Everything before the first revision counts as compacted.
+        if at == Revision(0) || self.client.base.check(at).is_err() {
             return Ok(());
         }
         let request = CompactionRequest { revision: signed(at) };
@@ -122,6 +126,10 @@ impl Store for EtcdStore {
 
     fn health(&self) -> Result<(), Error> {
         self.health.verdict()
+    }
+
+    async fn failed(&self) -> Error {
+        Error::Failed { cause: self.client.rebased().await }
     }
 
     fn usage(&self) -> Usage {

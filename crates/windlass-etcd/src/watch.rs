@@ -15,10 +15,12 @@ use windlass_store::{Batch, Error, Revision, Watch};
 
 use self::position::{Position, Step};
 use crate::{
+    base::Base,
     client::{ATTEMPT, Client, signed, unsigned},
     connection::{Answers, encoded},
     messages::{WATCH, WatchCommand, WatchCreateRequest, WatchProgressRequest, WatchRequest, WatchResponse},
     status::{CallError, TIMED_OUT},
+    translate,
 };
 
 /// Time that a watch waits for events before it asks for progress, while a reader waits for it.
@@ -38,6 +40,14 @@ type Range = (Bytes, Bytes);
 struct Stream {
     requests: mpsc::Sender<Bytes>,
     answers: Answers,
+    base: Base,
+}
+
+impl Stream {
+    /// Waits for the next response. Cancel-safe.
+    async fn next(&mut self) -> Result<WatchResponse, CallError> {
+        Ok(translate::answer(self.answers.next().await?, &self.base))
+    }
 }
 
 enum State {
@@ -137,9 +147,9 @@ impl Watch for EtcdWatch {
                     None => std::future::pending().await,
                 }
             };
-            let answer: Result<WatchResponse, CallError> = tokio::select! {
+            let answer = tokio::select! {
                 biased;
-                answer = stream.answers.next() => answer,
+                answer = stream.next() => answer,
                 () = due => {
                     // If requests pile up, etcd does not read them now, and one of them suffices.
                     let _ = stream.requests.try_send(command(WatchCommand::Progress(WatchProgressRequest {})));
@@ -205,11 +215,12 @@ async fn open(client: &Client, range: &Range, after: Revision) -> Result<Stream,
             fragment: true,
         };
         // The receiver is in this function, and the channel is empty.
+        let create = translate::request(&create, &client.base).into_owned();
         let _ = requests.try_send(command(WatchCommand::Create(create)));
         // etcd ends the watch if its member has no leader for a while.
         let answers = Arc::new(connection).stream(WATCH, receiver, &[("hasleader", "true")]).await?;
-        let mut stream = Stream { requests, answers };
-        let first: WatchResponse = stream.answers.next().await?;
+        let mut stream = Stream { requests, answers, base: client.base };
+        let first = stream.next().await?;
         if !first.created || first.canceled {
             return Err(CallError::Lost(format!("etcd does not start a watch: {}", first.cancel_reason)));
         }
@@ -225,7 +236,7 @@ pub(crate) async fn oldest_revision(client: &Client) -> Option<Revision> {
         let range = (client.prefix.probe(), Bytes::new());
         let mut stream = open(client, &range, Revision(0)).await.ok()?;
         loop {
-            let answer: WatchResponse = stream.answers.next().await.ok()?;
+            let answer = stream.next().await.ok()?;
             if answer.canceled {
                 return Some(Revision(unsigned(answer.compact_revision))).filter(|revision| revision.0 > 0);
             }

@@ -57,11 +57,10 @@ impl Write {
 
     /// The transaction, in the form that kube-apiserver uses.
     fn transaction(&self, key: &Bytes) -> TxnRequest {
-        let compare =
-            Compare { target: Compare::MOD_REVISION, key: key.clone(), mod_revision: Some(signed(self.expected())) };
+        let compare = Compare::written(key.clone(), signed(self.expected()));
         let write = match self.value() {
             Some(value) => Operation::Put(PutRequest { key: key.clone(), value: value.clone() }),
-            None => Operation::Delete(DeleteRangeRequest { key: key.clone() }),
+            None => Operation::Delete(DeleteRangeRequest { key: key.clone(), ..DeleteRangeRequest::default() }),
         };
         let otherwise = match self {
             Self::Create(_) => Vec::new(),

@@ -125,9 +125,23 @@ pub(crate) fn import(directory: &Path, join: &Path) -> Result<(), JoinError> {
     if fs::metadata(join).map_err(unreadable)?.permissions().mode() & 0o077 != 0 {
         return Err(JoinError::Accessible { path: join.to_owned() });
     }
+    store(directory, join, &fs::read_to_string(join).map_err(unreadable)?)
+}
+
+/// Copies the shared keys from one data directory to another, if there are any. Keys that are there already must be the
+/// same.
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<bool, JoinError> {
+    match join_file(from) {
+        Ok(text) => store(&to.join("pki"), &from.join("pki"), &text).map(|()| true),
+        Err(JoinError::Missing { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Stores the keys in a text, which comes from `join`.
+fn store(directory: &Path, join: &Path, text: &str) -> Result<(), JoinError> {
     let invalid = || JoinError::Invalid { path: join.to_owned() };
-    let text = fs::read_to_string(join).map_err(unreadable)?;
-    let file: JoinFile = serde_json::from_str(&text).map_err(|_| invalid())?;
+    let file: JoinFile = serde_json::from_str(text).map_err(|_| invalid())?;
     let is_complete = SHARED.iter().all(|(name, _)| file.files.get(*name).is_some_and(|text| !text.is_empty()));
     if file.format != FORMAT || !is_complete || file.files.len() != SHARED.len() {
         return Err(invalid());

@@ -28,6 +28,7 @@ mod kubeconfig;
 mod lock;
 mod loops;
 pub mod metrics_server;
+pub mod migration;
 mod pki;
 mod plane;
 mod renewal;

@@ -3,8 +3,11 @@
 //! A running plane sends a snapshot to the administrator at [`PATH`]. A snapshot contains the objects, but not the
 //! certificates and keys of the data directory.
 
+mod file;
+
 use std::{io::Read, path::Path};
 
+pub use self::file::SnapshotFile;
 pub use windlass_apiserver::snapshot::PATH;
 use windlass_store::{EmbeddedOptions, EmbeddedStore, Store as _};
 pub use windlass_store::{

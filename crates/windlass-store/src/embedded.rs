@@ -59,7 +59,7 @@ mod space;
 mod unsynced;
 mod writer;
 
-pub use self::restore::RestoreError;
+pub use self::restore::{RestoreError, RestoredStore, Restoring, bumped};
 
 use std::{collections::HashMap, fmt, io, path::Path, sync::Arc, thread::JoinHandle, time::Duration};
 

@@ -14,13 +14,15 @@
 //! lacks records.
 
 mod decode;
+mod digest;
 mod encode;
 
 use crc32fast::Hasher;
 
 pub use self::{
     decode::{Decoder, SnapshotError},
-    encode::Encoder,
+    digest::Digest,
+    encode::{Encoder, Parts},
 };
 use crate::{Entry, Error, Page, Revision};
 

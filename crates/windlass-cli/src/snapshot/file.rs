@@ -1,70 +1,41 @@
 //! Files of snapshots: written as a whole or not at all, and read to the end.
 
-use std::{
-    fs::{self, File},
-    io::{BufReader, BufWriter, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
-    path::{Path, PathBuf},
-};
+use std::{fs::File, io::BufReader, path::Path};
 
 use anyhow::Context as _;
-use windlass_plane::snapshot::{Decoder, SnapshotError};
+use windlass_plane::snapshot::{Decoder, SnapshotError, SnapshotFile};
 use windlass_schema::json;
 
 use super::{Contents, Meter};
 use crate::failure::ErrorWithHint;
 
-/// A file that appears under its name when it is complete. Readable only by its owner, because it contains Secrets.
-pub(super) struct Output {
-    path: PathBuf,
-    temporary: PathBuf,
-    file: Option<BufWriter<File>>,
-    written: u64,
-}
+/// The file of a snapshot that is being saved; an existing one is replaced when it is complete.
+pub(super) struct Output(SnapshotFile);
 
 impl Output {
     pub(super) fn create(path: &Path) -> anyhow::Result<Self> {
-        let mut temporary = path.as_os_str().to_owned();
-        temporary.push(format!(".{}.tmp", std::process::id()));
-        let temporary = PathBuf::from(temporary);
-        let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary);
-        let file = file.with_context(|| format!("cannot write {}", temporary.display()))?;
-        Ok(Self { path: path.to_owned(), temporary, file: Some(BufWriter::new(file)), written: 0 })
+        let file = SnapshotFile::create(path);
+        Ok(Self(file.with_context(|| format!("cannot write {}", path.display()))?))
     }
 
     pub(super) fn write(&mut self, piece: &[u8]) -> anyhow::Result<()> {
-        let file = self.file.as_mut().context("the file has been completed")?;
-        file.write_all(piece).with_context(|| format!("cannot write {}", self.temporary.display()))?;
-        self.written += piece.len() as u64;
-        Ok(())
+        let written = self.0.write(piece);
+        written.with_context(|| format!("cannot write {}", self.0.temporary().display()))
     }
 
     /// Number of bytes written so far.
     pub(super) fn written(&self) -> u64 {
-        self.written
+        self.0.written()
     }
 
     /// Syncs the file, checks that it is an intact snapshot, and moves it to its place.
     pub(super) fn complete(mut self) -> anyhow::Result<Contents> {
-        let name = self.temporary.display().to_string();
-        let file = self.file.take().context("the file has been completed")?;
-        let file = file.into_inner().map_err(std::io::IntoInnerError::into_error);
-        file.and_then(|file| file.sync_all()).with_context(|| format!("cannot write {name}"))?;
-        let contents = read(&self.temporary, &mut Meter::new("checked"))?;
-        let place = || -> std::io::Result<()> {
-            fs::rename(&self.temporary, &self.path)?;
-            let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
-        };
-        place().with_context(|| format!("cannot write {}", self.path.display()))?;
+        let synced = self.0.sync();
+        synced.with_context(|| format!("cannot write {}", self.0.temporary().display()))?;
+        let contents = read(self.0.temporary(), &mut Meter::new("checked"))?;
+        let path = self.0.path().to_owned();
+        self.0.place().with_context(|| format!("cannot write {}", path.display()))?;
         Ok(contents)
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        // It does not exist any more if it has been completed.
-        let _ = fs::remove_file(&self.temporary);
     }
 }
 

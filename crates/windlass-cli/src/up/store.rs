@@ -1,16 +1,14 @@
 //! Flags for the store.
 
-use std::path::{Path, PathBuf};
-
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::{Args, ValueEnum};
-use windlass_plane::{ETCD_PREFIX, EtcdOptions, PlaneError, StoreKind};
+use windlass_plane::StoreKind;
 
-use crate::failure::ErrorWithHint;
+use crate::{etcd::EtcdArgs, failure::ErrorWithHint};
 
 /// Options of the store.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Store")]
+#[command(next_help_heading = "Store", mut_arg("etcd_servers", |servers| servers.required_if_eq("store", "etcd")))]
 pub(super) struct StoreArgs {
     /// Storage of objects
     #[arg(long, value_enum, default_value_t = StoreArg::Embedded)]
@@ -18,21 +16,8 @@ pub(super) struct StoreArgs {
     /// Maximum size of all objects and their history, in bytes, with the embedded store; 0 for no limit
     #[arg(long, value_name = "BYTES", default_value_t = 8 << 30)]
     quota_backend_bytes: u64,
-    /// URLs of the members of the etcd cluster, for `--store etcd`
-    #[arg(long, value_name = "URL", value_delimiter = ',', required_if_eq("store", "etcd"))]
-    etcd_servers: Vec<String>,
-    /// File with the certificate authorities of etcd [default: those of the system]
-    #[arg(long, value_name = "FILE")]
-    etcd_cafile: Option<PathBuf>,
-    /// File with the client certificate for etcd
-    #[arg(long, value_name = "FILE")]
-    etcd_certfile: Option<PathBuf>,
-    /// File with the key of the client certificate for etcd
-    #[arg(long, value_name = "FILE")]
-    etcd_keyfile: Option<PathBuf>,
-    /// Prefix of all keys in etcd [default: /windlass]
-    #[arg(long, value_name = "PREFIX")]
-    etcd_prefix: Option<String>,
+    #[command(flatten)]
+    etcd: EtcdArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -54,16 +39,9 @@ impl StoreArgs {
     /// The store that the options describe.
     pub(super) fn kind(self) -> anyhow::Result<StoreKind> {
         if self.store == StoreArg::Etcd {
-            return Ok(StoreKind::Etcd(self.etcd()?));
+            return Ok(StoreKind::Etcd(self.etcd.options()?));
         }
-        let given = [
-            ("--etcd-servers", !self.etcd_servers.is_empty()),
-            ("--etcd-cafile", self.etcd_cafile.is_some()),
-            ("--etcd-certfile", self.etcd_certfile.is_some()),
-            ("--etcd-keyfile", self.etcd_keyfile.is_some()),
-            ("--etcd-prefix", self.etcd_prefix.is_some()),
-        ];
-        if let Some((flag, _)) = given.iter().find(|(_, given)| *given) {
+        if let Some(flag) = self.etcd.given() {
             bail!(ErrorWithHint {
                 message: format!("{flag} has no effect, because objects are not stored in etcd"),
                 hint: "add --store etcd, or remove the flag".into(),
@@ -74,29 +52,13 @@ impl StoreArgs {
             StoreArg::Embedded | StoreArg::Etcd => StoreKind::Embedded,
         })
     }
-
-    fn etcd(self) -> anyhow::Result<EtcdOptions> {
-        // The process in the background has another working directory.
-        let file = |path: Option<PathBuf>| path.as_deref().map(absolute).transpose();
-        let options = EtcdOptions {
-            prefix: self.etcd_prefix.unwrap_or_else(|| ETCD_PREFIX.to_owned()),
-            ca_file: file(self.etcd_cafile)?,
-            cert_file: file(self.etcd_certfile)?,
-            key_file: file(self.etcd_keyfile)?,
-            ..EtcdOptions::new(self.etcd_servers)
-        };
-        options.validate().map_err(PlaneError::Etcd)?;
-        Ok(options)
-    }
-}
-
-fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
-    std::path::absolute(path).with_context(|| format!("cannot use {}", path.display()))
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+
+    use windlass_plane::{ETCD_PREFIX, EtcdOptions};
 
     use super::*;
     use crate::failure::hint;

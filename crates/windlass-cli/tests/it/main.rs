@@ -20,4 +20,5 @@ mod run;
 mod scaffold;
 mod serving;
 mod storage;
+mod store;
 mod user;

@@ -138,7 +138,7 @@ impl PlaneError {
             }),
             Self::Etcd(error) => Some(error.hint().into()),
             Self::DataDirLost { .. } => Some("start it again; stop it before its data is deleted or moved".into()),
-            Self::StoreFailed(_) => Some("check the disk, then start it again: acknowledged writes are kept".into()),
+            Self::StoreFailed(_) => Some("check the disk or etcd, then start it again: acknowledged writes are kept".into()),
             Self::Audit(_) => Some("check the --audit-log and --audit-webhook options".into()),
             Self::Authentication(_) | Self::Server(_) | Self::Loop(_) | Self::Serve(_) => None,
         }

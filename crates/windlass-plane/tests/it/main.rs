@@ -5,6 +5,7 @@
 mod identities;
 mod keys;
 mod loops;
+mod migration;
 mod nodes;
 mod replicas;
 mod resource_metrics;

@@ -13,7 +13,7 @@ use redb::{Database, StorageBackend};
 
 use super::{
     EmbeddedStore,
-    fence::Locks,
+    fence::{Health, Locks},
     layout::{self, COMPACTED, LOG, META, Record, SWEPT, VALUES, storage},
     place::{Place, sync_directory},
 };
@@ -75,29 +75,127 @@ impl EmbeddedStore {
         bump: u64,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Revision, RestoreError> {
-        let path = path.as_ref();
-        if fs::symlink_metadata(path).is_ok() {
-            return Err(RestoreError::Exists { path: path.to_owned() });
-        }
+        check_absent(path.as_ref())?;
         let mut decoder = Decoder::new(snapshot)?;
-        let taken = decoder.revision();
-        let too_large = RestoreError::Revision { revision: taken, bump };
-        let revision = taken.0.checked_add(bump).filter(|revision| *revision < u64::MAX / 2).ok_or(too_large)?;
-        let temporary = beside(path);
-        let failed = |source| RestoreError::File { path: path.to_owned(), source };
-        match fs::remove_file(&temporary) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        let revision = bumped(decoder.revision(), bump)?;
+        let mut restoring = Restoring::create(path)?;
+        while let Some(entry) = decoder.next_entry()? {
+            if restoring.append(entry)? {
+                progress(decoder.position());
+            }
+        }
+        restoring.finish(revision)?.place()?;
+        progress(decoder.position());
+        Ok(revision)
+    }
+}
+
+/// Returns the revision of a snapshot plus a number.
+pub fn bumped(revision: Revision, bump: u64) -> Result<Revision, RestoreError> {
+    let sum = revision.0.checked_add(bump).filter(|sum| *sum < u64::MAX / 2);
+    sum.map(Revision).ok_or(RestoreError::Revision { revision, bump })
+}
+
+fn check_absent(path: &Path) -> Result<(), RestoreError> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Err(RestoreError::Exists { path: path.to_owned() }),
+        Err(_) => Ok(()),
+    }
+}
+
+/// The file of a store that is being written. It has another name until it is complete, and is removed if this is dropped.
+pub struct Restoring {
+    // The first field, so that the file is closed before it is removed.
+    database: Database,
+    health: Arc<Health>,
+    backend: Arc<dyn StorageBackend>,
+    group: Vec<Entry>,
+    size: usize,
+    file: RestoredStore,
+}
+
+impl Restoring {
+    /// Starts to write the file of a store, which must not exist.
+    pub fn create(path: impl AsRef<Path>) -> Result<Self, RestoreError> {
+        let path = path.as_ref();
+        check_absent(path)?;
+        let file = RestoredStore { path: path.to_owned(), temporary: beside(path), placed: false };
+        match fs::remove_file(&file.temporary) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(file.failed(error)),
             _ => {}
         }
-        let written = write(&temporary, &mut decoder, revision, progress).and_then(|()| {
-            fs::rename(&temporary, path).map_err(failed)?;
-            sync_directory(path).map_err(failed)
-        });
-        if written.is_err() {
-            // Best effort: the error above is the one to report.
-            let _ = fs::remove_file(&temporary);
+        let (backend, _) = Place::open(&file.temporary)?;
+        let backend: Arc<dyn StorageBackend> = Arc::new(backend);
+        let opened = layout::open(&backend, Locks::Acquire, CACHE_BYTES, &path.display().to_string())?;
+        Ok(Self { database: opened.database, health: opened.health, backend, group: Vec::new(), size: 0, file })
+    }
+
+    /// Adds an entry, whose revision must be later than that of the one before, and returns whether entries were written
+    /// to the file.
+    pub fn append(&mut self, entry: Entry) -> Result<bool, RestoreError> {
+        self.size += entry.value.len();
+        self.group.push(entry);
+        if self.size < GROUP_BYTES {
+            return Ok(false);
         }
-        written.map(|()| Revision(revision))
+        append(&self.database, &self.group)?;
+        self.group.clear();
+        self.size = 0;
+        Ok(true)
+    }
+
+    /// Completes the file of a store that starts at a revision, at least that of every entry. All earlier revisions count
+    /// as compacted.
+    pub fn finish(self, revision: Revision) -> Result<RestoredStore, RestoreError> {
+        let Self { database, health, backend, group, file, .. } = self;
+        append(&database, &group)?;
+        let transaction = database.begin_write().map_err(storage)?;
+        {
+            let mut meta = transaction.open_table(META).map_err(storage)?;
+            meta.insert(COMPACTED, revision.0).map_err(storage)?;
+            meta.insert(SWEPT, revision.0).map_err(storage)?;
+        }
+        transaction.commit().map_err(storage)?;
+        drop(database);
+        let outcome = health.failure().map(|failure| Error::Storage { cause: failure.cause.clone() });
+        let closed = backend.close().map_err(|error| Error::Storage { cause: error.to_string() });
+        outcome.map_or(closed, Err)?;
+        Ok(file)
+    }
+}
+
+/// The complete and closed file of a store, which is not at its place yet; removed if this is dropped before it is.
+#[derive(Debug)]
+pub struct RestoredStore {
+    path: PathBuf,
+    temporary: PathBuf,
+    placed: bool,
+}
+
+impl RestoredStore {
+    /// Path of the file until it is placed.
+    pub fn path(&self) -> &Path {
+        &self.temporary
+    }
+
+    /// Moves the file to its place.
+    pub fn place(mut self) -> Result<(), RestoreError> {
+        fs::rename(&self.temporary, &self.path).map_err(|error| self.failed(error))?;
+        self.placed = true;
+        sync_directory(&self.path).map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, source: io::Error) -> RestoreError {
+        RestoreError::File { path: self.path.clone(), source }
+    }
+}
+
+impl Drop for RestoredStore {
+    fn drop(&mut self) {
+        if !self.placed {
+            // Best effort: it is removed by the next attempt otherwise.
+            let _ = fs::remove_file(&self.temporary);
+        }
     }
 }
 
@@ -106,44 +204,6 @@ fn beside(path: &Path) -> PathBuf {
     let mut name: OsString = path.as_os_str().to_owned();
     name.push(".restoring");
     name.into()
-}
-
-fn write(
-    path: &Path,
-    decoder: &mut Decoder<impl Read>,
-    revision: u64,
-    progress: &mut dyn FnMut(u64),
-) -> Result<(), RestoreError> {
-    let (backend, _) = Place::open(path)?;
-    let backend: Arc<dyn StorageBackend> = Arc::new(backend);
-    let opened = layout::open(&backend, Locks::Acquire, CACHE_BYTES, &path.display().to_string())?;
-    let (database, health) = (opened.database, opened.health);
-    drop(opened.snapshot);
-    let mut group: Vec<Entry> = Vec::new();
-    let mut size = 0;
-    while let Some(entry) = decoder.next_entry()? {
-        size += entry.value.len();
-        group.push(entry);
-        if size >= GROUP_BYTES {
-            append(&database, &group)?;
-            group.clear();
-            size = 0;
-            progress(decoder.position());
-        }
-    }
-    append(&database, &group)?;
-    progress(decoder.position());
-    let transaction = database.begin_write().map_err(storage)?;
-    {
-        let mut meta = transaction.open_table(META).map_err(storage)?;
-        meta.insert(COMPACTED, revision).map_err(storage)?;
-        meta.insert(SWEPT, revision).map_err(storage)?;
-    }
-    transaction.commit().map_err(storage)?;
-    drop(database);
-    let outcome = health.failure().map(|failure| Error::Storage { cause: failure.cause.clone() });
-    let closed = backend.close().map_err(|error| Error::Storage { cause: error.to_string() });
-    outcome.map_or(closed, Err).map_err(RestoreError::Store)
 }
 
 /// Appends entries, which are in the order of their revisions, in one transaction.

@@ -4,7 +4,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use crc32fast::Hasher;
 
 use super::{END, FORMAT, MAGIC, SnapshotReader, crc};
-use crate::Error;
+use crate::{Entry, Error, Revision};
 
 /// Approximate size of a piece.
 const PIECE: usize = 1 << 20;
@@ -12,9 +12,7 @@ const PIECE: usize = 1 << 20;
 /// Encodes a snapshot.
 pub struct Encoder {
     reader: Box<dyn SnapshotReader>,
-    records: u64,
-    written: u64,
-    checksums: Hasher,
+    parts: Parts,
     next: Part,
 }
 
@@ -27,8 +25,8 @@ enum Part {
 impl Encoder {
     /// Encodes what a reader returns.
     pub fn new(reader: Box<dyn SnapshotReader>) -> Self {
-        let records = reader.remaining() as u64;
-        Self { reader, records, written: 0, checksums: Hasher::new(), next: Part::Header }
+        let parts = Parts::new(reader.revision(), reader.remaining() as u64);
+        Self { reader, parts, next: Part::Header }
     }
 
     /// Returns the next piece; `None` at the end. May block.
@@ -36,33 +34,47 @@ impl Encoder {
         match self.next {
             Part::Header => {
                 self.next = Part::Records;
-                Ok(Some(self.header()))
+                Ok(Some(self.parts.header()))
             }
             Part::Records => {
-                let piece = self.records()?;
-                Ok(Some(piece.unwrap_or_else(|| {
-                    self.next = Part::Nothing;
-                    self.trailer()
-                })))
+                let entries = self.reader.read(PIECE)?;
+                if !entries.is_empty() {
+                    return Ok(Some(self.parts.records(&entries)?));
+                }
+                self.next = Part::Nothing;
+                Ok(Some(self.parts.trailer()))
             }
             Part::Nothing => Ok(None),
         }
     }
+}
 
-    fn header(&self) -> Bytes {
+/// Encodes the parts of a snapshot, for entries that do not come from a reader.
+pub struct Parts {
+    revision: Revision,
+    records: u64,
+    written: u64,
+    checksums: Hasher,
+}
+
+impl Parts {
+    /// The parts of a snapshot of this revision with this number of records.
+    pub fn new(revision: Revision, records: u64) -> Self {
+        Self { revision, records, written: 0, checksums: Hasher::new() }
+    }
+
+    /// Returns the header, which comes first.
+    pub fn header(&self) -> Bytes {
         let mut header = BytesMut::from(&MAGIC[..]);
         header.put_u32_le(FORMAT);
-        header.put_u64_le(self.reader.revision().0);
+        header.put_u64_le(self.revision.0);
         header.put_u64_le(self.records);
         header.put_u32_le(crc(&header));
         header.freeze()
     }
 
-    fn records(&mut self) -> Result<Option<Bytes>, Error> {
-        let entries = self.reader.read(PIECE)?;
-        if entries.is_empty() {
-            return Ok(None);
-        }
+    /// Returns the records of the next entries, whose revisions must ascend.
+    pub fn records(&mut self, entries: &[Entry]) -> Result<Bytes, Error> {
         let mut piece = BytesMut::with_capacity(PIECE + PIECE / 4);
         for entry in entries {
             let start = piece.len();
@@ -80,10 +92,11 @@ impl Encoder {
             self.checksums.update(&checksum.to_le_bytes());
             self.written += 1;
         }
-        Ok(Some(piece.freeze()))
+        Ok(piece.freeze())
     }
 
-    fn trailer(&self) -> Bytes {
+    /// Returns the trailer, which comes last.
+    pub fn trailer(&self) -> Bytes {
         let mut trailer = BytesMut::new();
         trailer.put_u32_le(END);
         trailer.put_u64_le(self.written);

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use windlass_store::{
     EmbeddedStore, Entry, Error, ListOptions, Revision, Store,
     conformance::check_all,
-    embedded::RestoreError,
+    embedded::{RestoreError, Restoring},
     snapshot::{Decoder, Encoder, SnapshotError},
 };
 
@@ -127,4 +127,32 @@ async fn a_damaged_snapshot_and_an_existing_file_leave_nothing_behind() {
     restore(&saved, 0).expect("an intact snapshot must be restored");
     let again = restore(&saved, 0);
     assert!(matches!(again, Err(RestoreError::Exists { .. })), "{again:?}");
+}
+
+#[tokio::test]
+async fn a_store_appears_when_it_is_placed_and_leaves_nothing_behind_before() {
+    let directory = directory();
+    let path = directory.path().join("store");
+    let entry = |number: u64| Entry {
+        key: format!("/{number}").into(),
+        value: Bytes::from(vec![b'x'; 10_000_000]),
+        revision: Revision(number),
+    };
+    let names = || std::fs::read_dir(directory.path()).expect("must read").count();
+    let mut restoring = Restoring::create(&path).expect("must be created");
+    let written: Vec<bool> = (2..5).map(|number| restoring.append(entry(number)).expect("must be written")).collect();
+    assert_eq!((written, path.exists(), names()), (vec![false, true, false], false, 1));
+    drop(restoring);
+    assert_eq!(names(), 0);
+    // The remains of a process that was killed.
+    std::fs::write(directory.path().join("store.restoring"), "garbage").expect("must be written");
+    let mut restoring = Restoring::create(&path).expect("must be created");
+    restoring.append(entry(7)).expect("must be written");
+    let finished = restoring.finish(Revision(9)).expect("must be finished");
+    assert!(!path.exists() && finished.path().exists());
+    finished.place().expect("must be placed");
+    assert_eq!(names(), 1);
+    let store = EmbeddedStore::open(&path).expect("the store must open");
+    assert_eq!(entries(&store).await, [entry(7)]);
+    assert_eq!(store.revision().await.expect("revision must succeed"), Revision(9));
 }
