@@ -1,6 +1,7 @@
 //! Several servers over one store.
 
 mod in_effect;
+mod names;
 
 use std::{
     collections::BTreeSet,
