@@ -2,6 +2,7 @@
 
 mod in_effect;
 mod names;
+mod options;
 
 use std::{
     collections::BTreeSet,
