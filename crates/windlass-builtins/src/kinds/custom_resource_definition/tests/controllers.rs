@@ -92,7 +92,7 @@ fn a_name_that_two_definitions_want_goes_to_the_one_that_was_written_first() {
     };
     let (early, late) = (wants("rafts", "Boat", 7), wants("boats", "Boat", 8));
     let unrelated = wants("ships", "Ship", 3);
-    // Whoever decides, on whichever first, with the same knowledge or less.
+    // The result is the same in any order, and with less knowledge.
     assert!(accepted(&early, [&early, &late]) && !accepted(&late, [&early, &late]));
     assert!(accepted(&early, [&early, &unrelated]) && accepted(&late, [&late, &unrelated]));
     // What a definition requests is not its own before that is decided, but no other gets it meanwhile.
