@@ -60,6 +60,7 @@ enum Task {
     Envtest(envtest::EnvtestArgs),
     Soak(soak::SoakArgs),
     Kills(kills::KillsArgs),
+    Faults(kills::faults::FaultsArgs),
     Policies(policies::PoliciesArgs),
     Projects(projects::ProjectsArgs),
     Recovery(recovery::RecoveryArgs),
@@ -102,6 +103,7 @@ async fn main() -> anyhow::Result<()> {
             Some(Task::Policies(args)) => policies::run(args).await,
             Some(Task::Soak(args)) => soak::run(args).await,
             Some(Task::Kills(args)) => kills::run(args).await,
+            Some(Task::Faults(args)) => kills::faults::run(args).await,
             Some(Task::Recovery(args)) => recovery::run(args).await,
             // Nothing else runs in the meantime.
             Some(Task::Envtest(args)) => tokio::task::block_in_place(|| envtest::run(args)),

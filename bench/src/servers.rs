@@ -1,7 +1,7 @@
 //! The three servers. Each runs in a directory of its own and stops when its value is dropped.
 
 mod floor;
-mod kubernetes;
+pub(crate) mod kubernetes;
 pub(crate) mod windlass;
 
 use std::{
@@ -130,7 +130,12 @@ pub(crate) async fn start_empty(which: Which, places: &Places) -> anyhow::Result
 
 /// Starts Windlass with its control loops and simulated nodes, without data.
 pub(crate) async fn start_with_nodes(places: &Places, nodes: usize) -> anyhow::Result<Running> {
-    windlass::start_with(folder(places, Which::Windlass)?, places, &["--nodes", &nodes.to_string()]).await
+    windlass::start_with(
+        folder(places, Which::Windlass)?,
+        places,
+        &["--store", "embedded", "--nodes", &nodes.to_string()],
+    )
+    .await
 }
 
 /// Shuts a server down and starts it again on the same data.

@@ -40,6 +40,8 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     let program = [("ETCD_PROGRAM", &*etcd.to_string_lossy())];
     println!("\ncertificates");
     test(STORE, "tls", "", &program)?;
+    println!("\nalarms and limits");
+    test("windlass-cli", "alarms", "", &program)?;
     println!("\nmembers that are killed or paused");
     test(STORE, "faults", "", &program)
 }

@@ -12,6 +12,10 @@
 //! - `lists`: a list is exactly the state at its revision, and a consistent one is not older than earlier responses.
 //! - `watches`: a watch delivers each write after its start once and in order.
 //!
+//! Several servers over one store are checked as one: requests that name no resource version must be linearizable across
+//! all of them. Only lists from a cache (`resourceVersion=0`) may be older on one server than on another, but those of one
+//! server do not go back. Revisions have gaps, because others write to the store as well.
+//!
 //! A write of unknown outcome may have taken effect at any time after it began, or never. It counts as a possible cause
 //! of everything that it explains, so an unknown outcome is never reported. An absence (404) is checked on its own
 //! against all times at which the object may have been absent, not in combination with other absences.
@@ -65,7 +69,7 @@ impl fmt::Display for Rule {
             Self::StaleRead => "a read returned an old state",
             Self::UnexplainedRejection => "a request was rejected without a cause",
             Self::ListNotAState => "a list is not the state at its revision",
-            Self::ListWentBack => "lists of one connection went back",
+            Self::ListWentBack => "lists of one server went back",
             Self::WatchLostEvent => "a watch lost an event",
             Self::WatchOrder => "a watch repeated or reordered events",
             Self::WatchEventType => "a watch event has the wrong type",
@@ -78,6 +82,8 @@ impl fmt::Display for Rule {
 pub(crate) struct Violation {
     pub(crate) rule: Rule,
     pub(crate) what: String,
+    /// Time of the part of the history that shows it.
+    pub(crate) at: Micros,
     pub(crate) excerpt: Vec<String>,
 }
 
@@ -124,7 +130,7 @@ impl Findings<'_> {
         if self.verdict.violations.len() < DESCRIBED {
             excerpt.extend(self.around(key, at));
         }
-        self.verdict.violations.push(Violation { rule, what, excerpt });
+        self.verdict.violations.push(Violation { rule, what, at, excerpt });
     }
 
     fn around(&self, key: Option<Key>, at: Micros) -> Vec<String> {
@@ -138,12 +144,9 @@ impl Findings<'_> {
         let mut lines = vec![format!("writes of {key} around that time:")];
         let mut last = None;
         for operation in shown {
-            let kills = self
-                .history
-                .kills
-                .iter()
-                .filter(|kill| last.is_some_and(|last| **kill > last) && **kill <= operation.begin);
-            lines.extend(kills.map(|kill| format!("  {:.6} s  the server was killed", *kill as f64 / 1e6)));
+            let between = |at: Micros| last.is_some_and(|last| at > last) && at <= operation.begin;
+            let faults = self.history.faults.iter().filter(|fault| between(fault.at));
+            lines.extend(faults.map(|fault| format!("  {:.6} s  {}", fault.at as f64 / 1e6, fault.what)));
             lines.push(format!("  {operation}"));
             last = Some(operation.begin);
         }

@@ -105,8 +105,8 @@ pub(crate) enum Outcome {
 pub(crate) struct Operation {
     pub(crate) id: OpId,
     pub(crate) client: u32,
-    /// The connection it was sent on.
-    pub(crate) connection: u32,
+    /// The server it was sent to.
+    pub(crate) server: u32,
     pub(crate) call: Call,
     pub(crate) begin: Micros,
     /// Time at which the response was complete, or the client gave up.
@@ -155,12 +155,19 @@ pub(crate) struct WatchStream {
     pub(crate) complete_to: Option<Revision>,
 }
 
+/// A fault, or its end, for the excerpts of a history.
+#[derive(Debug, Clone)]
+pub(crate) struct Mark {
+    pub(crate) at: Micros,
+    pub(crate) what: String,
+}
+
 /// Everything that was recorded on one data directory.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct History {
     pub(crate) operations: Vec<Operation>,
     pub(crate) watches: Vec<WatchStream>,
-    pub(crate) kills: Vec<Micros>,
+    pub(crate) faults: Vec<Mark>,
 }
 
 impl fmt::Display for Key {
@@ -212,7 +219,7 @@ impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = |micros: Micros| micros as f64 / 1e6;
         write!(f, "{:.6} s to {:.6} s  client {} ", seconds(self.begin), seconds(self.end), self.client)?;
-        write!(f, "#{}: {}: {}", self.id.0, self.call, self.outcome)
+        write!(f, "at server {} #{}: {}: {}", self.server, self.id.0, self.call, self.outcome)
     }
 }
 

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::{sync::watch, time::timeout};
 
 use super::{
+    LoadArgs,
     history::{Call, Key, ListKind, Micros, OpId, Operation, Outcome, Version},
     object::{self, COLLECTION},
     random::Random,
@@ -26,10 +27,12 @@ use crate::client::{Body, Client};
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Interval between attempts to connect.
 const RETRY: Duration = Duration::from_millis(2);
+/// Number of requests after which a client moves to another server, on average.
+const MOVES: u32 = 100;
 /// Size of the pages of a list.
 const PAGE: usize = 7;
 
-/// Address of the running server.
+/// Address of a running server.
 #[derive(Debug, Clone)]
 pub(super) struct Endpoint {
     pub(super) url: String,
@@ -44,10 +47,16 @@ pub(super) struct Shared {
     pub(super) padding: String,
     pub(super) bugs: SeededBugs,
     pub(super) stopped: AtomicBool,
-    /// The server; `None` while it is down.
-    pub(super) endpoint: watch::Sender<Option<Endpoint>>,
+    /// The servers; `None` while one is down or not ready.
+    servers: watch::Sender<Vec<Option<Endpoint>>>,
     pub(super) operations: AtomicU32,
-    pub(super) connections: AtomicU32,
+}
+
+/// A connection to a server.
+pub(super) struct Connection {
+    pub(super) client: Client,
+    /// The number of the server.
+    pub(super) server: u32,
 }
 
 impl Shared {
@@ -59,17 +68,50 @@ impl Shared {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Connects to the server once it is running. Returns the number of the connection with it.
-    pub(super) async fn connect(&self) -> Option<(Client, u32)> {
-        let mut endpoints = self.endpoint.subscribe();
-        loop {
+    /// Creates the state for servers that do not run yet.
+    pub(super) fn new(load: &LoadArgs, servers: usize) -> Arc<Self> {
+        Arc::new(Self {
+            start: Instant::now(),
+            keys: load.keys,
+            padding: "x".repeat(load.payload),
+            bugs: SeededBugs::new(load.seed_bug),
+            stopped: AtomicBool::new(false),
+            servers: watch::Sender::new(vec![None; servers]),
+            operations: AtomicU32::new(0),
+        })
+    }
+
+    /// Announces a running server, or that one is down.
+    pub(super) fn announce(&self, server: usize, endpoint: Option<Endpoint>) {
+        self.servers.send_modify(|servers| servers[server] = endpoint);
+    }
+
+    /// Returns the number of servers, including those that are down.
+    pub(super) fn count(&self) -> usize {
+        self.servers.borrow().len()
+    }
+
+    /// Returns whether there are several servers.
+    fn has_choice(&self) -> bool {
+        self.count() > 1
+    }
+
+    /// Connects to one of the running servers, once there is one; the number selects it, as a load balancer would.
+    pub(super) async fn connect(&self, choice: u32) -> Option<Connection> {
+        let mut servers = self.servers.subscribe();
+        for choice in (0..u32::MAX).map(|attempt| choice.wrapping_add(attempt) as usize) {
             // Fails only if the run is over.
-            let endpoint = endpoints.wait_for(Option::is_some).await.ok()?.clone()?;
+            let servers = servers.wait_for(|servers| servers.iter().any(Option::is_some)).await.ok()?.clone();
+            let count = servers.iter().flatten().count();
+            let running =
+                servers.iter().enumerate().filter_map(|(server, endpoint)| Some((server, endpoint.as_ref()?)));
+            let Some((server, endpoint)) = running.cycle().nth(choice % count) else { continue };
             if let Ok(Ok(client)) = timeout(RESPONSE_TIMEOUT, Client::connect(&endpoint.url, &endpoint.tls, 1)).await {
-                return Some((client, self.connections.fetch_add(1, Ordering::Relaxed)));
+                return Some(Connection { client, server: u32::try_from(server).unwrap_or(u32::MAX) });
             }
             tokio::time::sleep(RETRY).await;
         }
+        None
     }
 }
 
@@ -94,10 +136,12 @@ impl Lane {
     /// Sends requests until the run is stopped, and returns the recorded operations.
     pub(super) async fn run(mut self) -> anyhow::Result<Vec<Operation>> {
         while !self.shared.is_stopped() {
-            let Some((client, connection)) = self.shared.connect().await else { break };
+            let choice = self.random.below(u32::MAX);
+            let Some(connection) = self.shared.connect(choice).await else { break };
+            let has_choice = self.shared.has_choice();
             while !self.shared.is_stopped() {
                 let call = self.choose();
-                if !self.perform(&client, connection, call).await? {
+                if !self.perform(&connection, call).await? || has_choice && self.random.below(MOVES) == 0 {
                     break;
                 }
             }
@@ -123,19 +167,23 @@ impl Lane {
         }
     }
 
-    /// Sends a request and records it. Returns false if the connection can no longer be used.
-    pub(super) async fn perform(&mut self, client: &Client, connection: u32, call: Call) -> anyhow::Result<bool> {
+    /// Sends a request and records it. Returns false if the connection can no longer be used, or if another server may
+    /// do better.
+    pub(super) async fn perform(&mut self, connection: &Connection, call: Call) -> anyhow::Result<bool> {
+        let Connection { client, server } = connection;
         let id = OpId(self.shared.operations.fetch_add(1, Ordering::Relaxed) + 1);
         let begin = self.shared.now();
         let answer = timeout(RESPONSE_TIMEOUT, self.send(client, id, call)).await;
         let end = self.shared.now();
         let (outcome, usable) = match answer {
-            Ok(Ok((status, value))) => (interpret(call, status, &value)?, true),
+            Ok(Ok((status, value))) => {
+                (interpret(call, status, &value)?, !(status.is_server_error() && self.shared.has_choice()))
+            }
             Ok(Err(_)) | Err(_) => (Outcome::Unknown, false),
         };
         let outcome = self.shared.bugs.list(call, outcome);
         self.learn(call, &outcome);
-        self.operations.push(Operation { id, client: self.number, connection, call, begin, end, outcome });
+        self.operations.push(Operation { id, client: self.number, server: *server, call, begin, end, outcome });
         Ok(usable)
     }
 

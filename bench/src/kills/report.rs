@@ -37,8 +37,8 @@ impl Totals {
     /// Adds a checked history.
     pub(super) fn add(&mut self, history: &History, recorded: &Recorded, verdict: &Verdict) {
         self.histories += 1;
-        self.replayed_in_full += u64::from(recorded.replayed_in_full);
-        self.kills += history.kills.len() as u64;
+        self.replayed_in_full += u64::from(recorded.recording.replayed_in_full);
+        self.kills += history.faults.len() as u64;
         self.during_start += recorded.victim.during_start;
         for operation in &history.operations {
             *self.operations.entry(name(operation.call)).or_default() += 1;
@@ -50,8 +50,8 @@ impl Totals {
         }
         self.took_effect += verdict.took_effect as u64;
         self.watches += history.watches.len() as u64;
-        self.resumed += recorded.resumed;
-        self.expired += recorded.expired;
+        self.resumed += recorded.recording.resumed;
+        self.expired += recorded.recording.expired;
         self.events += history.watches.iter().map(|watch| watch.events.len() as u64).sum::<u64>();
         self.starts.extend(&recorded.victim.starts);
         self.lost += verdict.lost.len() as u64;
@@ -116,10 +116,9 @@ impl Totals {
 }
 
 /// Summarizes a history in a line.
-pub(super) fn line(history: &History, verdict: &Verdict) -> String {
+pub(super) fn line(faults: usize, called: &str, history: &History, verdict: &Verdict) -> String {
     format!(
-        "{} kills, {} operations, {} watches, {} acknowledged writes lost, {} violations",
-        history.kills.len(),
+        "{faults} {called}, {} operations, {} watches, {} acknowledged writes lost, {} violations",
         thousands(history.operations.len() as u64),
         history.watches.len(),
         verdict.lost.len(),

@@ -12,10 +12,10 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 use super::{
-    history::Micros,
+    history::Mark,
     lane::{Endpoint, Shared},
-    prepare,
     seeded::copy,
+    traffic::prepare,
 };
 use crate::{
     client::Client,
@@ -34,8 +34,8 @@ pub(super) struct Victim {
     // In this order: the process ends before its data is deleted.
     server: Option<Launched>,
     folder: TempDir,
-    /// Time at which the server was killed.
-    pub(super) kills: Vec<Micros>,
+    /// The kills.
+    pub(super) kills: Vec<Mark>,
     /// Number of kills before the server was ready.
     pub(super) during_start: u64,
     /// Durations of the starts, until the server was ready.
@@ -56,8 +56,12 @@ impl Victim {
 
     fn serve(&mut self, server: Launched) {
         let endpoint = Endpoint { url: server.url.clone(), tls: server.tls.clone() };
-        self.shared.endpoint.send_replace(Some(endpoint));
+        self.shared.announce(0, Some(endpoint));
         self.server = Some(server);
+    }
+
+    fn mark_kill(&mut self) {
+        self.kills.push(Mark { at: self.shared.now(), what: "the server was killed".to_owned() });
     }
 
     /// Returns the number of kills.
@@ -77,9 +81,9 @@ impl Victim {
             copied.context("failed to copy the data directory")?;
             tokio::time::sleep(SET_BACK).await;
         }
-        self.kills.push(self.shared.now());
+        self.mark_kill();
         self.server = None;
-        self.shared.endpoint.send_replace(None);
+        self.shared.announce(0, None);
         if loses_writes {
             fs::remove_dir_all(&data)?;
             fs::rename(&earlier, &data)?;
@@ -95,7 +99,7 @@ impl Victim {
             let started = timeout(usual.mul_f64(share), launch(self.folder.path(), &self.places, ALONE)).await;
             // Dropping the start or the server has killed it.
             started.ok().transpose()?;
-            self.kills.push(self.shared.now());
+            self.mark_kill();
             self.during_start += 1;
         }
         let begin = Instant::now();

@@ -63,11 +63,14 @@ impl Watcher {
     /// Watches until the revision at the end of the run is reached, or certainly missed.
     pub(super) async fn run(mut self) -> anyhow::Result<Watched> {
         let mut position = self.start;
-        while let Some((client, connection)) = self.shared.connect().await {
+        let mut choice = self.number;
+        while let Some(connection) = self.shared.connect(choice).await {
+            // The next stream continues on another server, if there is one.
+            choice = choice.wrapping_add(1);
             let after = match position {
                 Some(after) => after,
                 None => {
-                    self.lane.perform(&client, connection, Call::List(ListKind::Consistent)).await?;
+                    self.lane.perform(&connection, Call::List(ListKind::Consistent)).await?;
                     let last = self.lane.operations.last().map(|operation| &operation.outcome);
                     let Some(Outcome::Listed { revision, .. }) = last else { continue };
                     *revision
@@ -84,7 +87,7 @@ impl Watcher {
                 events: Vec::new(),
                 complete_to: None,
             };
-            let end = self.follow(&client, &mut stream).await?;
+            let end = self.follow(&connection.client, &mut stream).await?;
             let reached = stream.events.iter().map(|event| event.version.revision).max().unwrap_or(after);
             match end {
                 End::Interrupted => position = Some(reached),

@@ -66,7 +66,7 @@ fn ports(file: &Path) -> anyhow::Result<[u16; 3]> {
     Ok(ports)
 }
 
-fn peer(places: &Places, name: &str) -> anyhow::Result<PathBuf> {
+pub(crate) fn peer(places: &Places, name: &str) -> anyhow::Result<PathBuf> {
     let path = places.peers.join(name);
     if !path.is_file() {
         bail!(

@@ -1,4 +1,4 @@
-//! `windlass up` with the embedded store.
+//! `windlass up`.
 
 use std::{fs, path::Path, process::Command, sync::Arc, time::Instant};
 
@@ -9,8 +9,8 @@ use windlass_bench::child::Server;
 use super::{Places, Running, ready_file, readyz};
 use crate::pki::Pki;
 
-/// Options of an API server alone, as its peers are.
-pub(crate) const ALONE: &[&str] = &["--controllers", "", "--nodes", "0"];
+/// Options of an API server alone, as its peers are, with the embedded store.
+pub(crate) const ALONE: &[&str] = &["--store", "embedded", "--controllers", "", "--nodes", "0"];
 
 /// A process that is ready.
 #[derive(Debug)]
@@ -41,13 +41,7 @@ pub(crate) async fn launch(folder: &Path, places: &Places, options: &[&str]) -> 
         fs::remove_file(&ready)?;
     }
     let mut command = Command::new(&places.windlass);
-    command
-        .args(["up", "--port", "0", "--store", "embedded"])
-        .args(options)
-        .arg("--data-dir")
-        .arg(&data)
-        .arg("--ready-file")
-        .arg(&ready);
+    command.args(["up", "--port", "0"]).args(options).arg("--data-dir").arg(&data).arg("--ready-file").arg(&ready);
     let mut process = Server::spawn(&mut command, &folder.join("log"))?;
     let url = ready_file(&ready, &mut process).await?;
     let pki = Pki::at(data.join("pki"));

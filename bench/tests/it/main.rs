@@ -65,3 +65,14 @@ fn kills_without_clients_or_objects_are_rejected() {
         assert!(errors.contains("--kills, --kills-per-history, --clients and --keys must be at least 1"), "{errors}");
     }
 }
+
+#[test]
+fn faults_without_servers_rounds_or_clients_are_rejected() {
+    let folder = tempfile::tempdir().unwrap();
+    for option in ["--servers", "--rounds", "--clients", "--keys"] {
+        let output = bench(folder.path(), &["faults", option, "0", "--windlass", "none"]);
+        assert!(!output.status.success());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.contains("--servers, --rounds, --clients and --keys must be at least 1"), "{errors}");
+    }
+}

@@ -1,6 +1,7 @@
 //! The objects that every cluster has: created at the first start, and at every later start if they are missing. Some
 //! are also restored while the server runs.
 
+pub(crate) mod agreement;
 pub(crate) mod endpoint_lease;
 pub(crate) mod identity_lease;
 mod kubernetes_service;
@@ -43,6 +44,9 @@ pub(crate) async fn run(
     listening: Option<SocketAddr>,
     advertised: Option<IpAddr>,
 ) -> Result<(), BuildError> {
+    if let Some(lease) = &server.inner.endpoint_lease {
+        agreement::join(server, lease).await?;
+    }
     let defaults = async {
         let created = flow_control::bootstrap(&server.inner).await;
         created.map_err(|error| failed("the default objects of flow control", &error))
@@ -80,11 +84,6 @@ pub(crate) async fn run(
         }
         Ok(())
     };
-    if let Some(lease) = &server.inner.endpoint_lease
-        && let Err(error) = lease.renew(&server.inner).await
-    {
-        return Err(failed("the endpoint of this API server", &error));
-    }
     let service = create_own_service(server, listening, advertised);
     kubernetes_service::warn_of_other_network(server);
     let network = kubernetes_service::mark_service_cidr_ready(server);

@@ -4,6 +4,7 @@
 //! answered after that ([`Definitions::reached`]), so a CRD is effective when its write is acknowledged.
 
 mod cleanup;
+mod names;
 mod settling;
 
 use std::{
@@ -19,13 +20,16 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tracing::warn;
 use windlass_builtins::kinds::custom_resource_definition::{
-    Definition, GroupNames, accept_names_in, api_approval, check_structural,
+    Definition, accept_names_in, api_approval, check_structural,
     conditions::{self, Condition, TERMINATING},
     establish,
 };
 use windlass_store::Revision;
 
-use self::settling::{settle, settle_later};
+use self::{
+    names::Names,
+    settling::{settle, settle_later},
+};
 use crate::{
     call::Call,
     custom::{self, Custom},
@@ -78,8 +82,7 @@ impl Definitions {
 /// The state of the task.
 pub(crate) struct Controller {
     cache: Arc<ResourceCache>,
-    /// The accepted names by group.
-    names: HashMap<String, GroupNames>,
+    names: Names,
     served: HashMap<String, Served>,
     /// The CRDs whose objects are being deleted, with their uids.
     cleaning: HashMap<String, Box<str>>,
@@ -140,7 +143,7 @@ impl Controller {
         let snapshot = cache.snapshot();
         let mut controller = Self {
             cache,
-            names: HashMap::new(),
+            names: Names::new(storage.applied().max(snapshot.revision)),
             served: HashMap::new(),
             cleaning: HashMap::new(),
             conversions,
@@ -150,7 +153,7 @@ impl Controller {
         let mut change = Change { registry: registry.clone(), retired: Vec::new(), replaced: Vec::new() };
         for source in snapshot.objects() {
             let object = source.to_value();
-            controller.remember_names(&source.header.name, &object);
+            controller.names.set(&source.header.name, &object);
             // Stored objects may have been written under another schema.
             controller.serve(&mut change, storage, source, &object, storage.applied());
         }
@@ -216,7 +219,7 @@ impl Controller {
     fn names_of_all(&self) -> BTreeSet<String> {
         let there = self.cache.snapshot();
         let there = there.objects().map(|object| object.header.name.to_string());
-        let known = self.names.values().flat_map(GroupNames::definitions).map(str::to_owned);
+        let known = self.names.definitions().map(str::to_owned);
         there.chain(self.served.keys().cloned()).chain(known).collect()
     }
 
@@ -226,15 +229,19 @@ impl Controller {
         let mut failure = None;
         let mut decided = Vec::new();
         let mut gone = Vec::new();
-        for name in names {
-            match self.cache.get(&name) {
+        let sources: Vec<_> = names.into_iter().map(|name| (self.cache.get(&name), name)).collect();
+        if server.storage.store().is_shared() {
+            again.extend(self.names.follow(&self.cache));
+        }
+        for (source, name) in sources {
+            match source {
                 Some(source) => {
                     let (definition, affected) = self.decide(name, source, server.now());
                     decided.push(definition);
                     again.extend(affected);
                 }
                 None => {
-                    again.extend(self.release_names(&name));
+                    again.extend(self.names.remove(&name));
                     gone.push(name);
                 }
             }
@@ -297,7 +304,7 @@ impl Controller {
                 changed = true;
             }
         };
-        let names = accept_names_in(&object, self.names.entry(group.clone()).or_default(), now);
+        let names = accept_names_in(&object, self.names.group(&group), now);
         take(&mut object, names);
         let judges: &[Judge] = match meta::is_terminating(&object) {
             // Checking a large schema that is about to be removed would be wasted work.
@@ -308,33 +315,10 @@ impl Controller {
             let status = judge(&object, now);
             take(&mut object, status);
         }
-        self.remember_names(&name, &object);
-        let mut affected =
-            if object["status"]["acceptedNames"] == names_before { Vec::new() } else { self.waiting(&group) };
+        let differs = self.names.set(&name, &object) || object["status"]["acceptedNames"] != names_before;
+        let mut affected = if differs { self.names.waiting(&group) } else { Vec::new() };
         affected.retain(|other| *other != name);
         (Decided { name, source, object, changed }, affected)
-    }
-
-    fn remember_names(&mut self, name: &str, object: &Value) {
-        let group = object["spec"]["group"].as_str().unwrap_or_default();
-        self.names.entry(group.to_owned()).or_default().set(name, object);
-    }
-
-    /// Releases the names of a CRD that was deleted; returns the CRDs that may have waited for them.
-    fn release_names(&mut self, name: &str) -> Vec<String> {
-        let Some(group) = name.split_once('.').map(|(_, group)| group.to_owned()) else { return Vec::new() };
-        if let Some(names) = self.names.get_mut(&group) {
-            names.remove(name);
-            if names.is_empty() {
-                self.names.remove(&group);
-            }
-        }
-        self.waiting(&group)
-    }
-
-    /// Returns the CRDs of a group whose names are not all accepted.
-    fn waiting(&self, group: &str) -> Vec<String> {
-        self.names.get(group).into_iter().flat_map(GroupNames::waiting).map(str::to_owned).collect()
     }
 
     /// Adds the endpoints of a CRD to the registry, unless it has them already.

@@ -26,7 +26,6 @@ const RETRY: Duration = Duration::from_millis(250);
 /// Proves periodically that the caches are complete, until the server is dropped.
 pub(crate) async fn run(server: Weak<Inner>) {
     loop {
-        let start = Instant::now();
         let proof = {
             let Some(server) = server.upgrade() else { return };
             tokio::time::timeout(BOUND, prove(&server)).await
@@ -42,17 +41,15 @@ pub(crate) async fn run(server: Weak<Inner>) {
                 RETRY
             }
         };
-        if pause == EVERY {
-            let Some(server) = server.upgrade() else { return };
-            server.storage.note_current(start);
-        }
         tokio::time::sleep(pause).await;
     }
 }
 
-/// Waits until everything that is in the store is in effect.
-async fn prove(server: &Arc<Inner>) -> Result<(), windlass_store::Error> {
+/// Waits until everything that is in the store is in effect, which is a proof for the time at which this began.
+pub(crate) async fn prove(server: &Arc<Inner>) -> Result<(), windlass_store::Error> {
+    let start = Instant::now();
     server.storage.fresh().await?;
     server.definitions.reached(server.storage.cache(definitions::PREFIX).snapshot().revision).await;
+    server.storage.note_current(start);
     Ok(())
 }

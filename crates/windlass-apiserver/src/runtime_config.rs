@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     sync::{Mutex, PoisonError},
 };
 
@@ -94,6 +95,14 @@ const MANY: [&str; 4] = ["api/all", "api/ga", "api/beta", "api/alpha"];
 pub struct RuntimeConfig {
     /// By key: `api/beta`, `GROUP/VERSION` or `GROUP/VERSION/RESOURCE`.
     enabled: BTreeMap<String, bool>,
+}
+
+/// The form of the option: `KEY=true,KEY=false`.
+impl fmt::Display for RuntimeConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let entries: Vec<String> = self.enabled.iter().map(|(key, enabled)| format!("{key}={enabled}")).collect();
+        f.write_str(&entries.join(","))
+    }
 }
 
 /// Reasons why a configuration is rejected. The messages are those of kube-apiserver where it has one.

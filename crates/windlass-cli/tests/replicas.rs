@@ -38,15 +38,21 @@ impl Drop for Replica {
 }
 
 impl Replica {
+    fn command(folder: &Path, prefix: &str, number: u8) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command.args(["up", "--port=0", "--store=etcd", "--nodes=1", "--service-cluster-ip-range=10.8.0.0/22"]);
+        command.args(["--advertise-address", &format!("10.99.0.{number}"), "--etcd-prefix", prefix]);
+        command.args(["--etcd-servers", &std::env::var("ETCD_SERVERS").expect("cargo xtask etcd sets ETCD_SERVERS")]);
+        command.arg("--data-dir").arg(folder.join(number.to_string()));
+        command
+    }
+
     async fn start(folder: &Path, prefix: &str, number: u8, join: Option<&Path>) -> Self {
         let data_dir = folder.join(number.to_string());
         let ready = folder.join(format!("{number}.ready"));
         let address = format!("10.99.0.{number}");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
-        command.args(["up", "--port=0", "--store=etcd", "--nodes=1", "--service-cluster-ip-range=10.8.0.0/22"]);
-        command.args(["--advertise-address", &address, "--etcd-prefix", prefix]);
-        command.args(["--etcd-servers", &std::env::var("ETCD_SERVERS").expect("cargo xtask etcd sets ETCD_SERVERS")]);
-        command.arg("--data-dir").arg(&data_dir).arg("--ready-file").arg(&ready);
+        let mut command = Self::command(folder, prefix, number);
+        command.arg("--ready-file").arg(&ready);
         if let Some(join) = join {
             command.arg("--join").arg(join);
         }
@@ -223,4 +229,24 @@ async fn three_servers_act_as_one() {
     .await;
     let claims = second.get("/apis/networking.k8s.io/v1/ipaddresses").await;
     assert_eq!(claims["items"].as_array().unwrap().len(), 301, "one per service, and the servers' own");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs etcd: cargo xtask etcd"]
+async fn a_server_with_keys_of_its_own_does_not_start_beside_another_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = format!("/other-keys-{}", std::process::id());
+    let first = Replica::start(folder.path(), &prefix, 1, None).await;
+    let mut second = Replica::command(folder.path(), &prefix, 2);
+    let output = tokio::task::spawn_blocking(move || second.output().unwrap()).await.unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("the API server at 10.99.0.1:"), "{error}");
+    for part in
+        ["the key of service account tokens is ", "the certificate authority of clients is sha256:", "--join FILE"]
+    {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    let endpoints = first.endpoints().await;
+    assert_eq!(endpoints, BTreeSet::from([first.address.clone()]));
 }

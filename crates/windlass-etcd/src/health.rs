@@ -33,8 +33,8 @@ struct State {
 impl Health {
     pub(crate) fn verdict(&self) -> Result<(), Error> {
         let state = self.state.lock();
-        let cause = state.failure.clone().or_else(|| state.alarms.first().map(|alarm| (*alarm).to_owned()));
-        cause.map_or(Ok(()), |cause| Err(Error::Unavailable { cause }))
+        let causes: Vec<&str> = state.failure.as_deref().into_iter().chain(state.alarms.iter().copied()).collect();
+        if causes.is_empty() { Ok(()) } else { Err(Error::Unavailable { cause: causes.join("; ") }) }
     }
 
     pub(crate) fn usage(&self) -> Usage {
@@ -80,7 +80,7 @@ fn alarms(errors: &[String]) -> Vec<&'static str> {
     }
     if raised("alarm:CORRUPT") {
         alarms.push(
-            "etcd has the alarm CORRUPT: the data of its members differ, and all requests fail; replace the corrupt member, \
+            "etcd has the alarm CORRUPT: the data of its members differ, and all writes fail; replace the corrupt member, \
              and then run etcdctl alarm disarm",
         );
     }
@@ -122,6 +122,10 @@ mod tests {
         health.note_status(&status);
         let error = health.verdict().unwrap_err().to_string();
         assert!(error.contains("NOSPACE") && error.contains("etcdctl alarm disarm"), "{error}");
+        health.note(Err(CallError::Lost("no leader".to_owned())));
+        let error = health.verdict().unwrap_err().to_string();
+        assert!(error.starts_with("etcd does not work: no leader; etcd has the alarm NOSPACE"), "{error}");
+        health.note(Ok(RangeResponse::default()));
         assert_eq!(health.usage(), Usage { file: 9, in_use: 4, quota: None, available: None });
         status.errors.clear();
         status.db_size_quota = 8;

@@ -329,6 +329,7 @@ impl Additions {
         }
         let server = builder.build().await.map_err(|error| match error {
             BuildError::Audit(error) => PlaneError::Audit(error.into()),
+            error @ BuildError::Disagreement { .. } => PlaneError::Disagreement(error),
             error => PlaneError::Server(error.into()),
         })?;
         if serves_metrics {

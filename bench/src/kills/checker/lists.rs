@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{
-    super::history::{Call, Key, ListKind, Operation, Outcome, Revision, Version},
+    super::history::{Call, History, Key, ListKind, Operation, Outcome, Revision, Version},
     Findings, Rule,
     facts::{Change, Fact, Facts},
     objects::Objects,
@@ -11,20 +11,12 @@ use super::{
 
 /// Checks all lists.
 pub(super) fn check(facts: &Facts<'_>, objects: &Objects, findings: &mut Findings<'_>) {
-    let mut newest: HashMap<u32, &Operation> = HashMap::new();
+    went_back(facts.history, findings);
     let mut last = None;
     let mut lists: Vec<&Operation> = facts.history.operations.iter().collect();
     lists.sort_by_key(|operation| operation.begin);
     for list in lists {
         let (Call::List(kind), Outcome::Listed { revision, items }) = (list.call, &list.outcome) else { continue };
-        if kind == ListKind::Cached {
-            let before = newest.insert(list.connection, list);
-            let went_back = before.filter(|before| revision_of(before) > Some(*revision) && before.end <= list.begin);
-            if let Some(before) = went_back {
-                let lines = vec![before.to_string(), list.to_string()];
-                findings.add(Rule::ListWentBack, format!("to revision {revision}"), lines, None, list.begin);
-            }
-        }
         if let ListKind::Exact(wanted) = kind
             && wanted != *revision
         {
@@ -52,6 +44,30 @@ pub(super) fn check(facts: &Facts<'_>, objects: &Objects, findings: &mut Finding
     }
     if let Some((state, listed)) = last {
         state.lost(&listed, findings);
+    }
+}
+
+/// Checks that lists from the cache of one server are not older than those that ended before they began.
+fn went_back(history: &History, findings: &mut Findings<'_>) {
+    let cached = |it: &&Operation| it.call == Call::List(ListKind::Cached) && revision_of(it).is_some();
+    let mut begun: Vec<&Operation> = history.operations.iter().filter(cached).collect();
+    let mut ended = begun.clone();
+    begun.sort_by_key(|list| list.begin);
+    ended.sort_by_key(|list| list.end);
+    let mut ended = ended.into_iter().peekable();
+    let mut newest: HashMap<u32, &Operation> = HashMap::new();
+    for list in begun {
+        while let Some(before) = ended.next_if(|before| before.end <= list.begin) {
+            let newest = newest.entry(before.server).or_insert(before);
+            if revision_of(before) > revision_of(newest) {
+                *newest = before;
+            }
+        }
+        if let Some(before) = newest.get(&list.server).filter(|before| revision_of(before) > revision_of(list)) {
+            let what = format!("server {} listed an older state than before", list.server);
+            let lines = vec![before.to_string(), list.to_string()];
+            findings.add(Rule::ListWentBack, what, lines, None, list.begin);
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use std::ops::Range;
 
 use super::{
     super::history::{
-        Call, Content, EventKind, History, Key, ListKind, OpId, Operation, Outcome, Version, WatchEvent, WatchStream,
+        Call, Content, EventKind, History, Key, ListKind, Mark, OpId, Operation, Outcome, Version, WatchEvent,
+        WatchStream,
     },
     Rule, check,
 };
@@ -28,7 +29,7 @@ impl Story {
     fn operation(&mut self, call: Call, times: Range<u64>, outcome: Outcome) -> OpId {
         let id = OpId(self.next().0);
         let (begin, end) = (times.start, times.end);
-        self.0.operations.push(Operation { id, client: 1, connection: 1, call, begin, end, outcome });
+        self.0.operations.push(Operation { id, client: 1, server: 0, call, begin, end, outcome });
         id
     }
 

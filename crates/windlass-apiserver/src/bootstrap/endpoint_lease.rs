@@ -13,7 +13,7 @@ use tokio::{sync::watch, time::Instant};
 use tracing::{info, warn};
 use windlass_store::{Error as StoreError, Revision};
 
-use super::kubernetes_service;
+use super::{agreement::Agreement, kubernetes_service};
 use crate::{
     meta,
     server::{Inner, Server},
@@ -22,16 +22,18 @@ use crate::{
 };
 
 /// The prefix of the keys.
-const PREFIX: &str = "/apiservers/endpoints/";
+pub(super) const PREFIX: &str = "/apiservers/endpoints/";
 /// Interval at which a server writes its key, and the time for which others wait for that: as in kube-apiserver.
 const RENEWAL: Duration = Duration::from_secs(10);
-const EXPIRY: Duration = Duration::from_secs(15);
+pub(super) const EXPIRY: Duration = Duration::from_secs(15);
 /// The delay after a failure.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The key of a server that has an address.
 pub(crate) struct EndpointLease {
     address: SocketAddr,
+    /// The options of the server, which others compare with theirs.
+    agreement: Agreement,
     /// Distinguishes this server from an earlier one at the same address.
     holder: String,
     leaving: watch::Sender<bool>,
@@ -48,9 +50,10 @@ pub(crate) fn endpoints(storage: &Storage) -> Vec<SocketAddr> {
 }
 
 impl EndpointLease {
-    pub(crate) fn new(address: SocketAddr) -> Self {
+    pub(crate) fn new(address: SocketAddr, agreement: Agreement) -> Self {
         Self {
             address,
+            agreement,
             holder: meta::new_uid(),
             leaving: watch::Sender::new(false),
             writing: tokio::sync::Mutex::default(),
@@ -58,8 +61,12 @@ impl EndpointLease {
         }
     }
 
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         self.address.to_string()
+    }
+
+    pub(super) fn agreement(&self) -> &Agreement {
+        &self.agreement
     }
 
     fn key(&self) -> String {
@@ -70,7 +77,7 @@ impl EndpointLease {
         encode(&mut json!({
             "apiVersion": "apiservers/v1", "kind": "Endpoint",
             "metadata": {"name": self.name(), "uid": self.holder},
-            "spec": {"renewTime": meta::format_micro_time(server.now())},
+            "spec": {"renewTime": meta::format_micro_time(server.now()), "options": self.agreement},
         }))
     }
 

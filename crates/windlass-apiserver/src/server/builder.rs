@@ -1,5 +1,7 @@
 //! The builder of a server.
 
+mod shared_options;
+
 use std::{
     collections::{BTreeMap, HashMap},
     net::{IpAddr, SocketAddr},
@@ -371,6 +373,7 @@ impl ServerBuilder {
             warn!("requests without credentials are rejected, because the authorizer AlwaysAllow allows everything");
             self.authentication.anonymous.enabled = false;
         }
+        let agreement = self.agreement();
         let (audit, audit_task) = Audit::start(self.audit.as_ref())?;
         let storage = Storage::open(self.store).await.map_err(BuildError::Load)?;
         let mut registry = Registry::builtin(self.runtime_config.table(), &storage);
@@ -423,7 +426,7 @@ impl ServerBuilder {
         let is_shared = storage.store().is_shared();
         let own = self.listening.and_then(|listening| bootstrap::own_address(listening, self.advertised));
         let inner = Inner {
-            endpoint_lease: own.filter(|_| is_shared).map(EndpointLease::new),
+            endpoint_lease: own.filter(|_| is_shared).map(|own| EndpointLease::new(own, agreement)),
             jwt,
             storage,
             registry: ArcSwap::from_pointee(registry),

@@ -34,6 +34,14 @@ pub enum BuildError {
         /// The reason.
         why: String,
     },
+    /// Another API server over the same store has options that do not fit.
+    #[error("the API server at {address} uses the same store with other options: {differences}")]
+    Disagreement {
+        /// The address of the other server.
+        address: String,
+        /// The options that differ.
+        differences: String,
+    },
     /// An object that every cluster has could not be created.
     #[error("failed to create {what}: {message}")]
     Bootstrap {

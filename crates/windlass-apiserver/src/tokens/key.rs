@@ -112,6 +112,11 @@ impl TokenKey {
         self.public.iter().map(|(id, key)| (id.as_str(), key))
     }
 
+    /// Returns the ID of the key that signs.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
     /// Returns whether one of these keys may have signed a token that names this key.
     pub(crate) fn knows(&self, id: &str) -> bool {
         id.is_empty() || self.public.iter().any(|(known, _)| known == id)

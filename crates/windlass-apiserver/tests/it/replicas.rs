@@ -1,6 +1,8 @@
 //! Several servers over one store.
 
 mod in_effect;
+mod names;
+mod options;
 
 use std::{
     collections::BTreeSet,

@@ -2,7 +2,7 @@
 
 use std::{error::Error as StdError, io, net::SocketAddr, path::PathBuf};
 
-use windlass_apiserver::authentication::AuthenticationError;
+use windlass_apiserver::{BuildError, authentication::AuthenticationError};
 use windlass_etcd::EtcdError;
 
 use crate::{JoinError, LockError, PkiError};
@@ -49,6 +49,9 @@ pub enum PlaneError {
     /// etcd cannot be used as the store.
     #[error("failed to open the store in etcd")]
     Etcd(#[source] EtcdError),
+    /// Other API servers over the same store have options that do not fit.
+    #[error("failed to join the API servers over the same store")]
+    Disagreement(#[source] BuildError),
     /// The API server could not be built on top of the store.
     #[error("failed to start the API server")]
     Server(#[source] Box<dyn StdError + Send + Sync>),
@@ -137,6 +140,11 @@ impl PlaneError {
                 ),
             }),
             Self::Etcd(error) => Some(error.hint().into()),
+            Self::Disagreement(_) => Some(
+                "start it with the options and the keys of the other API servers (--join FILE, from `windlass join-file`); to \
+                 change these options, stop all API servers first"
+                    .into(),
+            ),
             Self::DataDirLost { .. } => Some("start it again; stop it before its data is deleted or moved".into()),
             Self::StoreFailed(_) => Some("check the disk or etcd, then start it again: acknowledged writes are kept".into()),
             Self::Audit(_) => Some("check the --audit-log and --audit-webhook options".into()),

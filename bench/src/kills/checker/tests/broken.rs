@@ -8,7 +8,7 @@ fn an_acknowledgement_before_the_fsync_is_found_by_the_next_read() {
     let first = story.create(A, 0..10, 5);
     let second = story.put(first, 20..30, 6);
     story.get(second, 31..32);
-    story.0.kills.push(35);
+    story.0.faults.push(Mark { at: 35, what: "the server was killed".to_owned() });
     story.list(ListKind::Consistent, 40..50, 5, &[first]);
     assert_eq!(story.rules(), [Rule::StaleRead]);
     assert_eq!(check(&story.0).lost.into_iter().collect::<Vec<_>>(), [OpId(2)]);
@@ -26,7 +26,7 @@ fn a_revision_that_is_used_again_after_a_crash_shows_that_a_write_was_lost() {
     let mut story = Story::default();
     let first = story.create(A, 0..10, 5);
     let second = story.put(first, 20..30, 6);
-    story.0.kills.push(35);
+    story.0.faults.push(Mark { at: 35, what: "the server was killed".to_owned() });
     let other = story.create(B, 40..50, 6);
     story.get(other, 60..70);
     story.watch(5, &[(EventKind::Added, other)]);

@@ -129,13 +129,13 @@ fn lists_from_the_cache_may_be_old_and_watches_may_end_anywhere() {
 }
 
 #[test]
-fn a_connection_may_start_over_with_older_lists() {
+fn caches_of_several_servers_may_lag_but_none_goes_back() {
     let mut story = Story::default();
     let first = story.create(A, 0..10, 5);
     let second = story.put(first, 20..30, 6);
     story.list(ListKind::Cached, 40..50, 6, &[second]);
     story.list(ListKind::Cached, 60..70, 5, &[first]);
     assert_eq!(story.rules(), [Rule::ListWentBack]);
-    story.0.operations.last_mut().unwrap().connection = 2;
+    story.0.operations.last_mut().unwrap().server = 1;
     story.passes();
 }

@@ -157,13 +157,13 @@ impl Simulation {
         let outcome = pending.outcome.unwrap_or(Outcome::Unknown);
         let (client, end) = (u32::try_from(client).unwrap(), self.now);
         let Pending { id, call, begin, .. } = pending;
-        self.history.operations.push(Operation { id, client, connection: client, call, begin, end, outcome });
+        self.history.operations.push(Operation { id, client, server: 0, call, begin, end, outcome });
         self.now += 1;
     }
 
     /// Loses all responses; requests that had not taken effect do so now, or never.
     fn crash(&mut self) {
-        self.history.kills.push(self.now);
+        self.history.faults.push(Mark { at: self.now, what: "a crash".to_owned() });
         for client in 0..CLIENTS {
             let Some(pending) = self.pending[client].take() else { continue };
             if pending.outcome.is_none() && self.random.below(2) == 0 {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn definition(plural: &str) -> Value {
+pub(super) fn definition(plural: &str) -> Value {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}});
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

@@ -2,6 +2,11 @@
 //!
 //! Names belong to the CRD that was first in the group. A CRD that requests a name of another one keeps its previous
 //! names and reports the conflict in its conditions.
+//!
+//! Several servers decide at the same time, each by what it has seen so far. So a name that is free does not go to a CRD
+//! while another one waits for it that was written earlier: of two CRDs that want the same name, the server that decides
+//! on the one written later has seen the other, waiting or accepted, and since each decision is stored only if its CRD has
+//! not changed since, never are both accepted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -22,8 +27,8 @@ use crate::object::{copy, items, text};
 pub fn accept_names<'a>(object: &Value, all: impl IntoIterator<Item = &'a Value>, now: Timestamp) -> Option<Value> {
     let group = text(object, "/spec/group");
     let mut names = GroupNames::default();
-    for (index, other) in all.into_iter().filter(|other| text(other, "/spec/group") == group).enumerate() {
-        names.set(&index.to_string(), other);
+    for other in all.into_iter().filter(|other| text(other, "/spec/group") == group) {
+        names.set(text(other, "/metadata/name"), other);
     }
     accept_names_in(object, &names, now)
 }
@@ -37,8 +42,9 @@ pub fn accept_names_in(object: &Value, group: &GroupNames, now: Timestamp) -> Op
     }
     let own = Accepted::of(object);
     let own_resources: BTreeSet<&str> = own.resources.iter().map(String::as_str).gather();
-    let is_resource = |name: &str| group.resources.contains_key(name) || own_resources.contains(name);
-    let is_kind = |name: &str| group.kinds.contains_key(name) || own.kinds.iter().any(|own| own == name);
+    let place = Place::of(object);
+    let is_resource = |name: &str| group.resources.is_taken(name, &place) || own_resources.contains(name);
+    let is_kind = |name: &str| group.kinds.is_taken(name, &place) || own.kinds.iter().any(|own| own == name);
     let mut conflict = None;
     let mut names = accepted.json();
     let mut conflicts = |reason, message| conflict = Some(Condition::new(NAMES_ACCEPTED, "False", reason, message));
@@ -148,14 +154,22 @@ fn tidy(names: Value) -> Value {
     tidy
 }
 
-/// Index of the accepted names in a group.
+/// Index of the names in a group.
 #[derive(Debug, Clone, Default)]
 pub struct GroupNames {
-    definitions: BTreeMap<String, Accepted>,
-    /// Number of CRDs per name.
-    resources: HashMap<String, usize>,
-    kinds: HashMap<String, usize>,
+    definitions: BTreeMap<String, Known>,
+    resources: Index,
+    kinds: Index,
     waiting: BTreeSet<String>,
+}
+
+/// The names of a CRD in the index.
+#[derive(Debug, Clone)]
+struct Known {
+    accepted: Accepted,
+    /// The names that it requests and does not have.
+    wanted: Accepted,
+    place: Place,
 }
 
 /// The accepted names of a CRD.
@@ -167,46 +181,109 @@ struct Accepted {
 
 impl Accepted {
     fn of(object: &Value) -> Self {
-        let accepted = Names { object, at: "/status/acceptedNames" };
-        let mut resources = ["plural", "singular"].map(|field| accepted.text(field).to_owned()).to_vec();
-        resources.extend(accepted.list("shortNames").iter().filter_map(|name| name.as_str().map(str::to_owned)));
-        Self { resources, kinds: ["kind", "listKind"].map(|field| accepted.text(field).to_owned()).to_vec() }
+        Self::at(object, "/status/acceptedNames")
+    }
+
+    fn at(object: &Value, at: &'static str) -> Self {
+        let names = Names { object, at };
+        let mut resources = ["plural", "singular"].map(|field| names.text(field).to_owned()).to_vec();
+        resources.extend(names.list("shortNames").iter().filter_map(|name| name.as_str().map(str::to_owned)));
+        Self { resources, kinds: ["kind", "listKind"].map(|field| names.text(field).to_owned()).to_vec() }
+    }
+
+    /// Removes the names of another CRD, and those that are empty.
+    fn without(mut self, other: &Self) -> Self {
+        self.resources.retain(|name| !name.is_empty() && !other.resources.contains(name));
+        self.kinds.retain(|name| !name.is_empty() && !other.kinds.contains(name));
+        self
+    }
+}
+
+/// The order in which CRDs get names: that of their last writes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    revision: u64,
+    definition: String,
+}
+
+impl Place {
+    fn of(object: &Value) -> Self {
+        let revision = text(object, "/metadata/resourceVersion").parse().unwrap_or(0);
+        Self { revision, definition: text(object, "/metadata/name").to_owned() }
+    }
+}
+
+/// The CRDs that have or want a name.
+#[derive(Debug, Clone, Default)]
+struct Index {
+    /// Number of CRDs that have it.
+    accepted: HashMap<String, usize>,
+    wanted: HashMap<String, BTreeSet<Place>>,
+}
+
+impl Index {
+    /// Returns whether a name belongs to another CRD, or will because that was written before this one.
+    fn is_taken(&self, name: &str, by: &Place) -> bool {
+        let is_earlier = |other: &&Place| other.revision < by.revision && other.definition != by.definition;
+        let earlier = self.wanted.get(name).is_some_and(|places| places.iter().take(2).any(|place| is_earlier(&place)));
+        earlier || self.accepted.contains_key(name)
+    }
+
+    fn add(&mut self, accepted: &[String], wanted: &[String], place: &Place) {
+        for name in accepted {
+            *self.accepted.entry(name.clone()).or_default() += 1;
+        }
+        for name in wanted {
+            self.wanted.entry(name.clone()).or_default().insert(place.clone());
+        }
+    }
+
+    fn remove(&mut self, accepted: &[String], wanted: &[String], place: &Place) {
+        for name in accepted {
+            if let Some(count) = self.accepted.get_mut(name) {
+                *count -= 1;
+                if *count == 0 {
+                    self.accepted.remove(name);
+                }
+            }
+        }
+        for name in wanted {
+            if let Some(places) = self.wanted.get_mut(name) {
+                places.remove(place);
+                if places.is_empty() {
+                    self.wanted.remove(name);
+                }
+            }
+        }
     }
 }
 
 impl GroupNames {
-    /// Records the current names of a CRD of the group.
-    pub fn set(&mut self, definition: &str, object: &Value) {
-        self.remove(definition);
+    /// Records the current names of a CRD of the group. Returns whether its accepted names differ from those recorded
+    /// before.
+    pub fn set(&mut self, definition: &str, object: &Value) -> bool {
         let accepted = Accepted::of(object);
-        for name in &accepted.resources {
-            *self.resources.entry(name.clone()).or_default() += 1;
-        }
-        for name in &accepted.kinds {
-            *self.kinds.entry(name.clone()).or_default() += 1;
-        }
+        let before = self.definitions.get(definition).map(|known| &known.accepted);
+        let differs =
+            before.is_some_and(|before| (&before.resources, &before.kinds) != (&accepted.resources, &accepted.kinds));
+        self.remove(definition);
+        let wanted = Accepted::at(object, "/spec/names").without(&accepted);
+        let place = Place::of(object);
+        self.resources.add(&accepted.resources, &wanted.resources, &place);
+        self.kinds.add(&accepted.kinds, &wanted.kinds, &place);
         if !conditions::is_true(object, NAMES_ACCEPTED) {
             self.waiting.insert(definition.to_owned());
         }
-        self.definitions.insert(definition.to_owned(), accepted);
+        self.definitions.insert(definition.to_owned(), Known { accepted, wanted, place });
+        differs
     }
 
     /// Removes a CRD.
     pub fn remove(&mut self, definition: &str) {
         self.waiting.remove(definition);
-        let Some(accepted) = self.definitions.remove(definition) else { return };
-        let release = |names: Vec<String>, all: &mut HashMap<String, usize>| {
-            for name in names {
-                if let Some(count) = all.get_mut(&name) {
-                    *count -= 1;
-                    if *count == 0 {
-                        all.remove(&name);
-                    }
-                }
-            }
-        };
-        release(accepted.resources, &mut self.resources);
-        release(accepted.kinds, &mut self.kinds);
+        let Some(Known { accepted, wanted, place }) = self.definitions.remove(definition) else { return };
+        self.resources.remove(&accepted.resources, &wanted.resources, &place);
+        self.kinds.remove(&accepted.kinds, &wanted.kinds, &place);
     }
 
     /// Returns whether the index is empty.

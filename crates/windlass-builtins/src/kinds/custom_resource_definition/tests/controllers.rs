@@ -82,6 +82,25 @@ fn names_of_other_definitions_are_rejected_until_they_are_free() {
 }
 
 #[test]
+fn a_name_that_two_definitions_want_goes_to_the_one_that_was_written_first() {
+    let wants = |plural: &str, kind: &str, revision: u64| {
+        changed(&named(plural, kind, &[]), json!({"/metadata/resourceVersion": revision.to_string()}))
+    };
+    let accepted = |object: &Value, others: [&Value; 2]| {
+        let status = accept_names(object, others, at(0)).expect("a decision");
+        conditions::is_true(&with_status(object, status), conditions::NAMES_ACCEPTED)
+    };
+    let (early, late) = (wants("rafts", "Boat", 7), wants("boats", "Boat", 8));
+    let unrelated = wants("ships", "Ship", 3);
+    // The result is the same in any order, and with less knowledge.
+    assert!(accepted(&early, [&early, &late]) && !accepted(&late, [&early, &late]));
+    assert!(accepted(&early, [&early, &unrelated]) && accepted(&late, [&late, &unrelated]));
+    // What a definition requests is not its own before that is decided, but no other gets it meanwhile.
+    let again = wants("rafts", "Boat", 9);
+    assert!(!accepted(&again, [&again, &late]) && accepted(&late, [&again, &late]));
+}
+
+#[test]
 fn an_established_definition_stays_established_when_its_new_names_conflict() {
     let first = named("boats", "Boat", &[]);
     let first = with_status(&first, accept_names(&first, [], at(0)).expect("new names"));
