@@ -12,6 +12,7 @@ mod numbers;
 mod operator;
 mod plain;
 mod process;
+mod reconciles;
 mod resources;
 mod supervisor;
 pub(crate) mod trace;

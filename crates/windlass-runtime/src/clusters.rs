@@ -38,7 +38,7 @@
 //!   election wait with backoff. If its operator fails, loses its lease or panics, it is started again after a delay.
 //! - **A cluster that is removed is left cleanly**: running reconciles finish within the grace period, then its watches,
 //!   workers and caches end, and its lease is released. A cluster whose kubeconfig changes is left and joined again.
-//! - **Metrics** of a cluster have the label `cluster`, and `/debug/state` shows its state. Webhooks, probes and servers
+//! - **Metrics** of a cluster have the label `cluster`, and `/debug/state` shows its operator. Webhooks, probes and servers
 //!   belong to the home cluster: webhooks of the operator that is built for another cluster are not served.
 //! - **Permissions** in a cluster are those of its kubeconfig. The roles that it needs are the
 //!   [manifests](Operator::manifests) of the operator that is built for it.
@@ -55,7 +55,10 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::{manifests::Permission, operator::Operator};
+use crate::{
+    manifests::Permission,
+    operator::{DebugState, Operator},
+};
 
 mod directory;
 mod life;
@@ -95,6 +98,8 @@ pub struct Cluster {
 pub struct ClusterSet {
     wanted: Arc<watch::Sender<Wanted>>,
     states: Arc<Mutex<BTreeMap<Arc<str>, ClusterState>>>,
+    /// Views of the operators of the clusters, for `/debug/state`.
+    operators: Arc<Mutex<BTreeMap<Arc<str>, DebugState>>>,
 }
 
 #[derive(Default)]
@@ -289,15 +294,30 @@ impl ClusterSet {
         }
     }
 
+    fn set_operator(&self, name: &Arc<str>, operator: Option<DebugState>) {
+        let mut operators = self.operators.lock();
+        match operator {
+            Some(operator) => drop(operators.insert(name.clone(), operator)),
+            None => drop(operators.remove(name)),
+        }
+    }
+
     /// Returns the view of `/debug/state`.
     fn view(&self) -> Value {
-        let states = self.states.lock();
-        let show = |(name, state): (&Arc<str>, &ClusterState)| match state {
-            ClusterState::Failed(error) => json!({ "name": &**name, "state": "failed", "error": error }),
-            ClusterState::Running => json!({ "name": &**name, "state": "running" }),
-            ClusterState::Leaving => json!({ "name": &**name, "state": "leaving" }),
+        let states = self.states.lock().clone();
+        let show = |(name, state): (Arc<str>, ClusterState)| {
+            let mut view = match state {
+                ClusterState::Failed(error) => json!({ "name": &*name, "state": "failed", "error": error }),
+                ClusterState::Running => json!({ "name": &*name, "state": "running" }),
+                ClusterState::Leaving => json!({ "name": &*name, "state": "leaving" }),
+            };
+            let operator = self.operators.lock().get(&name).cloned();
+            if let Some(operator) = operator {
+                view["operator"] = operator.show();
+            }
+            view
         };
-        states.iter().map(show).collect()
+        states.into_iter().map(show).collect()
     }
 }
 

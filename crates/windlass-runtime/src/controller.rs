@@ -65,6 +65,7 @@ mod metrics;
 mod owners;
 mod pass;
 mod permissions;
+mod recent;
 mod reconciler;
 mod run;
 mod source;
@@ -78,6 +79,7 @@ use error_hook::AnyErrorHook;
 use filter::AnyFilter;
 use finalizing::Finalizer;
 use permissions::DeclaredPermissions;
+use recent::RecentReconciles;
 use reconciler::{AnyReconciler, OnDeleted};
 use run::Prepared;
 use source::AnySource;
@@ -173,6 +175,8 @@ pub(crate) struct AnyController {
     reporter: Option<Arc<str>>,
     declared: DeclaredPermissions,
     needs_leader: bool,
+    /// The last reconciles, if something shows them.
+    recent: Option<Arc<RecentReconciles>>,
     prepared: Option<Prepared>,
 }
 
@@ -421,6 +425,7 @@ impl AnyController {
             reporter: None,
             declared: DeclaredPermissions::default(),
             needs_leader: true,
+            recent: None,
             prepared: None,
         }
     }

@@ -8,15 +8,15 @@ use k8s_openapi::api::{
     core::v1::{Namespace, ServiceAccount},
 };
 use kube::{
-    Api, Client, Config,
+    Api, Client,
     api::{Patch, PatchParams, PostParams},
-    config::{AuthInfo, KubeConfigOptions, Kubeconfig},
+    config::{AuthInfo, Kubeconfig},
 };
 use serde_json::{Value, json};
 use windlass_apiserver::{Server, user::User};
 use windlass_runtime::manifests::Manifest;
 
-use crate::cluster::{POLL_INTERVAL, TIMEOUT};
+use crate::cluster::{POLL_INTERVAL, TIMEOUT, connect_as};
 
 /// The server that the account belongs to.
 #[derive(Clone)]
@@ -142,8 +142,7 @@ async fn with_token(kubeconfig: &Path, token: String) -> Client {
     for user in &mut kubeconfig.auth_infos {
         user.auth_info = Some(account.clone());
     }
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    Client::try_from(config.expect("the kubeconfig must be valid")).expect("creating a client must succeed")
+    connect_as(kubeconfig).await
 }
 
 /// Returns whether an object is part of the access of an operator, which is not interesting in the history of a test.

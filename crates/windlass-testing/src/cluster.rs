@@ -25,6 +25,7 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::sync::watch;
 use windlass_apiserver::{Server, ServerBuilder};
+use windlass_runtime::client::{self, ClientOptions};
 use windlass_store::MemoryStore;
 
 use crate::{
@@ -312,9 +313,14 @@ where
 }
 
 async fn connect(kubeconfig: &Path) -> Client {
-    let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("the kubeconfig must be readable");
+    connect_as(Kubeconfig::read_from(kubeconfig).expect("the kubeconfig must be readable")).await
+}
+
+/// Returns a client for a kubeconfig: the same as that of an operator, so that tests see what it does.
+pub(crate) async fn connect_as(kubeconfig: Kubeconfig) -> Client {
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    Client::try_from(config.expect("the kubeconfig must be valid")).expect("creating a client must succeed")
+    let options = ClientOptions::new("windlass-testing");
+    client::connect(&config.expect("the kubeconfig must be valid"), options).expect("creating a client must succeed")
 }
 
 /// Returns the kubeconfig of the cluster that tests use instead of embedded servers.

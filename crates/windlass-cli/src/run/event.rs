@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
+use serde::Deserialize;
 use tokio::sync::mpsc;
 
 use crate::failure;
@@ -28,6 +29,8 @@ pub(crate) enum Event {
     Operator(Operator),
     /// Metrics of the operator.
     Numbers(Vec<ControllerNumbers>),
+    /// The last reconciles of all controllers, oldest first.
+    Reconciles(Vec<Reconcile>),
     /// All objects of a kind.
     Resources {
         kind: String,
@@ -102,6 +105,21 @@ pub(crate) struct ControllerNumbers {
     pub(crate) causes: BTreeMap<String, f64>,
 }
 
+/// A reconcile that has ended.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub(crate) struct Reconcile {
+    #[serde(skip)]
+    pub(crate) controller: String,
+    /// Counted per controller and process, from one.
+    pub(crate) number: u64,
+    pub(crate) object: String,
+    /// As in the field `causes` of the operator's log.
+    pub(crate) causes: Vec<String>,
+    pub(crate) ended: Timestamp,
+    pub(crate) seconds: f64,
+    pub(crate) result: String,
+}
+
 /// An object of the project.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Resource {
@@ -156,11 +174,27 @@ impl Event {
             Self::Ending => said("stopping".into()),
             Self::Operator(Operator::Installing)
             | Self::Numbers(_)
+            | Self::Reconciles(_)
             | Self::Resources { .. }
             | Self::Resource(_)
             | Self::Gone { .. }
             | Self::Kinds(_) => None,
         }
+    }
+}
+
+impl Reconcile {
+    /// Returns whether it has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        ["error", "panic", "timeout"].contains(&self.result.as_str())
+    }
+
+    /// Describes the reconcile: `default/first: object 4->7 (3ms)`.
+    pub(crate) fn sentence(&self) -> String {
+        let Self { object, causes, seconds, result, .. } = self;
+        let causes = if causes.is_empty() { "unknown".to_owned() } else { causes.join(", ") };
+        let result = if result == "success" { String::new() } else { format!(", {result}") };
+        format!("{object}: {causes} ({}{result})", in_seconds(*seconds))
     }
 }
 
@@ -222,5 +256,14 @@ pub(crate) fn in_words(error: &anyhow::Error) -> String {
     match failure::hint(error) {
         Some(hint) => format!("{error:#}; hint: {hint}"),
         None => format!("{error:#}"),
+    }
+}
+
+/// Formats a duration: `12ms`, `1.2s`, `20s`.
+pub(crate) fn in_seconds(time: f64) -> String {
+    match time {
+        time if time < 0.9995 => format!("{:.0}ms", time * 1000.0),
+        time if time < 9.95 => format!("{time:.1}s"),
+        time => format!("{time:.0}s"),
     }
 }

@@ -20,6 +20,7 @@ use super::{
     install::Installer,
     numbers,
     process::{CommandLine, Process},
+    reconciles,
     tunnel::Installation,
 };
 use crate::service_account::AccountName;
@@ -89,6 +90,7 @@ impl OperatorOptions {
         let mut variables: Vec<(&'static str, OsString)> = vec![
             ("WINDLASS_METRICS_BIND_ADDRESS", format!("127.0.0.1:{metrics}").into()),
             ("WINDLASS_METRICS_SECURE", "false".into()),
+            ("WINDLASS_DEBUG_STATE", "true".into()),
             ("WINDLASS_HEALTH_PROBE_BIND_ADDRESS", format!("127.0.0.1:{probes}").into()),
             ("WINDLASS_LEADER_ELECT", "false".into()),
             ("WINDLASS_WEBHOOK_PORT", self.webhook_port.to_string().into()),
@@ -166,6 +168,11 @@ async fn count(metrics: u16, reporter: Reporter) {
         each.tick().await;
         if let Ok(text) = numbers::page(metrics, "/metrics").await {
             reporter.send(Event::Numbers(numbers::controllers(&text))).await;
+        }
+        if let Ok(page) = numbers::page(metrics, "/debug/state").await
+            && let Ok(reconciles) = reconciles::reconciles(&page)
+        {
+            reporter.send(Event::Reconciles(reconciles)).await;
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The live view in the terminal: a thin loop around [`state`] and [`draw`].
 
 mod draw;
+mod history;
 mod keys;
 mod log;
 mod rates;

@@ -50,6 +50,7 @@ impl Life {
                 .await
                 .unwrap_or_else(|panic| Err(format!("panicked: {}", crate::panic::message(panic.as_ref()))));
             self.home.metrics.detach(&shown);
+            self.set.set_operator(&self.name, None);
             if self.shutdown.is_draining() {
                 if let Err(error) = outcome {
                     tracing::warn!(cluster = &*self.name, error, "failed while the cluster was left");
@@ -82,6 +83,7 @@ impl Life {
         let cluster = Cluster { name: self.name.clone(), client: client.clone(), home: self.home.client.clone() };
         let operator = (self.build)(&cluster).into_member();
         self.home.metrics.attach("cluster", shown, operator.metrics());
+        self.set.set_operator(&self.name, Some(operator.state().clone()));
         self.set.set_state(&self.name, Some(ClusterState::Running));
         tracing::info!(cluster = &*self.name, "working in the cluster");
         let outcome = operator.run_with(client, self.options(), self.shutdown.clone()).await;
@@ -142,6 +144,7 @@ impl Life {
             replicas,
             metrics: off(),
             probes: off(),
+            debug_state: self.home.debug_state,
             grace: self.home.grace,
             ..Options::default()
         }
@@ -176,6 +179,7 @@ struct Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
+        self.set.set_operator(&self.name, None);
         self.set.set_state(&self.name, None);
     }
 }

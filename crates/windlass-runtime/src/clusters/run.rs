@@ -24,6 +24,7 @@ pub(crate) struct Home {
     pub(crate) replicas: Replicas,
     pub(crate) instance: String,
     pub(crate) namespaces: Vec<String>,
+    pub(crate) debug_state: bool,
     pub(crate) grace: Duration,
     pub(crate) user_agent: String,
 }

@@ -235,6 +235,12 @@ impl Causes {
         causes
     }
 
+    /// Returns all causes as text.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        let more = (self.flags & MORE != 0).then(|| "...".to_owned());
+        self.list().iter().map(ToString::to_string).chain(more).collect()
+    }
+
     /// Calls `each` with the name of each type of cause.
     pub(crate) fn names(&self, mut each: impl FnMut(&'static str)) {
         for (flag, name) in [

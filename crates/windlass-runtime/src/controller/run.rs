@@ -17,6 +17,7 @@ use crate::{
         handler::Handler,
         metrics::Counters,
         owners::OwnerKind,
+        recent::RecentReconciles,
         source::{Connection, Opened, Opening, PendingSubscription, Resync, SourceContext, SourcePanics, Streams},
         watch::{AnyWatch, prioritized},
         worker::{Handle, Workers},
@@ -58,6 +59,8 @@ pub(crate) struct ControllerView {
     pub(crate) workers: usize,
     pub(crate) queue: Queue<ObjectKey>,
     pub(crate) streams: Arc<Streams>,
+    /// The last reconciles, if they are kept.
+    pub(crate) recent: Option<Arc<RecentReconciles>>,
     daemons: Option<Arc<Daemons>>,
 }
 
@@ -132,12 +135,18 @@ impl AnyController {
         }
     }
 
+    /// Keeps the last reconciles, for [`view`](Self::view).
+    pub(crate) fn keep_recent(&mut self) {
+        self.recent.get_or_insert_default();
+    }
+
     /// Returns a view of the state of the controller, which must be prepared.
     pub(crate) fn view(&self) -> Option<ControllerView> {
         let prepared = self.prepared.as_ref()?;
         let SourceContext { queue, streams, .. } = prepared.source_context.clone();
         let (resource, daemons) = (self.primary.kind_info.resource(), prepared.daemons.clone());
-        Some(ControllerView { name: self.name.clone(), resource, workers: self.concurrency, queue, streams, daemons })
+        let (name, recent) = (self.name.clone(), self.recent.clone());
+        Some(ControllerView { name, resource, workers: self.concurrency, queue, streams, recent, daemons })
     }
 
     /// See [`Controller::run`].
@@ -291,6 +300,7 @@ impl AnyController {
             timeout: self.timeout,
             counters: Counters::new(&handles.metrics, &self.name, self.concurrency),
             shard: source_context.context.handles().shard.clone(),
+            recent: self.recent,
         };
         let gate = Gate { leadership: self.needs_leader.then_some(handles.leadership), shutdown };
         if unless_draining(&gate.shutdown, gate.acquired()).await.is_none() {

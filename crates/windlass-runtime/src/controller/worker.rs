@@ -10,7 +10,12 @@ use uuid::Uuid;
 use crate::{
     Error, Result,
     context::ContextError,
-    controller::{Action, Causes, OwnChanges, Report, attempt_record::AttemptRecord, metrics::Counters},
+    controller::{
+        Action, Causes, OwnChanges, Report,
+        attempt_record::AttemptRecord,
+        metrics::Counters,
+        recent::{RecentReconcile, RecentReconciles},
+    },
     key::ObjectKey,
     lease::Shard,
     queue::{Queue, Work},
@@ -58,6 +63,7 @@ pub(crate) struct Workers<H> {
     pub(crate) timeout: Option<Duration>,
     pub(crate) counters: Counters,
     pub(crate) shard: Shard,
+    pub(crate) recent: Option<Arc<RecentReconciles>>,
 }
 
 /// Counts a worker as active until its attempt ends.
@@ -121,7 +127,13 @@ impl<H: Handle> Workers<H> {
             outcome = attempt => Some(outcome),
             () = self.shard.lost(work.key()) => None,
         };
-        self.counters.took(began.elapsed());
+        let took = began.elapsed();
+        self.counters.took(took);
+        if let Some(recent) = &self.recent {
+            let result = result(outcome.as_ref());
+            let (key, causes) = (work.key().clone(), about.causes.clone());
+            recent.record(RecentReconcile { key, causes, ended: windlass_clock::now(), took, result });
+        }
         let Some(outcome) = outcome else { return lost(work) };
         let error = match outcome {
             Ok(Ok(Ok(action))) => return self.succeeded(work, action),
@@ -189,6 +201,21 @@ impl<H: Handle> Workers<H> {
     fn count_failure(&self) {
         self.counters.errors.inc();
         self.counters.error.inc();
+    }
+}
+
+/// Outcome of an attempt: a panic of the reconciler is an error of the second level, a timeout one of the first.
+type Outcome = std::result::Result<std::thread::Result<Result<Action>>, Duration>;
+
+/// Returns the name of an outcome, as in the metrics; `None` if the attempt was dropped.
+fn result(outcome: Option<&Outcome>) -> &'static str {
+    match outcome {
+        Some(Ok(Ok(Ok(action)))) if action.delay().is_some() => "requeue_after",
+        Some(Ok(Ok(Ok(_)))) => "success",
+        Some(Ok(Ok(Err(_)))) => "error",
+        Some(Ok(Err(_))) => "panic",
+        Some(Err(_)) => "timeout",
+        None => "dropped",
     }
 }
 

@@ -66,6 +66,9 @@ pub(super) fn controller(controller: &ControllerView) -> Value {
         "queue": { "ready": queue.len(), "delayed": queue.delayed(), "held": queue.held() },
         "streams": { "running": running, "ended": ended },
     });
+    if let Some(recent) = &controller.recent {
+        state["reconciles"] = recent.view();
+    }
     if let Some(daemons) = controller.daemons() {
         state["daemons"] = json!({ "running": daemons.running, "finished": daemons.finished });
     }

@@ -229,6 +229,7 @@ impl Process {
                 replicas: everywhere.clone(),
                 instance: options.instance.clone(),
                 namespaces: options.namespaces.clone(),
+                debug_state: options.debug_state,
                 grace: options.grace,
                 user_agent: handles.field_manager.to_string(),
             };
@@ -241,6 +242,9 @@ impl Process {
         let mut process = Self { handles, stopping, stages, controllers, tasks };
         for controller in &mut process.controllers {
             controller.restrict_to(&options.namespaces);
+            if options.debug_state {
+                controller.keep_recent();
+            }
             controller.prepare(&process.handles);
         }
         let controllers: Vec<_> = process.controllers.iter().filter_map(AnyController::view).collect();

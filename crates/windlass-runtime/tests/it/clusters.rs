@@ -84,7 +84,7 @@ async fn clusters_that_come_and_go_are_reconciled_while_they_are_there() {
     let set = clusters.set();
     let operator = Operator::new("home").clusters(clusters);
     let (metrics, state) = (operator.metrics().clone(), operator.state().clone());
-    let running = Running::start(operator, &home, Options::default());
+    let running = Running::start(operator, &home, Options { debug_state: true, ..Options::default() });
     create(east.client(), east.namespace(), "a").await;
     set.add("east", east.client());
     seen(&journal, "east a").await;
@@ -99,10 +99,15 @@ async fn clusters_that_come_and_go_are_reconciled_while_they_are_there() {
         assert!(text.contains(&sample), "{sample} in {text}");
     }
     assert_eq!(text.matches("# TYPE controller_runtime_reconcile counter").count(), 1);
-    assert_eq!(state.show()["clusters"][1], json!({"name": "west", "state": "running"}));
+    let west_state = state.show()["clusters"][1].take();
+    assert_eq!((&west_state["name"], &west_state["state"]), (&json!("west"), &json!("running")));
+    let controller = &west_state["operator"]["controllers"][0];
+    assert_eq!((&controller["name"], &controller["queue"]["ready"]), (&json!("maps"), &json!(0)), "{west_state}");
+    assert!(controller["reconciles"].is_array(), "{west_state}");
 
     assert!(set.remove("east"));
     eventually("east is left", async || set.state("east").is_none().then_some(())).await;
+    assert_eq!(state.show()["clusters"].as_array().unwrap().len(), 1);
     assert!(!metrics.encode().contains("cluster=\"east\""));
     create(east.client(), east.namespace(), "c").await;
     create(west.client(), west.namespace(), "d").await;
@@ -401,7 +406,7 @@ async fn several_sets_of_clusters_have_names_of_their_own() {
     assert!(samples("edge/east") > 0 && samples("core/east") > 0, "{}", metrics.encode());
     let shown = state.show();
     for name in ["clusters/edge", "clusters/core"] {
-        assert_eq!(shown[name], json!([{"name": "east", "state": "running"}]), "{shown}");
+        assert_eq!((&shown[name][0]["name"], &shown[name][0]["state"]), (&json!("east"), &json!("running")), "{shown}");
     }
     assert!(sets[0].remove("east"));
     eventually("it is left", async || sets[0].state("east").is_none().then_some(())).await;

@@ -8,6 +8,7 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
+    history::History,
     keys::Key,
     log::{Line, Log},
     rates::{self, Controller},
@@ -45,6 +46,7 @@ pub(crate) struct State {
     pub(crate) controllers: BTreeMap<String, Controller>,
     counted: Option<Duration>,
     pub(crate) log: Log,
+    pub(crate) history: History,
     pub(crate) focus: Focus,
     /// First visible object.
     pub(crate) top: usize,
@@ -54,7 +56,7 @@ pub(crate) struct State {
     /// Whether the filter is being typed.
     pub(crate) typing: bool,
     pub(crate) help: bool,
-    /// Whether controllers are shown with the causes of their reconciles.
+    /// Whether reconciles are shown with their causes, in place of the log.
     pub(crate) causes: bool,
     /// Heights of the panels.
     pub(crate) heights: Heights,
@@ -126,6 +128,7 @@ impl State {
                 self.counted = Some(now.instant);
                 rates::record(&mut self.controllers, numbers, seconds);
             }
+            Event::Reconciles(reconciles) => self.history.record(reconciles),
             Event::Kinds(kinds) => {
                 self.kinds = kinds.into_iter().collect();
                 self.resources.retain(|(kind, ..), _| self.kinds.contains(kind));
@@ -163,7 +166,10 @@ impl State {
             // It keeps running until the new one starts.
             Operator::Installing if self.operator == OperatorState::Ready => return,
             Operator::Installing => OperatorState::Installing,
-            Operator::Starting { .. } => OperatorState::Starting,
+            Operator::Starting { .. } => {
+                self.history.restart();
+                OperatorState::Starting
+            }
             Operator::Ready => OperatorState::Ready,
             Operator::Stopping => OperatorState::Stopping,
             Operator::Crashed { how, .. } => OperatorState::Crashed(how),
@@ -182,6 +188,7 @@ impl State {
     pub(crate) fn resize(&mut self, heights: Heights) {
         self.heights = heights;
         self.log.scroll(0, heights.log);
+        self.history.log.scroll(0, heights.log);
         self.stay_within();
     }
 
@@ -248,12 +255,14 @@ impl State {
     fn set_filter(&mut self, filter: String) {
         if filter != self.filter {
             self.log.set_filter(&filter);
+            self.history.log.set_filter(&filter);
             self.filter = filter;
         }
     }
 
     fn scroll(&mut self, by: isize) {
         match self.focus {
+            Focus::Log if self.causes => self.history.log.scroll(by, self.heights.log),
             Focus::Log => self.log.scroll(by, self.heights.log),
             Focus::Resources => {
                 self.top = self.top.saturating_add_signed(by);

@@ -36,6 +36,7 @@ where
         timeout: None,
         counters: Counters::new(&Metrics::new(), "test", 1),
         shard: Shard::whole(),
+        recent: None,
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::Api;
 use windlass_runtime::{
-    controller::{Action, Every, Source, Trigger, Watch},
+    controller::{Action, Cause, Every, Source, Trigger, Watch},
     scope::Scope,
 };
 
@@ -33,19 +33,30 @@ async fn a_trigger_asks_for_one_object_or_for_all_of_them() {
     create(&api, labelled("a")).await;
     create(&api, labelled("b")).await;
     let (journal, trigger) = (Journal::new(), Trigger::new());
-    let early = ObjectKey::namespaced(cluster.namespace(), "b");
-    trigger.enqueue(early.clone());
-    let running = Running::start(cluster.client(), journaling(&cluster, &journal).source(&trigger));
-    journal.has(2).await;
-    // Requested before it ran, and at the start: it is reconciled once.
-    assert_eq!(journal.read()[0], "b");
-    trigger.enqueue(ObjectKey::namespaced(cluster.namespace(), "a"));
-    journal.has(3).await;
+    let key = |name| ObjectKey::namespaced(cluster.namespace(), name);
+    trigger.enqueue(key("b"));
+    let written = journal.clone();
+    let controller = Controller::<ConfigMap>::new("configs", move |config: Arc<ConfigMap>, ctx: Context| {
+        for cause in ctx.causes() {
+            written.write((name_of(&*config), cause));
+        }
+        async { Ok(Action::done()) }
+    });
+    let scope = Scope::namespace(cluster.namespace()).labels("test=sources");
+    let running = Running::start(cluster.client(), controller.scope(scope).source(&trigger));
+    let caused = async |name: &str, cause: Cause| {
+        journal.until(&format!("{name}: {cause}"), |seen| seen.contains(&(name.to_owned(), cause.clone()))).await;
+    };
+    // Requested before the controller ran. The initial list may have come meanwhile, or come later.
+    caused("b", Cause::Source).await;
+    assert_eq!(journal.read()[0].0, "b", "requests come before the initial list");
+    caused("a", Cause::Initial).await;
+    trigger.enqueue(key("a"));
+    caused("a", Cause::Source).await;
     trigger.enqueue_all();
-    journal.has(5).await;
-    let mut seen = journal.read();
-    seen[3..].sort();
-    assert_eq!(seen, ["b", "a", "a", "a", "b"]);
+    caused("a", Cause::Resync).await;
+    caused("b", Cause::Resync).await;
+    assert_eq!(journal.count(|(_, cause)| *cause == Cause::Source), 2);
     running.stop().await;
 }
 

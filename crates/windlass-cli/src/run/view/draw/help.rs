@@ -14,7 +14,7 @@ const KEYS: [(&str, &str); 12] = [
     ("q, ctrl-c", "stop the operator and quit"),
     ("r", "rebuild and restart"),
     ("p", "pause or resume restarts on changes"),
-    ("c", "show or hide the causes of reconciles"),
+    ("c", "show reconciles and causes, or the log"),
     ("tab", "switch between objects and log"),
     ("↑ ↓, j k", "scroll by a line"),
     ("PgUp, PgDn", "scroll by a page"),

@@ -1,4 +1,4 @@
-//! The log.
+//! The log, or the reconciles in its place.
 
 use ratatui::{
     Frame,
@@ -23,17 +23,18 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State) {
     if area.is_empty() {
         return;
     }
-    let mut block = panel(" log ", has_focus(state, Focus::Log));
+    let (title, log) = if state.causes { (" reconciles ", &state.history.log) } else { (" log ", &state.log) };
+    let mut block = panel(title, has_focus(state, Focus::Log));
     if !state.filter.is_empty() {
-        let found = format!(" {} with “{}” ", counted(state.log.len(), "line"), state.filter);
+        let found = format!(" {} with “{}” ", counted(log.len(), "line"), state.filter);
         block = block.title(Line::styled(found, Style::new().fg(Color::Cyan)).right_aligned());
     }
-    if state.log.below() > 0 {
-        let more = format!(" ↓ {} more ", state.log.below());
+    if log.below() > 0 {
+        let more = format!(" ↓ {} more ", log.below());
         block = block.title_bottom(Line::styled(more, Style::new().fg(Color::Yellow)).right_aligned());
     }
     let height = usize::from(area.height.saturating_sub(2));
-    let lines: Vec<Line<'_>> = state.log.window(height).into_iter().map(line).collect();
+    let lines: Vec<Line<'_>> = log.window(height).into_iter().map(line).collect();
     let left = u16::try_from(state.left).unwrap_or(u16::MAX);
     frame.render_widget(Paragraph::new(lines).scroll((0, left)).block(block), area);
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use ratatui::{Terminal, backend::TestBackend, style::Color};
 
 use super::{super::keys::Key, *};
-use crate::run::event::{Build, Condition, ControllerNumbers, Event, Operator, Resource, Source};
+use crate::run::event::{Build, Condition, ControllerNumbers, Event, Operator, Reconcile, Resource, Source};
 
 fn now(seconds: u64) -> Now {
     let day: Timestamp = "2026-05-06T07:08:09Z".parse().unwrap();
@@ -229,7 +229,7 @@ fn errors_are_shown_in_the_header() {
             │ Guestbook  default│   q, ctrl-c  stop the operator and quit                  │               30s │
             ╰───────────────────│           r  rebuild and restart                         │───────────────────╯
             ╭ controllers ──────│           p  pause or resume restarts on changes         │───────────────────╮
-            │ CONTROLLER RECONCI│           c  show or hide the causes of reconciles       │UEUE    P50    P99 │
+            │ CONTROLLER RECONCI│           c  show reconciles and causes, or the log      │UEUE    P50    P99 │
             │ guestbook       3.│         tab  switch between objects and log              │   0   <5ms >100ms │
             │ pages           0.│    ↑ ↓, j k  scroll by a line                            │   0      –      – │
             ╰───────────────────│  PgUp, PgDn  scroll by a page                            │───────────────────╯
@@ -293,6 +293,18 @@ fn no_color_disables_colours() {
 #[test]
 fn a_key_shows_the_causes_of_reconciles() {
     let mut state = busy();
+    state.on(
+        Event::Reconciles(vec![Reconcile {
+            controller: "guestbook".into(),
+            number: 1,
+            object: "default/first".into(),
+            causes: vec!["ConfigMap default/web 9->12".into()],
+            ended: now(0).day,
+            seconds: 0.003,
+            result: "success".into(),
+        }]),
+        now(20),
+    );
     state.key(Key::Letter('c'));
     let terminal = terminal(80, 24, &mut state, false);
     let buffer = terminal.backend().buffer();
@@ -303,6 +315,12 @@ fn a_key_shows_the_causes_of_reconciles() {
     assert_eq!(words(&lines[at + 1]), ["CONTROLLER", "OBJECT", "RETRY"]);
     assert_eq!(words(&lines[at + 2]), ["guestbook", "8", "2"]);
     assert_eq!(words(&lines[at + 3]), ["pages", "0", "0"]);
+    let at = lines.iter().position(|line| line.contains(" reconciles ──")).unwrap();
+    assert_eq!(
+        words(&lines[at + 1]).join(" "),
+        "07:08:09 INFO guestbook default/first: ConfigMap default/web 9->12 (3ms)"
+    );
+    assert!(!lines.iter().any(|line| line.contains("it failed")), "the log is hidden");
     state.key(Key::Letter('c'));
     assert!(!state.causes);
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::super::rates::Took;
+use crate::run::event::in_seconds;
 
 /// Formats a duration like kubectl: `12s`, `3m12s`, `5h3m`, `2d4h`, `40d`.
 pub(super) fn age(time: Duration) -> String {
@@ -50,17 +51,9 @@ pub(super) fn counted(count: usize, what: &str) -> String {
 pub(super) fn took(took: Option<Took>) -> String {
     match took {
         None => "–".to_owned(),
-        Some(Took::Within(bound)) => format!("<{}", seconds(bound)),
-        Some(Took::About(time)) => seconds(time),
-        Some(Took::Beyond(bound)) => format!(">{}", seconds(bound)),
-    }
-}
-
-fn seconds(time: f64) -> String {
-    match time {
-        time if time < 0.9995 => format!("{:.0}ms", time * 1000.0),
-        time if time < 9.95 => format!("{time:.1}s"),
-        time => format!("{time:.0}s"),
+        Some(Took::Within(bound)) => format!("<{}", in_seconds(bound)),
+        Some(Took::About(time)) => in_seconds(time),
+        Some(Took::Beyond(bound)) => format!(">{}", in_seconds(bound)),
     }
 }
 
