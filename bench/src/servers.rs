@@ -6,6 +6,7 @@ pub(crate) mod windlass;
 
 use std::{
     fs,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
@@ -94,6 +95,11 @@ impl Running {
         self.processes.iter().map(Server::open_files).sum()
     }
 
+    /// Returns the bytes that its data occupies on the disk.
+    pub(crate) fn disk(&self) -> anyhow::Result<u64> {
+        occupied(self.folder.path())
+    }
+
     /// Waits until the server is nearly idle, as after its start or after many writes.
     pub(crate) async fn settle(&self) -> anyhow::Result<()> {
         for _ in 0..SETTLED_WITHIN {
@@ -162,6 +168,17 @@ async fn start_in(folder: TempDir, which: Which, places: &Places) -> anyhow::Res
 pub(crate) fn folder(places: &Places, which: Which) -> anyhow::Result<TempDir> {
     fs::create_dir_all(&places.data).with_context(|| format!("cannot create {}", places.data.display()))?;
     Ok(tempfile::Builder::new().prefix(&format!("{}-", which.folder_name())).tempdir_in(&places.data)?)
+}
+
+/// Returns the bytes that a directory occupies on the disk.
+fn occupied(folder: &Path) -> anyhow::Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        bytes += if metadata.is_dir() { occupied(&entry.path())? } else { metadata.blocks() * 512 };
+    }
+    Ok(bytes)
 }
 
 /// Waits for the file that a server writes once it serves, and returns the URL in it.
