@@ -106,7 +106,9 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut defaults = Defaults::of(schema);
         while let Some(field) = fields.next_key_seed(Known { parent: node, schema, defaults: &mut defaults })? {
             match field {
-                Found::Metadata => drop(fields.next_value::<NormalObjectMeta>()?),
+                Found::Metadata => {
+                    let NormalObjectMeta { .. } = fields.next_value()?;
+                }
                 Found::Field(field) => fields.next_value_seed(field)?,
             }
         }
