@@ -29,6 +29,8 @@ use crate::{
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// A server that uses less processor time per second is idle: kube-apiserver and etcd always use some.
 const IDLE: Duration = Duration::from_millis(150);
+/// Time after which an idle server has returned free memory to the system.
+const AT_REST_AFTER: Duration = Duration::from_secs(4);
 /// Number of seconds that a server may take to become idle.
 const SETTLED_WITHIN: usize = 60;
 
@@ -111,6 +113,13 @@ impl Running {
         }
         eprintln!("  still busy after {SETTLED_WITHIN} s, continuing");
         Ok(())
+    }
+
+    /// Returns the memory once the server is at rest.
+    pub(crate) async fn memory_at_rest(&self) -> anyhow::Result<u64> {
+        self.settle().await?;
+        tokio::time::sleep(AT_REST_AFTER).await;
+        self.memory()
     }
 
     /// Returns the processor time of all its processes.

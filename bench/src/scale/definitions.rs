@@ -61,8 +61,7 @@ pub(super) async fn measure(count: usize, places: &Places) -> anyhow::Result<Val
 }
 
 async fn settled(server: &Running, name: &'static str, took: Duration) -> anyhow::Result<Stage> {
-    server.settle().await?;
-    Ok(Stage { name, took, memory: server.memory()? })
+    Ok(Stage { name, took, memory: server.memory_at_rest().await? })
 }
 
 async fn write(client: &Client, count: usize) -> anyhow::Result<Duration> {

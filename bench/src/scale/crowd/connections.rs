@@ -39,8 +39,7 @@ pub(super) async fn measure(args: &CrowdArgs, places: &Places) -> anyhow::Result
     for number in 0..WRITES {
         client.ensure(&Kind::Configmap.collection(), &Kind::Configmap.object(number, 100)).await?;
     }
-    server.settle().await?;
-    let before = server.memory()?;
+    let before = server.memory_at_rest().await?;
 
     let (mut clients, mut micros, start) = (Vec::new(), Vec::new(), Instant::now());
     for _ in 0..args.connections {
@@ -50,13 +49,11 @@ pub(super) async fn measure(args: &CrowdArgs, places: &Places) -> anyhow::Result
     }
     micros.sort_unstable();
     let connected = Samples { elapsed: start.elapsed(), micros, bytes: 0 };
-    server.settle().await?;
-    let with_connections = server.memory()?;
+    let with_connections = server.memory_at_rest().await?;
 
     let arrivals = Arc::new(Arrivals::new(args.watches));
     let (started, mut watches) = watch(args, &client, clients, &arrivals).await?;
-    server.settle().await?;
-    let with_watches = server.memory()?;
+    let with_watches = server.memory_at_rest().await?;
 
     let probe = Probe::start(Client::connect(&server.url, &server.tls, 1).await?, Kind::Configmap.path(0));
     let (half, all) = tokio::select! {

@@ -56,7 +56,7 @@ impl LargeDefinition {
     fn lines(&self) -> usize {
         let (least, most) = LINES;
         let part = (self.number * 7 % 20) as f64 / 19.0;
-        least + ((most - least) as f64 * part.powi(3)) as usize
+        least + ((most - least) as f64 * part.powi(6)) as usize
     }
 
     pub(super) fn manifest(&self) -> Value {
@@ -83,7 +83,7 @@ impl LargeDefinition {
 
 /// The fields of a schema.
 struct Fields {
-    /// The number of fields that are to be made.
+    /// The number of fields that are missing.
     left: usize,
     /// Distinguishes names and descriptions.
     next: usize,

@@ -41,7 +41,7 @@ pub(super) enum Grows {
     AsOne,
     /// As n log n: the cost of all objects.
     AsAll,
-    /// In any way, since it is no cost.
+    /// In any way: it is no cost, or one of the slowest requests, which other things make slow.
     Freely,
 }
 
@@ -118,14 +118,16 @@ impl Figure {
 
     pub(super) fn grows(self) -> Grows {
         match self {
-            Self::ObjectBytes | Self::FirstList => Grows::Freely,
-            Self::List
+            Self::ObjectBytes
+            | Self::FirstList
+            | Self::GetSlow
             | Self::ListSlow
-            | Self::Walk
-            | Self::Sync
-            | Self::Restart
-            | Self::ListAfterRestart
-            | Self::Settled => Grows::AsAll,
+            | Self::PageSlow
+            | Self::WatchStartSlow
+            | Self::EventSlow => Grows::Freely,
+            Self::List | Self::Walk | Self::Sync | Self::Restart | Self::ListAfterRestart | Self::Settled => {
+                Grows::AsAll
+            }
             _ => Grows::AsOne,
         }
     }

@@ -53,9 +53,8 @@ fn share((least, most): (f64, f64), number: f64) -> f64 {
 
 /// Returns the times in the plot: the medians.
 fn shown() -> impl Iterator<Item = Figure> {
-    let hidden = [Figure::GetSlow, Figure::ListSlow, Figure::PageSlow, Figure::WatchStartSlow, Figure::EventSlow];
     let is_time = |figure: &Figure| figure.unit() == Unit::Seconds && figure.grows() != Grows::Freely;
-    Figure::ALL.into_iter().filter(is_time).filter(move |figure| !hidden.contains(figure))
+    Figure::ALL.into_iter().filter(is_time)
 }
 
 /// Renders the plot.

@@ -31,11 +31,9 @@ pub(super) async fn run(objects: usize, places: &Places) -> anyhow::Result<Figur
     if let Some(definition) = Kind::Widget.definition() {
         definition.ensure(&client).await?;
     }
-    server.settle().await?;
-    let empty = server.memory()?;
+    let empty = server.memory_at_rest().await?;
     fill(&client, objects, &mut figures).await?;
-    server.settle().await?;
-    figures.insert(Figure::Memory, per_object(server.memory()?, empty, objects));
+    figures.insert(Figure::Memory, per_object(server.memory_at_rest().await?, empty, objects));
     figures.insert(Figure::Disk, server.disk()? as f64 / objects as f64);
     eprintln!("  filled");
     reads::measure(&client, objects, &mut figures).await?;
@@ -46,7 +44,7 @@ pub(super) async fn run(objects: usize, places: &Places) -> anyhow::Result<Figur
 
     let server = servers::restart(server, Which::Windlass, places).await?;
     restarted(&server, &mut figures).await?;
-    figures.insert(Figure::MemoryAfterRestart, per_object(server.memory()?, empty, objects));
+    figures.insert(Figure::MemoryAfterRestart, per_object(server.memory_at_rest().await?, empty, objects));
     eprintln!("  restarted");
     Ok(figures)
 }
@@ -79,8 +77,7 @@ async fn restarted(server: &Running, figures: &mut Figures) -> anyhow::Result<()
     let next = timed_list(&client).await?.min(timed_list(&client).await?);
     figures.insert(Figure::ListAfterRestart, first);
     figures.insert(Figure::FirstList, first / next);
-    // Memory that is no longer used returns to the system later.
-    server.settle().await
+    Ok(())
 }
 
 async fn timed_list(client: &Client) -> anyhow::Result<f64> {
