@@ -79,10 +79,22 @@ impl Client {
         path: &str,
         body: Body,
     ) -> anyhow::Result<Response<Incoming>> {
+        self.send_accepting("application/json", lane, method, path, body).await
+    }
+
+    /// Sends a request for a representation and returns the response, whose body has not been read yet.
+    pub(crate) async fn send_accepting(
+        &self,
+        accept: &'static str,
+        lane: usize,
+        method: Method,
+        path: &str,
+        body: Body,
+    ) -> anyhow::Result<Response<Incoming>> {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("https://{}{path}", self.authority))
-            .header(http::header::ACCEPT, "application/json");
+            .header(http::header::ACCEPT, accept);
         if !body.content_type.is_empty() {
             request = request.header(http::header::CONTENT_TYPE, body.content_type);
         }

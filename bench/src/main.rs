@@ -19,6 +19,7 @@ mod policies;
 mod projects;
 mod recovery;
 mod report;
+mod scale;
 mod servers;
 mod setup;
 mod soak;
@@ -64,6 +65,7 @@ enum Task {
     Policies(policies::PoliciesArgs),
     Projects(projects::ProjectsArgs),
     Recovery(recovery::RecoveryArgs),
+    Scale(scale::ScaleArgs),
     #[command(hide = true)]
     Floor(floor::FloorArgs),
 }
@@ -105,6 +107,7 @@ async fn main() -> anyhow::Result<()> {
             Some(Task::Kills(args)) => kills::run(args).await,
             Some(Task::Faults(args)) => kills::faults::run(args).await,
             Some(Task::Recovery(args)) => recovery::run(args).await,
+            Some(Task::Scale(args)) => scale::run(args).await,
             // Nothing else runs in the meantime.
             Some(Task::Envtest(args)) => tokio::task::block_in_place(|| envtest::run(args)),
             Some(Task::Projects(args)) => tokio::task::block_in_place(|| projects::run(args)),

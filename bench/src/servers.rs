@@ -6,6 +6,7 @@ pub(crate) mod windlass;
 
 use std::{
     fs,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
@@ -28,6 +29,8 @@ use crate::{
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// A server that uses less processor time per second is idle: kube-apiserver and etcd always use some.
 const IDLE: Duration = Duration::from_millis(150);
+/// Time after which an idle server has returned free memory to the system.
+const AT_REST_AFTER: Duration = Duration::from_secs(4);
 /// Number of seconds that a server may take to become idle.
 const SETTLED_WITHIN: usize = 60;
 
@@ -94,6 +97,11 @@ impl Running {
         self.processes.iter().map(Server::open_files).sum()
     }
 
+    /// Returns the bytes that its data occupies on the disk.
+    pub(crate) fn disk(&self) -> anyhow::Result<u64> {
+        occupied(self.folder.path())
+    }
+
     /// Waits until the server is nearly idle, as after its start or after many writes.
     pub(crate) async fn settle(&self) -> anyhow::Result<()> {
         for _ in 0..SETTLED_WITHIN {
@@ -105,6 +113,13 @@ impl Running {
         }
         eprintln!("  still busy after {SETTLED_WITHIN} s, continuing");
         Ok(())
+    }
+
+    /// Returns the memory once the server is at rest.
+    pub(crate) async fn memory_at_rest(&self) -> anyhow::Result<u64> {
+        self.settle().await?;
+        tokio::time::sleep(AT_REST_AFTER).await;
+        self.memory()
     }
 
     /// Returns the processor time of all its processes.
@@ -167,6 +182,17 @@ async fn start_in(folder: TempDir, which: Which, places: &Places) -> anyhow::Res
 pub(crate) fn folder(places: &Places, which: Which) -> anyhow::Result<TempDir> {
     fs::create_dir_all(&places.data).with_context(|| format!("cannot create {}", places.data.display()))?;
     Ok(tempfile::Builder::new().prefix(&format!("{}-", which.folder_name())).tempdir_in(&places.data)?)
+}
+
+/// Returns the bytes that a directory occupies on the disk.
+fn occupied(folder: &Path) -> anyhow::Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        bytes += if metadata.is_dir() { occupied(&entry.path())? } else { metadata.blocks() * 512 };
+    }
+    Ok(bytes)
 }
 
 /// Waits for the file that a server writes once it serves, and returns the URL in it.

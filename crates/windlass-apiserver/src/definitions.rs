@@ -399,6 +399,7 @@ impl Change {
             self.replaced.iter().filter_map(|endpoint| endpoint.custom()).for_each(Custom::expect_older_writes);
         }
         server.registry.store(Arc::new(self.registry));
+        server.openapi.forget_outdated(&server.registry.load());
         for served in &self.retired {
             served.endpoints.iter().filter_map(|endpoint| endpoint.custom()).for_each(Custom::retire);
             if server.registry.load().versions_of(&served.group, &served.plural).next().is_none() {

@@ -150,7 +150,7 @@ impl Endpoint {
     /// Returns a stored object as this endpoint serves it.
     pub(crate) fn to_served_value(&self, stored: &StoredObject) -> Value {
         let value = stored.to_value();
-        if self.is_served_as_stored(stored) { value } else { self.to_served_version(value) }
+        if self.serves_unchanged(stored) { value } else { self.to_served_version(value) }
     }
 
     /// Converts an object from the storage version to the version of this endpoint.
@@ -185,6 +185,11 @@ impl Endpoint {
     /// Returns whether an object is served as the bytes that are stored.
     pub(crate) fn is_served_as_stored(&self, object: &StoredObject) -> bool {
         object.is_converted() || object.written > self.served_as_stored_after()
+    }
+
+    /// Like [`Self::is_served_as_stored`], but reads an object that was written under another schema to find out.
+    pub(crate) fn serves_unchanged(&self, object: &StoredObject) -> bool {
+        self.is_served_as_stored(object) || self.custom().is_some_and(|custom| custom.serves_unchanged(object))
     }
 }
 

@@ -1,6 +1,8 @@
 //! `/openapi/v2` and `/openapi/v3`: built on the first request and kept as bytes until a CustomResourceDefinition
 //! changes. Descriptions are inflated while a document is built.
 
+mod document;
+
 use std::{
     collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
@@ -18,6 +20,7 @@ use windlass_builtins::openapi::{
     group_version_path, v3_index, v3_text,
 };
 
+use self::document::Document;
 use crate::{
     aggregation::RemoteDocuments,
     body::Body,
@@ -34,9 +37,9 @@ const JSON: &str = "application/json";
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 /// Another name of the same type.
 const V2_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-/// The size above which documents are not kept but built for every request: with very many CRDs, the document of
-/// version 2 would take more memory than all CRDs together.
-const KEEP_BELOW: usize = 16 << 20;
+/// The size in memory above which documents are not kept but built for every request: with very many CRDs, the document
+/// of version 2 would take more memory than all CRDs together.
+const KEEP_BELOW: usize = 4 << 20;
 
 /// The documents built so far, each with the fingerprint of its sources.
 #[derive(Default)]
@@ -44,18 +47,6 @@ pub(crate) struct OpenApi {
     documents: Mutex<HashMap<String, (u64, Document)>>,
     /// Held while a document is built: with very many CRDs one takes much memory, several at once too much.
     making: Mutex<()>,
-}
-
-#[derive(Clone)]
-struct Document {
-    bytes: Bytes,
-    tag: EntityTag,
-}
-
-impl Document {
-    fn new(bytes: Bytes) -> Self {
-        Self { tag: EntityTag::of(&bytes), bytes }
-    }
 }
 
 impl OpenApi {
@@ -75,14 +66,14 @@ impl OpenApi {
                     let make = |sources: Sources<'_>| custom::v2_text(v2_parts(registry, remote, sources), sources);
                     let make = || described(registry, make);
                     let document = self.document(path, registry.generation ^ remote.fingerprint, make);
-                    tagged(headers, JSON, &document.tag, document.bytes)
+                    tagged(headers, JSON, &document.tag, &document)
                 }
                 Some(_) => {
                     let make = |sources: Sources<'_>| custom::v2_protobuf(v2_parts(registry, remote, sources), sources);
                     let make = || described(registry, make);
                     let fingerprint = registry.generation ^ remote.fingerprint;
                     let document = self.document("/openapi/v2+protobuf", fingerprint, make);
-                    tagged(headers, V2_PROTOBUF, &document.tag, document.bytes)
+                    tagged(headers, V2_PROTOBUF, &document.tag, &document)
                 }
             },
             "/openapi/v3" => {
@@ -91,7 +82,8 @@ impl OpenApi {
                 for (path, address) in remote.addresses() {
                     index["paths"][path] = json!({"serverRelativeURL": address});
                 }
-                represent::bytes(StatusCode::OK, "text/plain; charset=utf-8", index.to_string().into())
+                let index = index.to_string().into();
+                represent::compressed(headers, represent::bytes(StatusCode::OK, "text/plain; charset=utf-8", index))
             }
             _ => {
                 let (group, version) = group_version(path).ok_or_else(ApiError::page_not_found)?;
@@ -110,25 +102,36 @@ impl OpenApi {
                 if asked.is_some_and(|hash| hash != tag.hash()) {
                     return Ok(moved(path, &tag));
                 }
-                let body = if tag.is_known(headers) {
-                    Bytes::new()
+                let document = if tag.is_known(headers) {
+                    Document::new(Vec::new())
                 } else if old_definitions::is_version(group, version) {
-                    old_definitions::openapi().to_string().into()
+                    Document::new(old_definitions::openapi().to_string().into())
                 } else if registry.has_builtin_version(group, version) {
                     let make = |sources: Sources<'_>| v3_text(group, version, sources).unwrap_or_default();
-                    self.document(path, 0, || described(registry, make)).bytes
+                    self.document(path, 0, || described(registry, make))
                 } else {
                     let make = |sources: Sources<'_>| v3_custom(registry, group, version, sources);
-                    self.document(path, fingerprint(registry, group, version), || described(registry, make)).bytes
+                    self.document(path, fingerprint(registry, group, version), || described(registry, make))
                 };
-                let mut response = tagged(headers, JSON, &tag, body);
+                let mut response = tagged(headers, JSON, &tag, &document);
                 if asked.is_some() {
                     keep_for_ever(response.headers_mut());
                 }
                 response
             }
         };
-        Ok(represent::compressed(headers, response))
+        Ok(response)
+    }
+
+    /// Drops the documents that CustomResourceDefinitions have changed since: they are never requested again, or built
+    /// again when they are.
+    pub(crate) fn forget_outdated(&self, registry: &Registry) {
+        self.documents.lock().retain(|path, (made_of, _)| match group_version(path) {
+            Some((group, version)) if registry.has_builtin_version(group, version) => true,
+            Some((group, version)) => *made_of == fingerprint(registry, group, version),
+            // Version 2 describes all of them.
+            None => false,
+        });
     }
 
     /// Returns a document; it is built unless the one in memory has the same fingerprint.
@@ -144,8 +147,8 @@ impl OpenApi {
         if let Some(document) = known() {
             return document;
         }
-        let document = Document::new(make().into());
-        if document.bytes.len() < KEEP_BELOW {
+        let document = Document::new(make());
+        if document.size() < KEEP_BELOW {
             self.documents.lock().insert(path.to_owned(), (fingerprint, document.clone()));
         }
         document
@@ -153,13 +156,11 @@ impl OpenApi {
 }
 
 /// Returns a document, unless the client has it already.
-fn tagged(headers: &HeaderMap, media_type: &'static str, tag: &EntityTag, body: Bytes) -> Response<Body> {
+fn tagged(headers: &HeaderMap, media_type: &'static str, tag: &EntityTag, document: &Document) -> Response<Body> {
     if tag.is_known(headers) {
         return tag.not_modified();
     }
-    let mut response = represent::bytes(StatusCode::OK, media_type, body);
-    tag.add_to(response.headers_mut());
-    response
+    document.response(headers, media_type, tag)
 }
 
 /// 406, without a body.
@@ -305,5 +306,25 @@ fn group_version(path: &str) -> Option<(&str, &str)> {
         ["api", version] => Some(("", version)),
         ["apis", group, version] => Some((group, version)),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::Storage;
+
+    #[tokio::test]
+    async fn documents_that_definitions_have_changed_are_forgotten() {
+        let storage = Storage::open(Arc::new(windlass_store::memory::MemoryStore::new())).await.unwrap();
+        let registry = Registry::builtin(windlass_builtins::table(), &storage);
+        let openapi = OpenApi::default();
+        for path in
+            ["/openapi/v2", "/openapi/v2+protobuf", "/openapi/v3/apis/gone.example.com/v1", "/openapi/v3/apis/apps/v1"]
+        {
+            openapi.document(path, 0, || b"{}".to_vec());
+        }
+        openapi.forget_outdated(&registry);
+        assert_eq!(openapi.documents.lock().keys().collect::<Vec<_>>(), ["/openapi/v3/apis/apps/v1"]);
     }
 }

@@ -30,7 +30,7 @@ use crate::{
 /// The headers of an ordinary response: those that are set here, of flow control and auditing, and of the connection.
 const HEADERS: usize = 8;
 /// The size above which bodies are compressed for clients that accept it.
-const COMPRESS_ABOVE: usize = 128 << 10;
+pub(crate) const COMPRESS_ABOVE: usize = 128 << 10;
 
 /// Encodes the result of a verb as a response.
 pub(crate) fn answer(call: &Call<'_>, answer: Answer) -> Result<Response<Body>> {
@@ -45,7 +45,7 @@ pub(crate) fn answer(call: &Call<'_>, answer: Answer) -> Result<Response<Body>> 
             Ok(response)
         }
         Answer::Response(response) => Ok(*response),
-        Answer::Stored { code, object } if accept.is_plain_json() && call.endpoint.is_served_as_stored(&object) => {
+        Answer::Stored { code, object } if accept.is_plain_json() && call.endpoint.serves_unchanged(&object) => {
             Ok(compressed(call.headers, bytes(code, "application/json", object.bytes().clone())))
         }
         Answer::Stored { code, object } => {
@@ -251,7 +251,8 @@ pub(crate) fn bytes(code: StatusCode, content_type: &'static str, body: Bytes) -
     response
 }
 
-fn accepts_gzip(headers: &HeaderMap) -> bool {
+/// Returns whether a client accepts compressed bodies.
+pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let codings = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     codings
         .flat_map(|value| value.split(','))
@@ -266,16 +267,22 @@ pub(crate) fn compressed(headers: &HeaderMap, response: Response<Body>) -> Respo
     }
     let (mut parts, body) = response.into_parts();
     let Body::Full(Some(plain)) = body else { return Response::from_parts(parts, body) };
-    let mut encoder = GzEncoder::new(Vec::with_capacity(plain.len() / 4), Compression::fast());
-    let compressed = encoder.write_all(&plain).and_then(|()| encoder.finish());
-    match compressed {
-        Ok(compressed) => {
+    match gzip(&plain) {
+        Some(compressed) => {
             parts.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
             parts.headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
-            Response::from_parts(parts, Bytes::from(compressed).into())
+            Response::from_parts(parts, compressed.into())
         }
-        Err(_) => Response::from_parts(parts, plain.into()),
+        None => Response::from_parts(parts, plain.into()),
     }
+}
+
+/// Returns the bytes compressed, if that is possible.
+pub(crate) fn gzip(plain: &[u8]) -> Option<Bytes> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(plain.len() / 4), Compression::fast());
+    let mut compressed = encoder.write_all(plain).and_then(|()| encoder.finish()).ok()?;
+    compressed.shrink_to_fit();
+    Some(compressed.into())
 }
 
 /// Adds `Warning` headers.

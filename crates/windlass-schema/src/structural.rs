@@ -15,6 +15,8 @@ pub mod defaults;
 mod embedded;
 pub mod field_path;
 mod list_type;
+mod normal;
+mod normal_meta;
 mod number;
 mod prune_and_default;
 mod unfold;

@@ -52,7 +52,7 @@ impl EventFormat {
 
     /// Writes the event of a changed object.
     pub(crate) fn write(&mut self, endpoint: &Endpoint, change: Change, object: &StoredObject, out: &mut Vec<u8>) {
-        let as_stored = endpoint.is_served_as_stored(object);
+        let as_stored = (self.plain || self.metadata) && endpoint.serves_unchanged(object);
         if self.plain && as_stored {
             write_frame(change, object, out);
         } else if self.metadata && as_stored {

@@ -57,7 +57,11 @@ pub(super) fn transformed_json(call: &Call<'_>, list: ListAnswer) -> Result<Resp
     let mut head = go_json::encode_object(&without_items);
     head.truncate(head.len() - LIST_END.len());
     let endpoint = call.endpoint.clone();
+    let (plain, typed) = (call.accept.is_plain_json(), endpoint.custom().is_some());
     let write = move |object: &StoredObject, out: &mut Vec<u8>| {
+        if plain && endpoint.serves_unchanged(object) {
+            return write_item(object, typed, out);
+        }
         let item = form.item(&endpoint, endpoint.to_served_value(object));
         out.append(&mut go_json::encode(&item));
     };

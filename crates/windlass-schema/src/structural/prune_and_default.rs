@@ -34,7 +34,7 @@ pub struct PruneOptions {
 
 /// Treatment of unknown fields.
 #[derive(Clone, Copy, PartialEq)]
-enum Pruning {
+pub(super) enum Pruning {
     /// Removed.
     On,
     /// Kept here, but not below a declared field.
@@ -95,7 +95,7 @@ impl Structural {
     }
 
     /// Looks up a field: `None` if it is unknown, `Some(None)` if it is known without a schema, or its schema.
-    fn field(&self, name: &str) -> Option<Option<&Structural>> {
+    pub(super) fn field(&self, name: &str) -> Option<Option<&Structural>> {
         match (self.properties.get(name), &self.additional) {
             (Some(property), _) => Some(Some(property)),
             (None, Additional::Schema(schema)) => Some(Some(schema)),
@@ -106,8 +106,18 @@ impl Structural {
 }
 
 impl Pruning {
-    fn preserved(self) -> Self {
+    pub(super) fn preserved(self) -> Self {
         if self == Self::On { Self::Preserve } else { self }
+    }
+
+    /// Returns the treatment below a field; `None` if the field is removed itself.
+    pub(super) fn below(self, is_known: bool, is_meta: bool) -> Option<Self> {
+        match (is_known, self) {
+            _ if is_meta => Some(Self::Off),
+            (_, Self::Off) | (false, Self::Preserve) => Some(Self::Off),
+            (true, _) => Some(Self::On),
+            (false, Self::On) => None,
+        }
     }
 }
 
@@ -245,16 +255,11 @@ impl Walk<'_> {
     /// Processes a field and returns whether it is kept.
     fn field(&mut self, name: &str, value: &mut Value, schema: &Structural, pruning: Pruning, embedded: bool) -> bool {
         let known = schema.field(name);
-        let pruning = match (known, pruning) {
-            _ if embedded && is_meta(name) => Pruning::Off,
-            (_, Pruning::Off) | (None, Pruning::Preserve) => Pruning::Off,
-            (Some(_), _) => Pruning::On,
-            (None, Pruning::On) => {
-                if !is_meta(name) || !self.path.is_empty() {
-                    self.report(name);
-                }
-                return false;
+        let Some(pruning) = pruning.below(known.is_some(), embedded && is_meta(name)) else {
+            if !is_meta(name) || !self.path.is_empty() {
+                self.report(name);
             }
+            return false;
         };
         let child = known.flatten();
         if value.is_null() {

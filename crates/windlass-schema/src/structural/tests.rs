@@ -6,6 +6,7 @@ use super::{CoerceOptions, CompileError, Kind, MAX_DEPTH, NormalizeOptions, Obje
 use crate::field::Path;
 use crate::types::{Field, Scalar, Struct, StructId, Type, TypeTable};
 
+mod normal;
 mod properties;
 
 fn compile(schema: Value) -> Structural {

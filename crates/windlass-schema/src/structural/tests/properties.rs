@@ -165,6 +165,19 @@ proptest! {
     }
 
     #[test]
+    fn an_object_that_is_recognized_as_normal_is_not_changed(schema in in_use(), mut object in object()) {
+        let table = types();
+        let options = NormalizeOptions { default: true, drop_invalid_metadata: true, unknown_fields: false };
+        for _ in 0..2 {
+            let before = object.clone();
+            let _ = schema.normalize(&mut object, meta(&table), options);
+            if schema.is_normal(before.to_string().as_bytes()) {
+                prop_assert_eq!(&object, &before);
+            }
+        }
+    }
+
+    #[test]
     fn a_body_without_metadata_is_accepted(schema in in_use(), value in value()) {
         let table = types();
         let mut object = value;
@@ -174,6 +187,17 @@ proptest! {
         let options = NormalizeOptions { default: true, drop_invalid_metadata: true, unknown_fields: true };
         prop_assert!(schema.normalize(&mut object, meta(&table), options).is_ok());
     }
+}
+
+/// Generates objects with apiVersion, kind and a name.
+fn object() -> impl Strategy<Value = Value> {
+    prop::collection::btree_map(name(), value(), 0..4).prop_map(|fields| {
+        let mut object: Map<_, _> = fields.into_iter().collect();
+        object.insert("apiVersion".to_owned(), json!("g/v1"));
+        object.insert("kind".to_owned(), json!("Kind"));
+        object.insert("metadata".to_owned(), json!({"name": "a"}));
+        object.into()
+    })
 }
 
 fn without_tables(mut schema: Structural) -> Structural {
