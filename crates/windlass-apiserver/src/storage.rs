@@ -32,7 +32,7 @@ use crate::{replicas, status::ApiError};
 
 pub(crate) use self::{
     cache::{CacheEvent, Change, ResourceCache, Snapshot, write_frame, write_metadata_frame},
-    damage::{DamagedObject, nests_too_deep},
+    damage::{Damage, DamagedObject},
     history::History,
     labels::LabelBits,
     list::{WholeList, write_item},

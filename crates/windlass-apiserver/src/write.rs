@@ -359,7 +359,7 @@ async fn commit(commit: Commit, _running: Running) -> Result<Written, CommitErro
         (Change::Remove(bytes), Some(existing)) => (bytes, existing.stored.revision),
         (Change::Remove(bytes) | Change::Write(bytes), _) => (bytes, revision),
     };
-    Ok(Written::Stored(persist::decode_stored(&endpoint, &bytes, shown).map_err(CommitError::Persist)?))
+    Ok(Written::Stored(persist::stored(&endpoint, &object, &bytes, shown).map_err(CommitError::Persist)?))
 }
 
 /// A deletion that was decided on, and everything that is needed to carry it out.

@@ -8,15 +8,10 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-mod encode;
-mod parser;
 mod tree;
 
-pub use encode::{encode, encode_object, encode_pretty, format_float};
 pub(crate) use tree::{Node, push_strict};
-
-/// Maximum nesting depth of objects and lists. Go allows ten thousand; real bodies have fewer than a hundred levels.
-pub const MAX_DEPTH: usize = 1000;
+pub use windlass_json::{MAX_DEPTH, encode, encode_object, encode_pretty, format_float};
 
 /// Reason why bytes are not JSON, worded as in Go's `encoding/json`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,7 +46,9 @@ impl Document<'_> {
     pub fn duplicates(&self) -> Vec<String> {
         match &self.source {
             Source::Json { duplicates: false, .. } => Vec::new(),
-            Source::Json { text, .. } => parser::parse::<Node>(text).map_or_else(|_| Vec::new(), |n| n.0.duplicates()),
+            Source::Json { text, .. } => {
+                windlass_json::parse_as::<Node>(text).map_or_else(|_| Vec::new(), |n| n.0.duplicates())
+            }
             Source::Sorted { strict } => strict.clone(),
         }
     }
@@ -59,7 +56,7 @@ impl Document<'_> {
     /// Returns the value in the order of the text, if there is a string.
     pub(crate) fn ordered(&self) -> Option<Node> {
         match &self.source {
-            Source::Json { text, .. } => parser::parse::<Node>(text).ok().map(|(node, _)| node),
+            Source::Json { text, .. } => windlass_json::parse_as::<Node>(text).ok().map(|(node, _)| node),
             Source::Sorted { .. } => None,
         }
     }
@@ -74,7 +71,7 @@ pub fn parse(bytes: &[u8]) -> Result<Document<'_>, SyntaxError> {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => Cow::Owned(replace_invalid(bytes)),
     };
-    let (value, duplicates) = parser::parse::<Value>(&text).map_err(SyntaxError)?;
+    let (value, duplicates) = windlass_json::parse(&text).map_err(SyntaxError)?;
     Ok(Document { value, source: Source::Json { text, duplicates } })
 }
 

@@ -9,7 +9,8 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("windlass-clock", &[]),
     ("windlass-descriptions", &[]),
     ("windlass-tls", &[]),
-    ("windlass-schema", &[]),
+    ("windlass-json", &[]),
+    ("windlass-schema", &["windlass-json"]),
     ("windlass-cel", &["windlass-schema"]),
     ("windlass-merge", &["windlass-schema"]),
     ("windlass-store", &["windlass-schema", "windlass-merge"]),
@@ -20,6 +21,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         &[
             "windlass-clock",
             "windlass-tls",
+            "windlass-json",
             "windlass-schema",
             "windlass-cel",
             "windlass-merge",

@@ -25,7 +25,7 @@ use super::{
     labels::LabelBits,
     list::{SharedList, WholeList},
     load::LoadedResource,
-    object::StoredObject,
+    object::{Parsed, StoredObject},
     watchers::Watchers,
 };
 use crate::pieces::HeldBytes;
@@ -181,16 +181,11 @@ pub(crate) struct CacheEvent {
 
 impl CacheEvent {
     /// Returns the event of a write.
-    fn written(
-        previous: Option<Arc<StoredObject>>,
-        key: &str,
-        value: &[u8],
-        revision: Revision,
-    ) -> Result<Self, Damage> {
+    fn written(previous: Option<Arc<StoredObject>>, value: &[u8], parsed: Parsed, revision: Revision) -> Self {
         let change = if previous.is_some() { Change::Modified } else { Change::Added };
         let (before, after) = brackets(change);
-        let (object, frame) = StoredObject::framed(value, revision, before, after)?;
-        Ok(Self { change, object: named(key, object)?.into(), previous, frame })
+        let (object, frame) = StoredObject::framed(value, parsed, revision, before, after);
+        Self { change, object: object.into(), previous, frame }
     }
 
     /// Returns the event of a deletion.
@@ -202,12 +197,11 @@ impl CacheEvent {
 
     /// Returns the event of a write in the store's history; `None` if it changes nothing that watchers see.
     pub(super) fn rebuilt(event: &Event, previous: Option<Arc<StoredObject>>) -> Option<Self> {
-        let written = match &event.value {
-            Some(value) => Self::written(previous.clone(), &event.key, value, event.revision).ok(),
-            None => None,
-        };
         // A damaged object looks deleted.
-        written.or_else(|| Some(Self::removed(previous?, event.revision)))
+        match event.value.as_ref().map(|value| (value, Parsed::named(&event.key, value))) {
+            Some((value, Ok(parsed))) => Some(Self::written(previous, value, parsed, event.revision)),
+            _ => Some(Self::removed(previous?, event.revision)),
+        }
     }
 }
 
@@ -387,12 +381,15 @@ impl ResourceCache {
     }
 
     /// Applies consecutive events of this resource.
-    pub(super) fn apply(&self, events: &[Event]) {
+    pub(super) fn apply<'e>(&self, events: &'e [Event]) {
+        let key = |event: &'e Event| &event.key[self.prefix.len()..];
+        // Before the lock is acquired, because readers wait for it.
+        let parse = |event: &'e Event| Some(Parsed::named(key(event), event.value.as_ref()?));
+        let parsed: Vec<_> = events.iter().map(parse).collect();
         let mut state = self.state.write();
-        for event in events {
+        for (event, parsed) in events.iter().zip(parsed) {
             state.revision = event.revision;
-            let key = &event.key[self.prefix.len()..];
-            let Some(change) = state.step(&self.prefix, key, event) else { continue };
+            let Some(change) = state.step(&self.prefix, key(event), event, parsed) else { continue };
             state.log_bytes += change.object.size();
             state.log.push_back(Arc::new(change));
         }
@@ -409,30 +406,29 @@ impl ResourceCache {
     }
 }
 
-/// Checks that an object has the name of its key.
-pub(super) fn named(key: &str, object: StoredObject) -> Result<StoredObject, Damage> {
-    match key.rsplit('/').next() {
-        Some(name) if *name == *object.header.name => Ok(object),
-        _ => Err(Damage::OtherName(object.header.name.into())),
-    }
-}
-
 impl State {
     fn new(objects: Objects, damaged: DamagedObjects, revision: Revision) -> Self {
         let counts = Counts::of(objects.keys().map(|key| &**key));
         Self { objects, counts, damaged, log: VecDeque::new(), log_bytes: 0, log_start: revision, revision }
     }
 
-    /// Applies an event to the objects; returns `None` if it changes nothing.
-    fn step(&mut self, prefix: &str, key: &str, event: &Event) -> Option<CacheEvent> {
+    /// Applies an event, whose value is parsed, to the objects; returns `None` if it changes nothing.
+    fn step(
+        &mut self,
+        prefix: &str,
+        key: &str,
+        event: &Event,
+        parsed: Option<Result<Parsed, Damage>>,
+    ) -> Option<CacheEvent> {
         self.damaged.remove(key);
-        let Some(value) = &event.value else { return self.remove(key, event.revision) };
-        let previous = self.objects.get(key).map(|cached| cached.object.clone());
-        match CacheEvent::written(previous, key, value, event.revision) {
-            Ok(written) => {
-                if written.previous.is_none() {
+        let (Some(value), Some(parsed)) = (&event.value, parsed) else { return self.remove(key, event.revision) };
+        match parsed {
+            Ok(parsed) => {
+                let previous = self.objects.get(key).map(|cached| cached.object.clone());
+                if previous.is_none() {
                     self.counts.add(key);
                 }
+                let written = CacheEvent::written(previous, value, parsed, event.revision);
                 self.objects.insert(key.into(), Cached::new(written.object.clone()));
                 Some(written)
             }

@@ -18,7 +18,7 @@ use tracing::info;
 use windlass_store::{Entry, Error, Revision, snapshot::SnapshotReader};
 
 use super::{
-    cache::{Cached, Objects, named},
+    cache::{Cached, Objects},
     damage::DamagedObjects,
     object::StoredObject,
     resource_prefix,
@@ -125,7 +125,7 @@ fn parse(entry: &Entry, part: &mut Part) {
         None => part.entry(prefix.into()).or_default(),
     };
     let key = &entry.key[prefix.len()..];
-    match StoredObject::parse(&entry.value, entry.revision).and_then(|object| named(key, object)) {
+    match StoredObject::parse_named(key, &entry.value, entry.revision) {
         Ok(object) => resource.0.push((key.into(), Cached::new(Arc::new(object)))),
         Err(damage) => resource.1.insert(prefix, key, entry.revision, damage),
     }

@@ -4,15 +4,14 @@
 //! is known only after the commit. The resource version is inserted once, when the write returns from the store as an
 //! event; from then on the cache, all watchers and all responses share the bytes.
 
-use std::{borrow::Cow, collections::BTreeMap};
-
 use bytes::Bytes;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
 use tracing::error;
+use windlass_json::{Identity, nests_too_deep};
 use windlass_store::Revision;
 
-use super::damage::{Damage, nests_too_deep};
+use super::damage::Damage;
 
 /// An object at a revision.
 #[derive(Debug)]
@@ -48,6 +47,21 @@ pub(crate) struct Header {
 }
 
 impl Header {
+    /// Returns the parts of an object; `None` if they have other types than they should.
+    fn of(object: &Value) -> Option<Self> {
+        let metadata = object.get("metadata")?;
+        let text = |field| metadata.get(field).map_or(Some(""), Value::as_str);
+        let labels = match metadata.get("labels") {
+            None | Some(Value::Null) => String::new().into(),
+            Some(labels) => {
+                let labels = labels.as_object()?.iter().map(|(key, value)| Some((key.as_str(), value.as_str()?)));
+                join(labels.collect::<Option<Vec<_>>>()?)
+            }
+        };
+        let name = metadata.get("name")?.as_str()?;
+        Some(Self { name: name.into(), namespace: text("namespace")?.into(), uid: text("uid")?.into(), labels })
+    }
+
     /// Returns the labels, ordered by key.
     pub(crate) fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         let mut parts = self.labels.split_terminator('\0');
@@ -60,6 +74,46 @@ impl Header {
     }
 }
 
+/// What is parsed of the stored form of an object.
+pub(super) struct Parsed {
+    metadata_at: u32,
+    header: Header,
+}
+
+impl Parsed {
+    /// Parses the stored form.
+    ///
+    /// # Errors
+    /// Returns an error if the bytes are not an object as [`encode`] writes it.
+    pub(super) fn of(raw: &[u8]) -> Result<Self, Damage> {
+        let text = std::str::from_utf8(raw).map_err(|_| Damage::NotText)?;
+        let metadata_at = metadata_at(raw)?;
+        let identity = Identity::read(text).map_err(|error| Damage::NotAnObject(error.to_string()))?;
+        if nests_too_deep(raw) {
+            return Err(Damage::TooDeep);
+        }
+        let header = Header {
+            name: identity.name.into(),
+            namespace: identity.namespace.into(),
+            uid: identity.uid.into(),
+            labels: join(identity.labels.iter().flatten().map(|(key, value)| (&**key, &**value))),
+        };
+        Ok(Self { metadata_at, header })
+    }
+
+    /// Parses the stored form of an object that must have the name of its key.
+    ///
+    /// # Errors
+    /// Returns an error if the bytes are not such an object as [`encode`] writes it.
+    pub(super) fn named(key: &str, raw: &[u8]) -> Result<Self, Damage> {
+        let parsed = Self::of(raw)?;
+        match key.rsplit('/').next() {
+            Some(name) if name == &*parsed.header.name => Ok(parsed),
+            _ => Err(Damage::OtherName(parsed.header.name.into())),
+        }
+    }
+}
+
 const METADATA: &[u8] = br#""metadata":{"#;
 const VERSION: &[u8] = br#""resourceVersion":""#;
 
@@ -69,46 +123,33 @@ impl StoredObject {
     /// # Errors
     /// Returns an error if the bytes are not an object as [`encode`] writes it.
     pub(crate) fn parse(raw: &[u8], revision: Revision) -> Result<Self, Damage> {
-        Self::framed(raw, revision, b"", b"").map(|(object, _)| object)
+        Ok(Self::framed(raw, Parsed::of(raw)?, revision, b"", b"").0)
     }
 
-    /// Parses the stored form and puts it into a frame; the object's bytes are a part of the frame's.
-    pub(super) fn framed(raw: &[u8], revision: Revision, before: &[u8], after: &[u8]) -> Result<(Self, Bytes), Damage> {
-        #[derive(Deserialize)]
-        struct Envelope<'a> {
-            #[serde(borrow)]
-            metadata: Metadata<'a>,
-        }
-        #[derive(Deserialize)]
-        struct Metadata<'a> {
-            #[serde(borrow)]
-            name: Cow<'a, str>,
-            #[serde(borrow, default)]
-            namespace: Cow<'a, str>,
-            #[serde(borrow, default)]
-            uid: Cow<'a, str>,
-            #[serde(borrow, default)]
-            labels: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
-        }
-        let text = std::str::from_utf8(raw).map_err(|_| Damage::NotText)?;
-        let metadata_at = raw.windows(METADATA.len()).position(|window| window == METADATA);
-        let metadata_at = metadata_at.ok_or_else(|| Damage::NotAnObject("it has no metadata".to_owned()))?;
-        let envelope = serde_json::from_str::<Envelope<'_>>(text);
-        let metadata = envelope.map_err(|error| Damage::NotAnObject(error.to_string()))?.metadata;
-        if nests_too_deep(raw) {
-            return Err(Damage::TooDeep);
-        }
-        let header = Header {
-            name: metadata.name.into(),
-            namespace: metadata.namespace.into(),
-            uid: metadata.uid.into(),
-            labels: join(metadata.labels.unwrap_or_default()),
-        };
-        let splice = metadata_at + METADATA.len();
-        if u32::try_from(raw.len() + 64).is_err() {
-            return Err(Damage::TooLong);
-        }
-        Ok(Self::assemble(&raw[..splice], &raw[splice..], metadata_at as u32, revision, header, before, after))
+    /// Parses the stored form of an object that must have the name of its key.
+    ///
+    /// # Errors
+    /// Returns an error if the bytes are not such an object as [`encode`] writes it.
+    pub(super) fn parse_named(key: &str, raw: &[u8], revision: Revision) -> Result<Self, Damage> {
+        Ok(Self::framed(raw, Parsed::named(key, raw)?, revision, b"", b"").0)
+    }
+
+    /// Returns the object that a write has just stored. Its parts are taken from the value that was encoded, which is
+    /// faster than to parse the bytes.
+    ///
+    /// # Errors
+    /// Returns an error if the bytes are not an object as [`encode`] writes it.
+    pub(crate) fn written(raw: &[u8], value: &Value, revision: Revision) -> Result<Self, Damage> {
+        let Some(header) = Header::of(value) else { return Self::parse(raw, revision) };
+        let parsed = Parsed { header, metadata_at: metadata_at(raw)? };
+        Ok(Self::framed(raw, parsed, revision, b"", b"").0)
+    }
+
+    /// Returns the object of a stored form in a frame; the object's bytes are a part of the frame's.
+    pub(super) fn framed(raw: &[u8], parsed: Parsed, revision: Revision, before: &[u8], after: &[u8]) -> (Self, Bytes) {
+        let Parsed { metadata_at, header } = parsed;
+        let (head, tail) = raw.split_at(metadata_at as usize + METADATA.len());
+        Self::assemble(head, tail, metadata_at, revision, header, before, after)
     }
 
     /// Returns the object as the last state before a deletion at `revision`, in a frame.
@@ -220,7 +261,7 @@ impl StoredObject {
     /// Returns an error if a part that was not parsed with the object is damaged.
     pub(crate) fn value(&self) -> Result<Value, Damage> {
         // The first parser is faster, but has a lower limit on nesting than objects have.
-        serde_json::from_slice(&self.bytes)
+        windlass_json::parse_encoded(&self.bytes)
             .or_else(|_| windlass_schema::json::parse(&self.bytes).map(|document| document.value))
             .map_err(|error| Damage::NotAnObject(error.to_string()))
     }
@@ -262,12 +303,20 @@ fn write_number(mut number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Joins labels to one string. A label that contains NUL, which no valid label does, is omitted, because it would be
-/// read as another label.
-fn join(labels: BTreeMap<Cow<'_, str>, Cow<'_, str>>) -> Box<str> {
+/// Returns the offset of the metadata, and checks that offsets fit.
+fn metadata_at(raw: &[u8]) -> Result<u32, Damage> {
+    let at = raw.windows(METADATA.len()).position(|window| window == METADATA);
+    let at = at.ok_or_else(|| Damage::NotAnObject("it has no metadata".to_owned()))?;
+    // The resource version is inserted, too.
+    u32::try_from(raw.len() + 64).map_or(Err(Damage::TooLong), |_| Ok(at as u32))
+}
+
+/// Joins labels, ordered by key, to one string. A label that contains NUL, which no valid label does, is omitted, because
+/// it would be read as another label.
+fn join<'a>(labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Box<str> {
     let mut out = String::new();
-    for (key, value) in labels.iter().filter(|(key, value)| !key.contains('\0') && !value.contains('\0')) {
-        out.extend([&**key, "\0", &**value, "\0"]);
+    for (key, value) in labels.into_iter().filter(|(key, value)| !key.contains('\0') && !value.contains('\0')) {
+        out.extend([key, "\0", value, "\0"]);
     }
     out.into()
 }
@@ -301,6 +350,10 @@ mod tests {
         assert_eq!(object.to_value(), value);
         assert_eq!(serde_json::from_slice::<Value>(object.metadata()).unwrap(), value["metadata"]);
         assert!(object.is_stored_as(&raw) && !object.is_stored_as(&raw[1..]));
+        assert_eq!(
+            format!("{:?}", StoredObject::written(&raw, &value, Revision(42))),
+            format!("{:?}", Ok::<_, Damage>(&object))
+        );
         assert_eq!(object.deleted_at(Revision(1_000)).to_value()["metadata"]["resourceVersion"], "1000");
         let mut item = Vec::new();
         object.write_untyped(&mut item);

@@ -1,10 +1,10 @@
 //! Watches: the initial state, then the log of changes, until one side ends the watch. A watcher that the log has moved
 //! past reads the store's history until it has caught up.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{ops::ControlFlow, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, FutureExt as _};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_store::{Error as StoreError, Revision};
@@ -55,7 +55,20 @@ struct Watcher {
     /// Whether a webhook converts the objects.
     converts: bool,
     finished: bool,
+    /// The next event other than a change. Kept from one chunk to the next, because starting to wait for it costs more than
+    /// sending a chunk.
+    due: Option<BoxFuture<'static, Due>>,
     _count: WatcherCount,
+}
+
+/// An event that a watch responds to, other than a change.
+enum Due {
+    /// The watch ends.
+    End,
+    /// The endpoint is no longer served.
+    Retired,
+    /// It is time for a bookmark.
+    Bookmark,
 }
 
 /// Starts a watch.
@@ -115,6 +128,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer> {
         deadline,
         converts: call.endpoint.has_converter(),
         finished: false,
+        due: None,
         _count: call.endpoint.cache.watchers.add(),
     };
     let chunks = futures_util::stream::unfold(watcher, |mut watcher| async move {
@@ -158,6 +172,22 @@ async fn retired(endpoint: &Endpoint) {
     }
 }
 
+/// Waits for the next event other than a change.
+async fn due(server: Arc<Inner>, endpoint: Arc<Endpoint>, deadline: Instant, bookmark_at: Option<Instant>) -> Due {
+    let bookmark = async {
+        match bookmark_at {
+            Some(at) => tokio::time::sleep_until(at).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = tokio::time::sleep_until(deadline) => Due::End,
+        () = server.stopping() => Due::End,
+        () = retired(&endpoint) => Due::Retired,
+        () = bookmark => Due::Bookmark,
+    }
+}
+
 impl Watcher {
     /// Returns the next chunk of the stream; `None` at its end. A chunk may hold several events.
     async fn next(&mut self) -> Option<Bytes> {
@@ -173,18 +203,57 @@ impl Watcher {
         let endpoint = self.endpoint.clone();
         let mut ending = false;
         loop {
+            if let ControlFlow::Break(chunk) = self.look().await {
+                return chunk;
+            }
+            // Registered only now, because most chunks are followed by another.
             let mut changed = pin!(endpoint.cache.changed());
             changed.as_mut().enable();
+            let applied = match self.look().await {
+                ControlFlow::Break(chunk) => return chunk,
+                ControlFlow::Continue(applied) => applied,
+            };
+            if ending {
+                return None;
+            }
+            let due = self.due.get_or_insert_with(|| {
+                due(self.server.clone(), endpoint.clone(), self.deadline, self.bookmark_at).boxed()
+            });
+            let event = tokio::select! {
+                biased;
+                event = due => event,
+                () = changed => continue,
+            };
+            self.due = None;
+            match event {
+                Due::End => return None,
+                // Events before the end are sent before the stream ends.
+                Due::Retired => ending = true,
+                Due::Bookmark => {
+                    self.bookmark_at = next_bookmark(self.deadline);
+                    let revision = applied.max(self.cursor);
+                    if revision > self.started_at {
+                        return Some(self.bookmark(revision, false));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the next events, or the end of the stream; the revision up to which everything has been sent if there are
+    /// none.
+    async fn look(&mut self) -> ControlFlow<Option<Bytes>, Revision> {
+        loop {
             // Read before the log: if the log then has no more events, everything up to this revision has been sent.
             let applied = self.server.storage.applied();
             let lines = match self.next_from_log().await {
                 Ok(None) => {
-                    let (server, deadline) = (self.server.clone(), self.deadline);
+                    let (server, endpoint, deadline) = (self.server.clone(), self.endpoint.clone(), self.deadline);
                     tokio::select! {
                         lines = self.next_from_history() => lines,
-                        () = tokio::time::sleep_until(deadline) => return None,
-                        () = server.stopping() => return None,
-                        () = retired(&endpoint) => return None,
+                        () = tokio::time::sleep_until(deadline) => return ControlFlow::Break(None),
+                        () = server.stopping() => return ControlFlow::Break(None),
+                        () = retired(&endpoint) => return ControlFlow::Break(None),
                     }
                 }
                 lines => {
@@ -196,44 +265,20 @@ impl Watcher {
                 Ok(Some(lines)) => lines,
                 Ok(None) => {
                     self.finished = true;
-                    return Some(self.expired(applied));
+                    return ControlFlow::Break(Some(self.expired(applied)));
                 }
                 Err(error) => {
                     self.finished = true;
-                    return Some(self.format.event(&self.endpoint, "ERROR", error.to_status()));
+                    return ControlFlow::Break(Some(self.format.event(&self.endpoint, "ERROR", error.to_status())));
                 }
             };
             let advanced = to > self.cursor;
             self.cursor = to;
             if !chunk.is_empty() {
-                return Some(chunk);
+                return ControlFlow::Break(Some(chunk));
             }
-            if advanced {
-                continue;
-            }
-            if ending {
-                return None;
-            }
-            let bookmark_at = self.bookmark_at;
-            let due = async {
-                match bookmark_at {
-                    Some(at) => tokio::time::sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = changed => {}
-                () = tokio::time::sleep_until(self.deadline) => return None,
-                () = self.server.stopping() => return None,
-                // Events before the end are sent before the stream ends.
-                () = retired(&endpoint) => ending = true,
-                () = due => {
-                    self.bookmark_at = next_bookmark(self.deadline);
-                    let revision = applied.max(self.cursor);
-                    if revision > self.started_at {
-                        return Some(self.bookmark(revision, false));
-                    }
-                }
+            if !advanced {
+                return ControlFlow::Continue(applied);
             }
         }
     }

@@ -50,8 +50,8 @@ pub(crate) async fn run_plugins(
     object: &mut Value,
     old: Option<&Value>,
 ) -> Result<()> {
+    let name = meta::text(object, "name").to_owned();
     for plugin in &call.server.admission {
-        let name = meta::text(object, "name").to_owned();
         plugin.mutate(&Attributes::of(call, subject, &name, old), object).await?;
     }
     Ok(())

@@ -17,7 +17,7 @@ use crate::{
     meta,
     server::Inner,
     status::{ApiError, Result},
-    storage::StoredObject,
+    storage::{Damage, StoredObject},
 };
 
 /// An object that a write replaces.
@@ -203,13 +203,26 @@ async fn remove_damaged_contents(server: &Inner, endpoint: &Endpoint, namespace:
     }
 }
 
+/// Returns an object that was just stored, with this value.
+pub(super) fn stored(
+    endpoint: &Endpoint,
+    value: &Value,
+    bytes: &[u8],
+    revision: Revision,
+) -> Result<Arc<StoredObject>, PersistError> {
+    read_back(endpoint, StoredObject::written(bytes, value, revision))
+}
+
 /// Returns an object that was just stored.
 pub(super) fn decode_stored(
     endpoint: &Endpoint,
     bytes: &[u8],
     revision: Revision,
 ) -> Result<Arc<StoredObject>, PersistError> {
-    let parsed = StoredObject::parse(bytes, revision);
+    read_back(endpoint, StoredObject::parse(bytes, revision))
+}
+
+fn read_back(endpoint: &Endpoint, parsed: Result<StoredObject, Damage>) -> Result<Arc<StoredObject>, PersistError> {
     let kind = &endpoint.resource.kind;
     Ok(parsed.map_err(|damage| ApiError::internal(format!("failed to read the {kind} just written: {damage}")))?.into())
 }

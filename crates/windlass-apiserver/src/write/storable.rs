@@ -4,14 +4,14 @@
 use bytes::Bytes;
 use serde_json::Value;
 use windlass_builtins::protobuf;
-use windlass_schema::json::MAX_DEPTH;
+use windlass_json::{MAX_DEPTH, nests_too_deep};
 use windlass_store::Revision;
 
 use crate::{
     endpoint::Endpoint,
     meta,
     status::{ApiError, Result, qualified},
-    storage::{StoredObject, encode, nests_too_deep},
+    storage::{StoredObject, encode},
 };
 
 /// The largest stored object, which is the largest request that etcd accepts.

@@ -18,8 +18,8 @@ pub(crate) async fn validate(
     object: &Value,
     old: Option<&Value>,
 ) -> Result<()> {
+    let name = meta::text(object, "name");
     for plugin in &call.server.admission {
-        let name = meta::text(object, "name");
         plugin.validate(&Attributes::of(call, subject, name, old), object).await?;
     }
     let Some(dynamic) = dynamic_admission::for_call(call) else { return Ok(()) };

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
+use windlass_json::Build;
 
-use super::parser::Build;
 use crate::field::quote;
 
 /// Maximum number of messages about one body, as in kube-apiserver.

@@ -2,17 +2,23 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::MAX_DEPTH;
+use crate::MAX_DEPTH;
 
 /// The result type of a parse.
-pub(super) trait Build: Sized {
+pub trait Build: Sized {
+    /// The entries of an object.
     type Entries: Default;
+    /// Returns null.
     fn null() -> Self;
+    /// Returns a boolean.
     fn boolean(value: bool) -> Self;
+    /// Returns a string.
     fn string(value: String) -> Self;
     /// Returns `None` if the number does not fit into a float.
     fn number(literal: &str) -> Option<Self>;
+    /// Returns a list.
     fn array(items: Vec<Self>) -> Self;
+    /// Returns an object.
     fn object(object: Self::Entries) -> Self;
     /// Adds an entry, and returns whether the key existed before.
     fn insert(object: &mut Self::Entries, key: String, value: Self) -> bool;
@@ -53,8 +59,11 @@ impl Build for Value {
     }
 }
 
-/// Parses a string; returns its value and whether any object had duplicate keys.
-pub(super) fn parse<B: Build>(text: &str) -> Result<(B, bool), String> {
+/// Parses JSON; returns its value, and whether any object had duplicate keys.
+///
+/// # Errors
+/// Returns an error if the text is not exactly one JSON value, with the message of Go's decoder.
+pub fn parse_as<B: Build>(text: &str) -> Result<(B, bool), String> {
     let mut parser = Parser { text, bytes: text.as_bytes(), at: 0, depth: 0, duplicates: false };
     let value = parser.value()?;
     parser.space();
