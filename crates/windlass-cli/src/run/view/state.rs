@@ -6,6 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use windlass_schema::sorting::Gather as _;
 
 use super::{
     keys::Key,
@@ -127,7 +128,7 @@ impl State {
                 rates::record(&mut self.controllers, numbers, seconds);
             }
             Event::Kinds(kinds) => {
-                self.kinds = kinds.into_iter().collect();
+                self.kinds = kinds.into_iter().gather();
                 self.resources.retain(|(kind, ..), _| self.kinds.contains(kind));
             }
             Event::Resources { kind, objects } => {
