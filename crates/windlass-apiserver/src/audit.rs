@@ -18,6 +18,7 @@ mod webhook;
 use std::{io, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http::HeaderValue;
 use tokio::task::AbortHandle;
 
@@ -146,7 +147,7 @@ impl Audit {
         if let Some(webhook) = &options.webhook {
             let (queue, sending) = webhook::start(webhook, counters.clone())?;
             backends.push(Backend { queue, form: Form::Fields, truncation: webhook.truncation });
-            task = Some(tokio::spawn(sending).abort_handle());
+            task = Some(tokio::spawn(sending.boxed()).abort_handle());
         }
         let auditor = Auditor { policy: options.policy.clone(), backends, counters };
         Ok((Self(Some(Arc::new(auditor))), task))

@@ -15,6 +15,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
@@ -96,7 +97,7 @@ async fn create_namespaces(server: &Server) -> Result<(), BuildError> {
     let present = server.inner.storage.cache("/core/namespaces/");
     let missing = NAMESPACES.iter().filter(|name| present.get(name).is_none()).map(|name| {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        create(server, "/api/v1/namespaces".to_owned(), namespace)
+        create(server, "/api/v1/namespaces".to_owned(), namespace).boxed()
     });
     futures_util::future::try_join_all(missing).await?;
     Ok(())
@@ -132,7 +133,7 @@ async fn create_priority_classes(server: &Server) -> Result<Vec<()>, BuildError>
     let missing = |class: &Value| present.get(meta::text(class, "name")).is_none();
     let creations = priority_class::system_classes()
         .filter(missing)
-        .map(|class| create(server, "/apis/scheduling.k8s.io/v1/priorityclasses".to_owned(), class));
+        .map(|class| create(server, "/apis/scheduling.k8s.io/v1/priorityclasses".to_owned(), class).boxed());
     futures_util::future::try_join_all(creations).await
 }
 

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::join_all;
+use futures_util::{FutureExt as _, future::join_all};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -24,6 +24,7 @@ use windlass_builtins::kinds::custom_resource_definition::{
     conditions::{self, Condition, TERMINATING},
     establish,
 };
+use windlass_schema::sorting::Gather as _;
 use windlass_store::Revision;
 
 use self::{
@@ -171,7 +172,7 @@ impl Controller {
     pub(crate) async fn run(mut self, server: Weak<Inner>) {
         let mut dirty: BTreeSet<String> = self.names_of_all();
         let cache = self.cache.clone();
-        tokio::spawn(settle_later(server.clone(), std::mem::take(&mut self.held)));
+        tokio::spawn(settle_later(server.clone(), std::mem::take(&mut self.held)).boxed());
         loop {
             let mut changed = std::pin::pin!(cache.changed());
             changed.as_mut().enable();
@@ -220,7 +221,7 @@ impl Controller {
         let there = self.cache.snapshot();
         let there = there.objects().map(|object| object.header.name.to_string());
         let known = self.names.definitions().map(str::to_owned);
-        there.chain(self.served.keys().cloned()).chain(known).collect()
+        there.chain(self.served.keys().cloned()).chain(known).gather()
     }
 
     /// Handles changed CRDs.
@@ -248,7 +249,7 @@ impl Controller {
         }
         // Large CRDs take a while: let other tasks run.
         tokio::task::yield_now().await;
-        let written = join_all(decided.iter().map(|definition| write_status(server, definition))).await;
+        let written = join_all(decided.iter().map(|definition| write_status(server, definition).boxed())).await;
         // Decisions are based on the caches, so these must hold the status that was just written.
         if let Some(newest) = written.iter().filter_map(|result| result.as_ref().ok()?.as_ref()).max() {
             server.storage.reached(*newest).await;
@@ -370,7 +371,7 @@ impl Controller {
         let definition = Definition::parse(object);
         let table = server.registry.load().table;
         let endpoint = custom::storage_endpoint(&definition, source, table, &server.storage);
-        tokio::spawn(cleanup::run(Arc::downgrade(server), name, source.header.uid.clone(), endpoint));
+        tokio::spawn(cleanup::run(Arc::downgrade(server), name, source.header.uid.clone(), endpoint).boxed());
     }
 }
 
@@ -410,7 +411,7 @@ impl Change {
             return;
         }
         if is_shared {
-            tokio::spawn(settle_later(Arc::downgrade(server), self.replaced));
+            tokio::spawn(settle_later(Arc::downgrade(server), self.replaced).boxed());
             return;
         }
         // Objects up to this revision may have been written under the previous schema. Requests that are still running

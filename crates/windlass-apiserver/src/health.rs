@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use http::{HeaderMap, Response, StatusCode};
 use serde_json::{Value, json};
-use windlass_schema::go_format;
+use windlass_schema::{go_format, sorting::Gather as _};
 
 use crate::{body::Body, query::Query, represent, server::Inner, status::ApiError, tokens::issuers};
 
@@ -86,7 +86,7 @@ pub(crate) async fn answer(server: &Arc<Inner>, path: &str, query: &Query<'_>) -
             },
         };
     }
-    let excluded: BTreeSet<&str> = query.all("exclude").into_iter().collect();
+    let excluded: BTreeSet<&str> = query.all("exclude").into_iter().gather();
     let mut unknown = excluded.clone();
     let mut lines = String::new();
     let mut healthy = true;

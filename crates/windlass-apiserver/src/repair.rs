@@ -14,6 +14,7 @@ use http::HeaderMap;
 use serde_json::{Value, json};
 use tracing::{error, warn};
 use windlass_builtins::kinds::service::allocator::Problem;
+use windlass_schema::sorting::Gather as _;
 
 use crate::{
     call::Call,
@@ -57,7 +58,7 @@ async fn check(server: &Inner) -> BTreeSet<Problem> {
                 for service in allocate::observe_all(&mut allocator, &services) {
                     error!(service, "repaired the allocation of a service's addresses and ports");
                 }
-                return allocator.problems().into_iter().collect();
+                return allocator.problems().into_iter().gather();
             }
             services
         };

@@ -174,7 +174,7 @@ impl RuntimeConfig {
         let entries = entries.map(|entry| entry.split_once('=').unwrap_or((entry, "")));
         let entries = entries.map(|(key, value)| (key.trim(), value.trim()));
         let entries: BTreeMap<&str, &str> =
-            entries.filter_map(|(key, value)| Some((current_key(key)?, value))).collect();
+            entries.filter_map(|(key, value)| Some((current_key(key)?, value))).gather();
         if entries.len() == 1 && entries.get("api/all") == Some(&"false") {
             return Err(RuntimeConfigError::Nothing);
         }

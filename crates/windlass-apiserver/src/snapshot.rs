@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{FutureExt as _, stream};
 use http::{HeaderValue, Response, header};
 use tokio::sync::mpsc;
 use tracing::warn;
@@ -25,11 +25,12 @@ pub(crate) async fn answer(server: &Arc<Inner>) -> Result<Response<Body>> {
     let encoder = Encoder::new(server.storage.store().snapshot().await?);
     let (send, receive) = mpsc::channel(PIECES);
     // Ends when the client disconnects, because that drops the receiver.
-    tokio::spawn(async move {
+    let task = async move {
         if let Err(why) = send_all(encoder, send).await {
             warn!(why, "a snapshot was not sent completely");
         }
-    });
+    };
+    tokio::spawn(task.boxed());
     let pieces = stream::unfold(receive, async |mut receive| Some((receive.recv().await?, receive)));
     let mut response = Response::new(Body::Stream(Box::pin(pieces)));
     let headers = response.headers_mut();

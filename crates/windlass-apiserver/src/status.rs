@@ -191,7 +191,8 @@ impl ApiError {
 
     /// 429 as kube-apiserver sends it when it has no capacity for a request: plain text and `Retry-After`.
     pub fn too_many_requests(retry_after_seconds: u64) -> Self {
-        let details = Map::from_iter([("retryAfterSeconds".to_owned(), retry_after_seconds.into())]);
+        let mut details = Map::new();
+        details.insert("retryAfterSeconds".to_owned(), retry_after_seconds.into());
         let message = "Too many requests, please try again later.\n";
         Self { plain: true, ..Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message) }
             .with_details(details)

@@ -11,6 +11,7 @@
 //! CustomResourceDefinitions.
 
 use serde_json::{Map, Value, json};
+use windlass_schema::sorting::Gather as _;
 
 use crate::resource::{Resource, Table};
 
@@ -89,7 +90,7 @@ pub fn v3_index<'a>(documents: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
     let entry = |(path, hash): (&str, &str)| {
         (path.to_owned(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}")}))
     };
-    json!({"paths": documents.into_iter().map(entry).collect::<Map<_, _>>()})
+    json!({"paths": documents.into_iter().map(entry).gather::<Map<_, _>>()})
 }
 
 /// Returns a hash for [`v3_index`]: 32 hexadecimal digits (FNV-1a of 128 bits). It is not cryptographic.
@@ -155,7 +156,7 @@ pub fn schemas_with_references(
         let schema = schemas::schema(&name, group_versions, dialect, sources)?;
         Some((name, schema))
     };
-    schemas::closure(names, sources.table).into_iter().filter_map(schema).collect()
+    schemas::closure(names, sources.table).into_iter().filter_map(schema).gather()
 }
 
 /// Writes a JSON object from its entries.

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::quantity::{Format, Quantity};
+use windlass_schema::sorting::Gather as _;
 
 pub use self::{
     charge::{applies_to, charged, cost, names, reverted},
@@ -103,7 +104,7 @@ impl Evaluator {
             Self::Services => services::usage(object),
             Self::Claims => persistent_volume_claims::usage(object),
             Self::ResourceClaims(devices) => resource_claims::usage(object, devices),
-            Self::Count(names) => names.iter().map(|name| (name.clone(), whole(1))).collect(),
+            Self::Count(names) => names.iter().map(|name| (name.clone(), whole(1))).gather(),
         }
     }
 
@@ -129,7 +130,7 @@ impl Evaluator {
     pub fn total<'a>(&self, quota: &Value, objects: impl Iterator<Item = &'a Value>, now: Timestamp) -> Usage {
         let limited = names(quota, "/spec/hard");
         let mut total: Usage =
-            limited.into_iter().filter(|name| self.knows(name)).map(|name| (name.to_owned(), whole(0))).collect();
+            limited.into_iter().filter(|name| self.knows(name)).map(|name| (name.to_owned(), whole(0))).gather();
         for object in objects.filter(|object| self.is_in_scope(quota, object)) {
             for (name, quantity) in self.usage(object, now) {
                 if let Some(sum) = total.get_mut(&name) {

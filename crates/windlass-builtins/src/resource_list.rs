@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use windlass_schema::names;
 use windlass_schema::quantity::Quantity;
+use windlass_schema::{names, sorting::Gather as _};
 
 use crate::object::entries;
 
@@ -61,7 +61,7 @@ pub(crate) fn quantity(value: &Value) -> Option<Quantity> {
 
 /// Returns the quantities of a field, without invalid ones.
 pub(crate) fn list(value: &Value, pointer: &str) -> ResourceList {
-    entries(value, pointer).filter_map(|(name, value)| Some((name.to_owned(), quantity(value)?))).collect()
+    entries(value, pointer).filter_map(|(name, value)| Some((name.to_owned(), quantity(value)?))).gather()
 }
 
 /// Returns whether a resource is huge pages of some size.

@@ -16,6 +16,7 @@ mod types;
 pub use downgrade::{apply_legacy_fields, downgrade};
 pub use notes::Note;
 use notes::Notes;
+use windlass_schema::sorting::Gather as _;
 
 /// API version that is converted.
 pub const OLD: &str = "apiextensions.k8s.io/v1beta1";
@@ -220,11 +221,8 @@ fn versions(spec: &mut Map<String, Value>, notes: &mut Notes) -> Result<Vec<Map<
         (None, None) => Err(UpgradeError::Missing("spec.versions")),
         (Some(version), None) => {
             notes.add(format!("spec.version {version} is now the only entry of spec.versions, served and stored"));
-            Ok(vec![Map::from_iter([
-                ("name".to_owned(), version.into()),
-                ("served".to_owned(), true.into()),
-                ("storage".to_owned(), true.into()),
-            ])])
+            let fields = [("name", version.into()), ("served", true.into()), ("storage", true.into())];
+            Ok(vec![fields.map(|(name, value)| (name.to_owned(), value)).into_iter().gather()])
         }
         (Some(version), Some(first)) => {
             let first = first.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -324,7 +322,8 @@ fn upgrade_conversion(spec: &mut Map<String, Value>, notes: &mut Notes) -> Resul
         notes.add("spec.conversion.webhook.conversionReviewVersions is now [v1beta1], the former default");
         json!(["v1beta1"])
     });
-    let mut webhook = Map::from_iter([("conversionReviewVersions".to_owned(), reviews)]);
+    let mut webhook = Map::new();
+    webhook.insert("conversionReviewVersions".to_owned(), reviews);
     if let Some(config) = config {
         webhook.insert("clientConfig".to_owned(), config);
         notes.add("spec.conversion.webhookClientConfig moved to spec.conversion.webhook.clientConfig");

@@ -6,7 +6,7 @@
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Number, Value as Json};
-use windlass_schema::go_regex;
+use windlass_schema::{go_regex, sorting::Gather as _};
 
 use crate::ast::{Expr, ExprKind, Literal};
 use crate::checker::{self, Environment, TypeProvider};
@@ -134,7 +134,7 @@ pub fn as_doubles(value: Json) -> Json {
     match value {
         Json::Number(number) => number.as_f64().and_then(Number::from_f64).map_or(Json::Null, Json::Number),
         Json::Array(items) => Json::Array(items.into_iter().map(as_doubles).collect()),
-        Json::Object(fields) => Json::Object(fields.into_iter().map(|(key, value)| (key, as_doubles(value))).collect()),
+        Json::Object(fields) => Json::Object(fields.into_iter().map(|(key, value)| (key, as_doubles(value))).gather()),
         other => other,
     }
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
+use windlass_schema::sorting::Gather as _;
 use windlass_schema::structural::{Additional, Kind, Structural};
 
 use crate::types::Type;
@@ -125,7 +126,7 @@ impl DeclType {
         }
         if with_metadata {
             let text = Arc::new(Self::simple(Type::String, 2, MAX_REQUEST_SIZE - 2));
-            let names = BTreeMap::from([("name".to_owned(), text.clone()), ("generateName".to_owned(), text.clone())]);
+            let names = ["name", "generateName"].into_iter().map(|name| (name.to_owned(), text.clone())).gather();
             let metadata = Self { shape: Shape::Object(names), max_elements: 0, min_serialized_size: 2 };
             for (name, declared) in [("kind", text.clone()), ("apiVersion", text), ("metadata", Arc::new(metadata))] {
                 if schema.validation.required.iter().any(|required| required == name) {

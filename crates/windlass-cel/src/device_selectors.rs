@@ -3,8 +3,9 @@
 //! An expression sees one variable, `device`. It evaluates to a bool, or to an attribute, whose type is only known when
 //! it is evaluated.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
+
+use windlass_schema::sorting::Gather as _;
 
 use crate::checker::{self, Environment, TypeProvider};
 use crate::cost;
@@ -62,8 +63,8 @@ static DECLARED: LazyLock<DeclType> = LazyLock::new(|| {
         ("capacity", map(map(simple(Type::object("kubernetes.Quantity"), 0)))),
         ("allowMultipleAllocations", simple(Type::Bool, 1)),
     ];
-    let fields = fields.map(|(name, declared)| (name.to_owned(), Arc::new(declared)));
-    DeclType { shape: Shape::Object(BTreeMap::from(fields)), max_elements: 0, min_serialized_size: 2 }
+    let fields = fields.into_iter().map(|(name, declared)| (name.to_owned(), Arc::new(declared)));
+    DeclType { shape: Shape::Object(fields.gather()), max_elements: 0, min_serialized_size: 2 }
 });
 
 /// The type of `device`.

@@ -18,6 +18,7 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Args;
+use futures_util::FutureExt as _;
 use kube::CustomResourceExt as _;
 use tokio::{sync::oneshot, task::JoinSet};
 use windlass_plane::{NodeOptions, Plane, PlaneError, PlaneOptions, Runtime, Stages, StoreKind};
@@ -85,10 +86,11 @@ async fn demo(screen: &Screen, waits: bool) -> anyhow::Result<()> {
     let url = plane.url().to_owned();
     let (stop, stopped) = oneshot::channel::<()>();
     let mut serving: JoinSet<Result<(), PlaneError>> = JoinSet::new();
-    serving.spawn(plane.run(async {
+    let running = plane.run(async {
         // An error means that the sender was dropped, which is also a reason to stop.
         let _ = stopped.await;
-    }));
+    });
+    serving.spawn(running.boxed());
     let client = ClusterArgs::of(&kubeconfig).connect().await?.client;
     let after = milliseconds(started.elapsed());
     screen
@@ -121,7 +123,7 @@ async fn demo(screen: &Screen, waits: bool) -> anyhow::Result<()> {
         Ok(None) => Err(Interrupted.into()),
         Err(error) => Err(error),
     };
-    tokio::spawn(signals.abort_on_next());
+    tokio::spawn(signals.abort_on_next().boxed());
     // While the server still responds.
     let _ = tokio::time::timeout(DRAIN, operators.stop()).await;
     drop(stop);

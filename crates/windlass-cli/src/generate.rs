@@ -9,6 +9,7 @@ use windlass_scaffold::{
     Change,
     package::{Image, Product},
 };
+use windlass_schema::sorting::Gather as _;
 
 use crate::{
     failure::ErrorWithHint,
@@ -70,8 +71,8 @@ pub(crate) fn run(args: GenerateArgs) -> anyhow::Result<()> {
     let tree = KustomizeTree::read(&opened, args.image.as_ref(), args.namespace.as_deref())?;
     let program = Program::build(&opened.root, &opened.project.project_name)?;
     let parts: BTreeSet<Part> = match args.only.is_empty() {
-        true => Part::value_variants().iter().copied().collect(),
-        false => args.only.iter().copied().collect(),
+        true => Part::value_variants().iter().copied().gather(),
+        false => args.only.iter().copied().gather(),
     };
     let mut changes: Vec<Change> = tree.change()?.cloned().into_iter().collect();
     changes.extend(files::tree(&opened, &program, &parts)?);

@@ -22,7 +22,7 @@ pub(crate) fn start(verbose: u8) {
             0 => "warn",
             1 => "warn,windlass=info",
             2 => "info,windlass=debug",
-            _ => "debug,windlass=trace",
+            _ => "debug",
         }),
     };
     let colour = io::stderr().is_terminal() && output::colour_allowed();

@@ -22,6 +22,7 @@ use windlass_scaffold::{
     Change, Conflicts, FilePlan, Files, Project, Question, Resource, ScaffoldError, difference, fingerprint, generate,
     plan,
 };
+use windlass_schema::sorting::{self, Gather as _};
 
 pub(crate) use cargo::{Artifact, artifact, cargo};
 pub(crate) use format::{format_all, style_of};
@@ -171,18 +172,18 @@ impl ProjectUpdate<'_> {
             .chain(after.keys())
             .filter(|path| self.before.get(*path) != after.get(*path))
             .cloned()
-            .collect();
+            .gather();
         let style = style_of(self.root);
         format_all(&mut self.before, &changed, &style);
         format_all(&mut after, &changed, &style);
         wanted.project.files = self.fingerprints(&changed, &after);
         // Files that are not generated are written once and belong to the user from then on.
         let others: BTreeSet<String> =
-            wanted.overrides.keys().filter(|path| !after.contains_key(*path)).cloned().collect();
+            wanted.overrides.keys().filter(|path| !after.contains_key(*path)).cloned().gather();
         format_all(&mut wanted.overrides, &others, &style);
         after.extend(wanted.overrides);
 
-        let there = read(self.root, &changed.union(&others).cloned().collect())?;
+        let there = read(self.root, &changed.union(&others).cloned().gather())?;
         let mut plan = plan(self.recorded, &self.before, &after, &|path| there.get(path).cloned(), self.conflicts);
         let beside = match self.conflicts {
             Conflicts::Mark if !writing.force => self.put_beside(&mut plan)?,
@@ -230,7 +231,7 @@ impl ProjectUpdate<'_> {
                 None => eprintln!("kept    {}: edited, but no longer generated", change.path),
             }
         }
-        plan.changes.sort_by(|one, other| one.path.cmp(&other.path));
+        sorting::sort_by(&mut plan.changes, |one, other| one.path.cmp(&other.path));
         Ok(edited)
     }
 
@@ -240,7 +241,7 @@ impl ProjectUpdate<'_> {
             let kept = self.recorded.get(path).filter(|_| !changed.contains(path));
             (path.clone(), kept.cloned().unwrap_or_else(|| fingerprint(text)))
         };
-        after.iter().map(fingerprint_of).collect()
+        after.iter().map(fingerprint_of).gather()
     }
 
     fn project_file(&self, project: &Project) -> anyhow::Result<Option<Change>> {

@@ -29,6 +29,7 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Args;
+use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use windlass_plane::{DataDirLock, LockError};
@@ -157,7 +158,7 @@ async fn serve(args: RunArgs, opened: OpenProject) -> anyhow::Result<()> {
     drop(reporter);
     let stop = async move {
         signals.first().await;
-        tokio::spawn(signals.abort_on_next());
+        tokio::spawn(signals.abort_on_next().boxed());
     };
     let (outcome, ()) = tokio::join!(work(supervisor, asked, stop, embedded), showing);
     outcome

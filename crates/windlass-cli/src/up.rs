@@ -21,6 +21,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
+use futures_util::FutureExt as _;
 use windlass_plane::{
     NodeOptions, Plane, PlaneOptions, ProcessOptions, Processes, Runtime, RuntimeConfig, Selection, ServiceNetwork,
     Stages, StoreKind, UnknownLoop,
@@ -231,7 +232,7 @@ async fn serve(options: PlaneOptions, ready_file: Option<PathBuf>) -> anyhow::Re
             signals.first().await;
             eprintln!("stopping");
             running::retract(&data_dir);
-            tokio::spawn(signals.abort_on_next());
+            tokio::spawn(signals.abort_on_next().boxed());
         })
         .await?;
     Ok(())

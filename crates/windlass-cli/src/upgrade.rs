@@ -84,7 +84,7 @@ pub(crate) fn run(args: UpgradeArgs) -> anyhow::Result<()> {
 
 fn write_base(opened: &OpenProject, folder: &Path) -> anyhow::Result<()> {
     let mut files = generate(&opened.project);
-    let paths = files.keys().cloned().collect();
+    let paths = files.keys().cloned().gather();
     project::format_all(&mut files, &paths, &project::style_of(&opened.root));
     let changes = files.into_iter().map(|(path, text)| Change { path, old: None, new: Some(text), merged: false });
     project::write_all(folder, &changes.collect::<Vec<_>>())

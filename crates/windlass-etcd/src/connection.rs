@@ -10,6 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http::{Request, Response, StatusCode, header};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt as _;
@@ -109,10 +110,11 @@ impl Connection {
             .initial_connection_window_size(CONNECTION_WINDOW)
             .handshake(TokioIo::new(stream));
         let (sender, connection) = handshake.await.map_err(|error| unreachable(&described(&error)))?;
-        let driver = tokio::spawn(async move {
+        let task = async move {
             // Calls get the error.
             let _ = connection.await;
-        });
+        };
+        let driver = tokio::spawn(task.boxed());
         Ok(Self { sender, driver, endpoint: endpoint.clone() })
     }
 

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use tokio::{sync::watch, task::JoinSet, time::sleep};
 use windlass_store::{Entry, Error, ListOptions, Page, Revision, Store, Usage, Watch};
 
@@ -48,8 +49,8 @@ impl EtcdStore {
         let (sender, wanted) = watch::channel(Revision(0));
         let health = Arc::new(Health::default());
         let mut tasks = JoinSet::new();
-        tasks.spawn(revisions::answer(client.clone(), sender, queue));
-        tasks.spawn(health::watch_over(client.clone(), health.clone()));
+        tasks.spawn(revisions::answer(client.clone(), sender, queue).boxed());
+        tasks.spawn(health::watch_over(client.clone(), health.clone()).boxed());
         Ok(Self { client, revisions, wanted, health, _tasks: tasks })
     }
 }

@@ -11,6 +11,7 @@ mod schema;
 use std::{collections::HashSet, mem};
 
 use serde_json::{Map, Value};
+use windlass_schema::sorting::Gather as _;
 use windlass_schema::types::{StructId, TypeTable};
 
 use self::schema::Node;
@@ -245,7 +246,7 @@ fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(map) if map.contains_key(DIRECTIVE) => None,
         Value::Object(map) => Some(Value::Object(
-            map.into_iter().filter_map(|(key, item)| Some((key, without_directives(item)?))).collect(),
+            map.into_iter().filter_map(|(key, item)| Some((key, without_directives(item)?))).gather(),
         )),
         Value::Array(items) => Some(Value::Array(items.into_iter().filter_map(without_directives).collect())),
         scalar => Some(scalar),

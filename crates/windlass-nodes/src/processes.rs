@@ -50,7 +50,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
@@ -218,7 +218,7 @@ impl Processes {
         pods.runs.insert(uid.to_owned(), run.clone());
         // Reap finished tasks.
         while pods.tasks.try_join_next().is_some() {}
-        pods.tasks.spawn(run.clone().live());
+        pods.tasks.spawn(run.clone().live().boxed());
         run
     }
 
@@ -257,7 +257,7 @@ impl Processes {
             run.until_over().await;
             remove_pod(&directory);
         };
-        pods.tasks.spawn(over);
+        pods.tasks.spawn(over.boxed());
     }
 }
 

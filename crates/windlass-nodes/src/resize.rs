@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use windlass_builtins::kinds::pod::{pod_limits, pod_requests};
+use windlass_schema::sorting::Gather as _;
 
 use crate::{
     conditions,
@@ -172,7 +173,7 @@ fn resources_of(spec: &Value) -> Value {
         let value = spec["resources"].get(field)?;
         Some((field.to_owned(), value.clone()))
     });
-    fields.collect::<Map<_, _>>().into()
+    fields.gather::<Map<_, _>>().into()
 }
 
 fn requests_of(spec: &Value) -> Value {

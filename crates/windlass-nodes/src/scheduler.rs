@@ -17,6 +17,7 @@ mod topology_spread;
 
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolumeClaim, Pod};
 use kube::{
     Api, Resource, ResourceExt as _,
@@ -120,7 +121,7 @@ impl Shared {
             while steps.len() < CONCURRENCY {
                 let mut state = self.state.lock();
                 match state.next(Instant::now()) {
-                    Some(step) => drop(steps.spawn(perform(ctx.clone(), step))),
+                    Some(step) => drop(steps.spawn(perform(ctx.clone(), step).boxed())),
                     None => {
                         next_at = state.next_at();
                         break;

@@ -150,7 +150,7 @@ fn sample(
     let pods = readings.into_iter().map(|(pod, readings)| {
         let uid = pod.uid().unwrap_or_default();
         let points = readings.into_iter().map(|one| (one.name.clone(), round.read(&uid, &one, now)));
-        let containers = points.collect();
+        let containers = points.gather();
         PodSample { namespace: pod.namespace().unwrap_or_default(), name: pod.name_any(), containers }
     });
     let pods = pods.filter(|pod| !pod.containers.is_empty()).collect();

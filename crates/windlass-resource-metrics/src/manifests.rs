@@ -1,6 +1,7 @@
 //! The roles of a metrics server. Pure.
 
 use serde_json::{Value, json};
+use windlass_schema::sorting::Gather as _;
 
 use crate::objects::GROUP;
 
@@ -14,7 +15,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 /// Returns the role that lets users with the roles `view`, `edit` and `admin` read metrics.
 pub fn reader() -> Value {
     let label = |role: &str| (format!("{RBAC}/aggregate-to-{role}"), Value::from("true"));
-    let labels: serde_json::Map<String, Value> = ["view", "edit", "admin"].map(label).into_iter().collect();
+    let labels: serde_json::Map<String, Value> = ["view", "edit", "admin"].map(label).into_iter().gather();
     json!({
         "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole",
         "metadata": {"name": "system:aggregated-metrics-reader", "labels": labels},

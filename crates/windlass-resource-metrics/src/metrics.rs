@@ -10,6 +10,7 @@ use windlass_apiserver::{
     computed::{ComputedKind, ComputedObjects, ComputedTable},
     status::{ApiError, Result},
 };
+use windlass_schema::sorting;
 
 use crate::{
     objects,
@@ -113,7 +114,7 @@ impl ResourceMetrics {
 }
 
 fn sorted(mut objects: Vec<MeasuredObject>) -> Vec<MeasuredObject> {
-    objects.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
+    sorting::sort_by(&mut objects, |one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
     objects
 }
 

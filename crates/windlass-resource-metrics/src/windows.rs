@@ -10,6 +10,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use windlass_schema::sorting::Gather as _;
 
 use crate::sample::{NodeSample, Point};
 
@@ -92,7 +93,7 @@ impl Windows {
                     let known = before.and_then(|before| before.get(&name).copied());
                     (name, Pair::new(point, known, resolution))
                 });
-                let pairs = pairs.collect();
+                let pairs = pairs.gather();
                 self.pods.insert(key, pairs);
             }
         }

@@ -34,7 +34,7 @@
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 
-use futures_util::StreamExt as _;
+use futures_util::{FutureExt as _, StreamExt as _};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, ResourceExt as _,
@@ -238,7 +238,7 @@ async fn rewrite_all(
         };
         expiries = 0;
         let objects = futures_util::stream::iter(page.items)
-            .map(|object| rewrite(client, &resource, object))
+            .map(|object| rewrite(client, &resource, object).boxed())
             .buffer_unordered(CONCURRENCY);
         let mut outcomes = std::pin::pin!(objects);
         while let Some(outcome) = outcomes.next().await {

@@ -15,6 +15,7 @@
 
 use std::io;
 
+use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
 /// Signals everything in a process to stop. Clones share the state.
@@ -38,14 +39,15 @@ impl Shutdown {
         let shutdown = Self::new();
         let mut signals = Signals::listen()?;
         let told = shutdown.clone();
-        tokio::spawn(async move {
+        let task = async move {
             let signal = signals.next().await;
             tracing::info!(signal, "shutting down: finishing work in flight; a second signal drops it");
             told.drain();
             let signal = signals.next().await;
             tracing::warn!(signal, "shutting down at once");
             told.abort();
-        });
+        };
+        tokio::spawn(task.boxed());
         Ok(shutdown)
     }
 

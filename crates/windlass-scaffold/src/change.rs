@@ -5,6 +5,8 @@ mod fields;
 
 pub use fields::FieldEdits;
 
+use windlass_schema::sorting;
+
 use crate::{
     Field, License, Origin, Project, Resource, ScaffoldError, Source, Version, Webhooks, builtin::Builtin, names,
 };
@@ -259,7 +261,7 @@ impl Project {
         };
         resource.check_fields(&version)?;
         resource.versions.push(version);
-        resource.versions.sort_by_key(|version| names::version_order(&version.name));
+        sorting::sort_by_key(&mut resource.versions, |version| names::version_order(&version.name));
         resource.webhooks.conversion = true;
         if options.storage {
             resource.storage_version = options.version;

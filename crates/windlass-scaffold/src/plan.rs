@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_schema::sorting::Gather as _;
+use windlass_schema::sorting::{self, Gather as _};
 
 use crate::{
     Files, fingerprint,
@@ -147,7 +147,7 @@ impl FilePlan {
     /// Adds a change that the user has agreed to.
     pub fn accept(&mut self, question: Question) {
         self.changes.push(question.change);
-        self.changes.sort_by(|one, other| one.path.cmp(&other.path));
+        sorting::sort_by(&mut self.changes, |one, other| one.path.cmp(&other.path));
     }
 }
 

@@ -1,6 +1,6 @@
 //! The accept loop of a server, with TLS or without.
 
-use std::{future::Future, io, sync::Arc, time::Duration};
+use std::{future::Future, io, pin::Pin, sync::Arc, time::Duration};
 
 use rustls::ServerConfig;
 use tokio::{
@@ -85,7 +85,8 @@ where
         match accepted {
             Ok((stream, _)) => {
                 pauses = Pauses::default();
-                connections.spawn(serve(stream));
+                let connection: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(serve(stream));
+                connections.spawn(connection);
             }
             // The client disconnected before it was accepted.
             Err(error) if is_of_connection(&error) => debug!(%error, "accept failed"),

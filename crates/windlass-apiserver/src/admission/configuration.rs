@@ -6,6 +6,7 @@ use serde_json::Value;
 use windlass_builtins::{kinds::pod::admission::TolerationSeconds, pod_security};
 use windlass_schema::{
     field::{ErrorList, FieldError, Path},
+    sorting::Gather as _,
     yaml,
 };
 
@@ -147,7 +148,7 @@ impl AdmissionConfiguration {
                 let selectors = configuration["podNodeSelectorPluginConfig"].as_object();
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
                 let selectors = selectors.into_iter().flatten().map(|(name, value)| (name.clone(), text(value)));
-                self.node_selectors = selectors.collect();
+                self.node_selectors = selectors.gather();
             }
             "PodTolerationRestriction" => {
                 check_version(configuration, "podtolerationrestriction.admission.k8s.io/v1alpha1")?;

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt as _;
 use http::{Method, StatusCode};
 use serde_json::Value;
 use tokio::{
@@ -49,7 +50,7 @@ pub(crate) async fn run(server: Weak<Inner>) {
         });
         for entry in routes.remotes() {
             if !known.contains_key(&entry.name) {
-                let task = tasks.spawn(keep(server.clone(), entry.name.clone()));
+                let task = tasks.spawn(keep(server.clone(), entry.name.clone()).boxed());
                 known.insert(entry.name.clone(), task);
             }
         }

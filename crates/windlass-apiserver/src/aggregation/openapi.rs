@@ -15,6 +15,7 @@ use http::{Response, StatusCode, header};
 use serde_json::Value;
 use tokio::time::Instant;
 use windlass_builtins::openapi::{custom::Parts, group_version_path};
+use windlass_schema::sorting::Gather as _;
 
 use super::{Aggregation, Entry, availability::aggregator, link::Link, proxy::Forwarded};
 use crate::{blocking, body::Body, represent, server::Inner, user::User};
@@ -162,7 +163,7 @@ fn own_part(document: &Value, group_version: &str) -> Parts {
     };
     let paths = field("paths").iter().filter(|(path, _)| below(path));
     let mut parts =
-        Parts { paths: paths.map(|(path, item)| (path.clone(), item.clone())).collect(), ..Parts::default() };
+        Parts { paths: paths.map(|(path, item)| (path.clone(), item.clone())).gather(), ..Parts::default() };
     let mut wanted = BTreeSet::new();
     parts.paths.values().for_each(|item| references(item, &mut wanted));
     while let Some(name) = wanted.pop_first() {

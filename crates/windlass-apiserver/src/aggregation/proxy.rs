@@ -7,7 +7,7 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures_util::{StreamExt as _, TryStreamExt as _};
+use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header, request::Parts};
 use http_body::Body as _;
 use http_body_util::{BodyDataStream, Full};
@@ -104,7 +104,7 @@ async fn forward_upgrade(
     let backend = hyper::upgrade::on(&mut response);
     let stopped = server.stopped();
     let audit = request.audit.cloned();
-    tokio::spawn(async move {
+    let task = async move {
         // The request is complete when the connection ends.
         let _audit = audit;
         let carrying = async move {
@@ -117,7 +117,8 @@ async fn forward_upgrade(
             () = carrying => {}
             () = stopped => {}
         }
-    });
+    };
+    tokio::spawn(task.boxed());
     let mut answer = Response::new(Body::empty());
     *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     *answer.headers_mut() = std::mem::take(response.headers_mut());

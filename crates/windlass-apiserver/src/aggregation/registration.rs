@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::{join_all, try_join_all};
+use futures_util::{
+    FutureExt as _,
+    future::{join_all, try_join_all},
+};
 use http::{Method, StatusCode};
 use serde_json::Value;
 use tracing::warn;
@@ -153,7 +156,9 @@ pub(crate) async fn store_builtin(server: &Arc<Inner>) -> Result<()> {
     let (mut missing, mut repairs) = (Vec::new(), Vec::new());
     for local in builtin(&registry) {
         match objects.get(&local.name()) {
-            None => missing.push(create(server, local.name(), local.encode_for_storage(&now, &meta::new_uid()))),
+            None => {
+                missing.push(create(server, local.name(), local.encode_for_storage(&now, &meta::new_uid())).boxed());
+            }
             Some(object) if registry.is_computed(local.group, local.version) && is_remote(&object) => {}
             Some(object) if [Managed::OnStart, Managed::Always].iter().any(|managed| managed.manages(&object)) => {
                 repairs.extend(local.revised(&object).map(|object| (Method::PUT, local.name(), object)));
@@ -168,7 +173,7 @@ pub(crate) async fn store_builtin(server: &Arc<Inner>) -> Result<()> {
     repairs.extend(obsolete.map(|object| (Method::DELETE, object.header.name.to_string(), Value::Null)));
     // Concurrently, so that a durable store syncs only once.
     try_join_all(missing).await?;
-    try_join_all(repairs.iter().map(|(method, name, object)| send(server, method, name, object))).await?;
+    try_join_all(repairs.iter().map(|(method, name, object)| send(server, method, name, object).boxed())).await?;
     Ok(())
 }
 
@@ -216,7 +221,7 @@ async fn register_custom(server: &Arc<Inner>) -> Result<()> {
         let local = Local { group, version, managed: Managed::Always };
         let name = local.name();
         match snapshot.get(&name) {
-            None => missing.push(create(server, name, local.encode_for_storage(&now, &meta::new_uid()))),
+            None => missing.push(create(server, name, local.encode_for_storage(&now, &meta::new_uid())).boxed()),
             // The routes contain only APIServices that differ from the default.
             Some(object) if Managed::Always.manages(object) && routes.entries.contains_key(&*name) => {
                 repairs.extend(local.revised(object).map(|object| (Method::PUT, name, object)));
@@ -232,7 +237,8 @@ async fn register_custom(server: &Arc<Inner>) -> Result<()> {
         }
     }
     let created = join_all(missing).await;
-    let repaired = join_all(repairs.iter().map(|(method, name, object)| send(server, method, name, object))).await;
+    let repairs = repairs.iter().map(|(method, name, object)| send(server, method, name, object).boxed());
+    let repaired = join_all(repairs).await;
     created.into_iter().chain(repaired).collect()
 }
 

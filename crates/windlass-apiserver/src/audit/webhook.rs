@@ -5,6 +5,7 @@ mod throttle;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use futures_util::FutureExt as _;
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinSet,
@@ -94,7 +95,7 @@ async fn run(mut receiver: mpsc::UnboundedReceiver<Item>, backend: Backend, batc
                 sending.join_next().await;
             }
             let backend = backend.clone();
-            sending.spawn(async move { backend.send(batch).await });
+            sending.spawn(async move { backend.send(batch).await }.boxed());
         }
         if let Some(flushed) = flush {
             while sending.join_next().await.is_some() {}

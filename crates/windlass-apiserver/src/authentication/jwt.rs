@@ -12,7 +12,7 @@ mod token;
 use std::{fmt, path::PathBuf, sync::Arc};
 
 use arc_swap::ArcSwap;
-use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
@@ -96,7 +96,7 @@ impl JwtTokenAuthenticator {
         });
         let task = options.file.map(|file| {
             let reserved = reserved.iter().map(|issuer| (*issuer).to_owned()).collect();
-            tokio::spawn(reload::run(shared.clone(), file, options.configuration, reserved)).abort_handle()
+            tokio::spawn(reload::run(shared.clone(), file, options.configuration, reserved).boxed()).abort_handle()
         });
         Ok(Self { shared, task: Mutex::new(task) })
     }

@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use ring::{hmac, rand::SystemRandom};
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use windlass_schema::sorting::Gather as _;
 
 use super::{Authenticated, TokenAuthenticator};
 pub use crate::kubeconfig::KubeconfigError;
@@ -168,7 +169,7 @@ impl Cache {
             return pending.clone().boxed();
         }
         let (cache, review) = (self.clone(), start());
-        let task = tokio::spawn(async move {
+        let task = async move {
             // Dropped last, even if the review panics or the runtime stops.
             let pending = Pending { cache: &cache, key };
             let outcome = review.await;
@@ -177,7 +178,8 @@ impl Cache {
             }
             drop(pending);
             outcome
-        });
+        };
+        let task = tokio::spawn(task.boxed());
         let joined = async move { task.await.unwrap_or_else(|_| Err("authentication failed unexpectedly".to_owned())) };
         let pending = joined.boxed().shared();
         entries.pending.insert(key, pending.clone());
@@ -306,7 +308,7 @@ impl Reviewer {
             name: text("username"),
             uid: text("uid"),
             groups: strings(&user["groups"]),
-            extra: extra.map(|(key, values)| (key.clone(), strings(values))).collect(),
+            extra: extra.map(|(key, values)| (key.clone(), strings(values))).gather(),
         };
         Ok(Some(Authenticated { user, audiences: Some(audiences) }))
     }

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt as _;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use tracing::warn;
@@ -162,9 +163,9 @@ pub(super) async fn write_endpoints(server: &Server, addresses: &[SocketAddr]) -
     let slices: Vec<Value> = slices.collect();
     let wanted: Vec<&str> = slices.iter().map(|slice| meta::text(slice, "name")).collect();
     remove_slices(server, &wanted).await?;
-    let writes = slices
-        .iter()
-        .map(|slice| write(server, "/discovery.k8s.io/endpointslices/", SLICES, slice, &["endpoints", "ports"]));
+    let writes = slices.iter().map(|slice| {
+        write(server, "/discovery.k8s.io/endpointslices/", SLICES, slice, &["endpoints", "ports"]).boxed()
+    });
     futures_util::future::try_join(
         write(server, "/core/endpoints/", "/api/v1/namespaces/default/endpoints", &endpoints, &["subsets"]),
         futures_util::future::try_join_all(writes),

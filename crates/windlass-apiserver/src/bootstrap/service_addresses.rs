@@ -9,9 +9,11 @@ use std::{
     sync::{Arc, Weak},
 };
 
+use futures_util::FutureExt;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use tracing::warn;
+use windlass_schema::sorting::Gather as _;
 
 use crate::{server::Inner, status::ApiError, write::allocate};
 
@@ -54,7 +56,7 @@ pub(crate) async fn run(server: Weak<Inner>) {
 pub(super) async fn sync(server: &Arc<Inner>) -> Result<(), ApiError> {
     let wanted: BTreeMap<String, String> = {
         let allocator = server.services.lock();
-        allocator.addresses().map(|(address, service)| (address.to_string(), service.to_owned())).collect()
+        allocator.addresses().map(|(address, service)| (address.to_string(), service.to_owned())).gather()
     };
     let present = server.storage.cache(allocate::ADDRESSES).snapshot();
     let unused = present.objects().filter(|address| !wanted.contains_key(&*address.header.name));
@@ -68,8 +70,9 @@ pub(super) async fn sync(server: &Arc<Inner>) -> Result<(), ApiError> {
     let creations = missing.map(async |(address, service)| {
         ignore_races(super::request(server, Method::POST, COLLECTION, &object(address, service)).await)
     });
-    let deletions = futures_util::future::try_join_all(deletions);
-    futures_util::future::try_join(deletions, futures_util::future::try_join_all(creations)).await?;
+    let deletions = futures_util::future::try_join_all(deletions.map(FutureExt::boxed));
+    futures_util::future::try_join(deletions, futures_util::future::try_join_all(creations.map(FutureExt::boxed)))
+        .await?;
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt as _;
 use http::Method;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -51,7 +52,7 @@ pub(crate) async fn bootstrap(server: &Arc<Inner>) -> Result<(), ApiError> {
     server.storage.fresh().await?;
     // Concurrently, so that a durable store syncs only once or twice.
     let outdated = server.flow_control.outdated_conditions();
-    let writes = outdated.iter().map(|(schema, condition)| write_condition(server, schema, condition));
+    let writes = outdated.iter().map(|(schema, condition)| write_condition(server, schema, condition).boxed());
     futures_util::future::try_join_all(writes).await?;
     Ok(())
 }
@@ -62,13 +63,14 @@ async fn store_defaults(server: &Arc<Inner>) -> Result<(), ApiError> {
     let now = timestamp();
     let writes = STORED.lines().filter_map(|line| line.split_once(' ')).map(|(key, object)| {
         let object = object.replace("$TIME", &now).replace("$UID", &uuid::Uuid::new_v4().to_string());
-        async move {
+        let write = async move {
             match server.storage.store().create(&format!("/{GROUP}/{key}"), object.into()).await {
                 // Another server was faster.
                 Ok(_) | Err(StoreError::Exists { .. }) => Ok(()),
                 Err(error) => Err(error),
             }
-        }
+        };
+        write.boxed()
     });
     futures_util::future::try_join_all(writes).await?;
     Ok(())
@@ -145,9 +147,9 @@ async fn write_condition(server: &Arc<Inner>, schema: &str, condition: &Value) -
 /// defaults.
 async fn ensure(server: &Arc<Inner>) -> Result<(), ApiError> {
     let repairs = server.flow_control.repairs();
-    let results = repairs.into_iter().map(|repair| async move {
+    let results = repairs.into_iter().map(|repair| {
         let Repair { method, path, object } = repair;
-        accept(request(server, method, &path, &object).await, &[404, 409])
+        async move { accept(request(server, method, &path, &object).await, &[404, 409]) }.boxed()
     });
     futures_util::future::try_join_all(results).await?;
     Ok(())

@@ -14,6 +14,7 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use tracing::warn;
 use windlass_cel::policy::{Compiler, ObjectTypes};
+use windlass_schema::sorting;
 
 use super::{VALIDATING, list, params::endpoint_of_kind};
 use crate::{
@@ -141,7 +142,7 @@ fn kinds(registry: &Registry, spec: &Value) -> Vec<Arc<Endpoint>> {
             of_rule += 1;
         }
     }
-    found.sort_by(|a, b| {
+    sorting::sort_by(&mut found, |a, b| {
         let key = |endpoint: &Endpoint| {
             let resource = &*endpoint.resource;
             (resource.group.to_string(), resource.version.to_string(), resource.kind.to_string())

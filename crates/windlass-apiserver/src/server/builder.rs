@@ -9,7 +9,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::watch};
 use tracing::warn;
@@ -469,21 +469,21 @@ impl ServerBuilder {
         server.inner.rbac.follow();
         let storage = &server.inner.storage;
         *server.inner.tasks.lock() = vec![
-            tokio::spawn(storage.clone().follow()).abort_handle(),
-            tokio::spawn(compaction::run(storage.clone())).abort_handle(),
-            tokio::spawn(definitions.run(weak.clone())).abort_handle(),
-            tokio::spawn(repair::run(weak)).abort_handle(),
-            tokio::spawn(chain::follow(Arc::downgrade(&chain), self.authorization)).abort_handle(),
+            tokio::spawn(storage.clone().follow().boxed()).abort_handle(),
+            tokio::spawn(compaction::run(storage.clone()).boxed()).abort_handle(),
+            tokio::spawn(definitions.run(weak.clone()).boxed()).abort_handle(),
+            tokio::spawn(repair::run(weak).boxed()).abort_handle(),
+            tokio::spawn(chain::follow(Arc::downgrade(&chain), self.authorization).boxed()).abort_handle(),
         ];
         server.inner.tasks.lock().extend(audit_task);
         bootstrap::run(&server, publication.as_ref(), self.listening, self.advertised).await?;
         if let Some(publication) = publication {
-            let publishing = tokio::spawn(publication.run(Arc::downgrade(&server.inner)));
+            let publishing = tokio::spawn(publication.run(Arc::downgrade(&server.inner)).boxed());
             server.inner.tasks.lock().push(publishing.abort_handle());
         }
         tasks::start(&server, self.listening, self.advertised);
         if self.policy_type_checking {
-            let checking = tokio::spawn(policies::type_checking::run(Arc::downgrade(&server.inner)));
+            let checking = tokio::spawn(policies::type_checking::run(Arc::downgrade(&server.inner)).boxed());
             server.inner.tasks.lock().push(checking.abort_handle());
         }
         Ok(server)

@@ -1,5 +1,6 @@
 //! Tasks of a server that has its bootstrap objects.
 
+use futures_util::FutureExt as _;
 use std::{
     net::{IpAddr, SocketAddr},
     sync::Arc,
@@ -16,24 +17,24 @@ pub(super) fn start(server: &Server, listening: Option<SocketAddr>, advertised: 
         let peer = bootstrap::peer_address(listening, advertised);
         bootstrap::identity_lease::run(Arc::downgrade(&server.inner), peer)
     });
-    server.inner.tasks.lock().extend(leases.map(|leases| tokio::spawn(leases).abort_handle()));
+    server.inner.tasks.lock().extend(leases.map(|leases| tokio::spawn(leases.boxed()).abort_handle()));
     let addresses = match is_shared {
-        true => tokio::spawn(claims::repair::run(Arc::downgrade(&server.inner))),
-        false => tokio::spawn(bootstrap::service_addresses::run(Arc::downgrade(&server.inner))),
+        true => tokio::spawn(claims::repair::run(Arc::downgrade(&server.inner)).boxed()),
+        false => tokio::spawn(bootstrap::service_addresses::run(Arc::downgrade(&server.inner)).boxed()),
     };
     if is_shared {
         server.inner.tasks.lock().extend([
-            tokio::spawn(bootstrap::endpoint_lease::run(Arc::downgrade(&server.inner))).abort_handle(),
-            tokio::spawn(replicas::run(Arc::downgrade(&server.inner))).abort_handle(),
+            tokio::spawn(bootstrap::endpoint_lease::run(Arc::downgrade(&server.inner)).boxed()).abort_handle(),
+            tokio::spawn(replicas::run(Arc::downgrade(&server.inner)).boxed()).abort_handle(),
         ]);
     }
     let restored = bootstrap::restore::run(Arc::downgrade(&server.inner), listening, advertised);
     server.inner.tasks.lock().extend([
         addresses.abort_handle(),
-        tokio::spawn(restored).abort_handle(),
-        tokio::spawn(aggregation::follow_definitions(Arc::downgrade(&server.inner))).abort_handle(),
-        tokio::spawn(aggregation::keep_available(Arc::downgrade(&server.inner))).abort_handle(),
-        tokio::spawn(flow_control::run(Arc::downgrade(&server.inner))).abort_handle(),
-        tokio::spawn(async move { flow_control.redistribution().await }).abort_handle(),
+        tokio::spawn(restored.boxed()).abort_handle(),
+        tokio::spawn(aggregation::follow_definitions(Arc::downgrade(&server.inner)).boxed()).abort_handle(),
+        tokio::spawn(aggregation::keep_available(Arc::downgrade(&server.inner)).boxed()).abort_handle(),
+        tokio::spawn(flow_control::run(Arc::downgrade(&server.inner)).boxed()).abort_handle(),
+        tokio::spawn(async move { flow_control.redistribution().await }.boxed()).abort_handle(),
     ]);
 }

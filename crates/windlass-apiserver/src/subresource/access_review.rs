@@ -111,7 +111,7 @@ fn subject(spec: &Value) -> User {
     };
     let text = |field: &str| spec[field].as_str().unwrap_or_default().to_owned();
     let extra: BTreeMap<_, _> =
-        spec["extra"].as_object().into_iter().flatten().map(|(key, values)| (key.clone(), list(values))).collect();
+        spec["extra"].as_object().into_iter().flatten().map(|(key, values)| (key.clone(), list(values))).gather();
     User { name: text("user"), uid: text("uid"), groups: list(&spec["groups"]), extra }
 }
 

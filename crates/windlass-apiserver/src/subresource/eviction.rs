@@ -11,6 +11,7 @@ use windlass_builtins::kinds::{
     pod_disruption_budget::eviction::{self, Denied},
 };
 use windlass_schema::field::{FieldError, Path};
+use windlass_schema::sorting::Gather as _;
 
 use crate::{
     admission::{Operation, node_restriction},
@@ -147,7 +148,7 @@ async fn ask_and_delete(call: &Call<'_>, pod: &Value, options: DeleteOptions) ->
 fn budgets_of(call: &Call<'_>, pod: &Value) -> Vec<Value> {
     let labels = pod["metadata"]["labels"].as_object().into_iter().flatten();
     let labels: BTreeMap<String, String> =
-        labels.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect();
+        labels.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).gather();
     let selects = |budget: &Value| {
         let selector = serde_json::from_value::<LabelSelector>(budget["spec"]["selector"].clone());
         let selector = selector.ok().and_then(|selector| Selector::try_from(selector).ok());

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt as _};
 use serde_json::Value;
+use windlass_schema::sorting::Gather as _;
 
 /// The attributes of a request that rules match.
 #[derive(Debug, Clone, Copy)]
@@ -114,7 +115,7 @@ impl Labels {
             Some(Err(error)) => Err(error.clone()),
             Some(Ok(selector)) => {
                 let labels: BTreeMap<String, String> =
-                    labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+                    labels.map(|(key, value)| (key.to_owned(), value.to_owned())).gather();
                 Ok(selector.matches(&labels))
             }
         }

@@ -13,7 +13,7 @@ pub(crate) mod repair;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::join_all;
+use futures_util::{FutureExt as _, future::join_all};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracing::warn;
@@ -64,7 +64,7 @@ impl Claims {
         let owner = (meta::text(service, "namespace"), meta::text(service, "name"));
         let requests = keys(&values).into_iter().map(|value| {
             let (key, record) = (value.key(), value.record(owner, &now));
-            async move { (value, server.storage.store().create(&key, record).await, key) }
+            async move { (value, server.storage.store().create(&key, record).await, key) }.boxed()
         });
         let (mut taken, mut failure) = (ServiceValues::default(), None);
         for (value, result, key) in join_all(requests).await {
@@ -107,7 +107,7 @@ impl Claims {
 
     /// Releases the claims.
     pub(super) async fn release(self, storage: &Storage) {
-        join_all(self.made.iter().map(|(key, revision)| delete(storage, key, *revision))).await;
+        join_all(self.made.iter().map(|(key, revision)| delete(storage, key, *revision).boxed())).await;
     }
 }
 
@@ -127,7 +127,7 @@ pub(super) async fn release_unused(server: &Inner, before: &Value, after: Option
         let record = server.storage.cache(cache).get(&name)?;
         let parent = &record.to_value()["spec"]["parentRef"];
         let is_own = parent["namespace"] == owner.0 && parent["name"] == owner.1;
-        is_own.then_some(async move { delete(&server.storage, &key, record.revision).await })
+        is_own.then_some(async move { delete(&server.storage, &key, record.revision).await }.boxed())
     });
     join_all(releases.collect::<Vec<_>>()).await;
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, Path};
-use windlass_schema::go_format;
+use windlass_schema::{go_format, sorting::Gather as _};
 
 use super::pod::validation::resources::{validate_quantity, validate_resource_name};
 use crate::columns::{AGE, Column, NAME, Printer, age, column, name};
@@ -51,7 +51,7 @@ impl Strategy for ResourceQuota {
     fn validate_update(&self, object: &Value, old: &Value) -> ErrorList {
         let mut errors = validate_spec(object);
         let scopes = |object| -> BTreeSet<String> {
-            items(object, "/spec/scopes").iter().filter_map(Value::as_str).map(str::to_owned).collect()
+            items(object, "/spec/scopes").iter().filter_map(Value::as_str).map(str::to_owned).gather()
         };
         if scopes(object) != scopes(old) {
             errors.invalid(&Path::new("spec").child("scopes"), copy(object, "/spec/scopes"), "field is immutable");

@@ -121,7 +121,7 @@ fn structure(
     let mut schema = Map::new();
     schema.insert("type".to_owned(), json!("object"));
     let properties: Map<_, _> =
-        structure.fields.iter().map(|field| (field.name.to_string(), property(field, dialect, table))).collect();
+        structure.fields.iter().map(|field| (field.name.to_string(), property(field, dialect, table))).gather();
     if !properties.is_empty() {
         schema.insert("properties".to_owned(), Value::Object(properties));
     }

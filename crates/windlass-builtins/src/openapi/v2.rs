@@ -1,7 +1,7 @@
 //! OpenAPI version 2.
 
 use serde_json::{Map, Value, json};
-use windlass_schema::{sorting, sorting::Gather as _};
+use windlass_schema::sorting::{self, Gather as _};
 
 use super::custom::Parts;
 use super::operations::{self, Answer, Body, Operation, PathItem};
@@ -48,7 +48,7 @@ impl<'a> Document<'a> {
         for one in of_paths.chain(operations.flat_map(|operation| &operation.parameters)) {
             shared.entry(shared_name(one)).or_insert_with(|| parameter(one, self.sources.descriptions));
         }
-        Map::from_iter([
+        let head = [
             ("swagger".to_owned(), json!("2.0")),
             ("info".to_owned(), json!({"title": "Kubernetes", "version": "unversioned"})),
             ("parameters".to_owned(), Value::Object(shared)),
@@ -57,7 +57,8 @@ impl<'a> Document<'a> {
                 "securityDefinitions".to_owned(),
                 json!({"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}}),
             ),
-        ])
+        ];
+        head.into_iter().gather()
     }
 
     /// Returns the definitions; those of the table take precedence.

@@ -1,7 +1,7 @@
 //! OpenAPI version 3.
 
 use serde_json::{Map, Value, json};
-use windlass_schema::{sorting, sorting::Gather as _};
+use windlass_schema::sorting::{self, Gather as _};
 
 use super::operations::{self, Answer, Body, Operation, PathItem};
 use super::parameters::Parameter;
@@ -54,7 +54,7 @@ impl<'a> Document<'a> {
     }
 
     pub(super) fn value(&self) -> Value {
-        let mut document = Map::from_iter(Self::head().map(|(name, value)| (name.to_owned(), value)));
+        let mut document: Map<_, _> = Self::head().map(|(name, value)| (name.to_owned(), value)).into_iter().gather();
         let paths: Map<_, _> = paths(&self.items, false, self.sources.descriptions).gather();
         document.insert("paths".to_owned(), paths.into());
         let schemas: Map<_, _> = self.schemas().gather();

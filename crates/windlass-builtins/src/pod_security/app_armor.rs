@@ -30,7 +30,7 @@ pub(super) fn check(pod: Pod<'_>) -> Option<Violation> {
             key.starts_with(ANNOTATION) && !is_allowed
         })
         .map(|(key, value)| format!("{key}={}", quote(value)))
-        .collect();
+        .gather();
     let mut setters: Vec<String> = list::setters(pod_sets, &containers).into_iter().collect();
     if !annotations.is_empty() {
         setters.push(list::plural(annotations.len(), "annotation", "annotations").to_owned());

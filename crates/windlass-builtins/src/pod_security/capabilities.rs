@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use windlass_schema::sorting::Gather as _;
 
 use super::{Pod, Violation, list};
 use crate::object::items;
@@ -58,7 +59,7 @@ fn adding(pod: Pod<'_>, is_allowed: fn(&str) -> bool) -> (Vec<&str>, BTreeSet<&s
         added.filter(move |capability| !is_allowed(capability))
     }
     let containers = pod.containers_where(|container| wrong(container, is_allowed).next().is_some());
-    (containers, pod.containers().flat_map(|container| wrong(container, is_allowed)).collect())
+    (containers, pod.containers().flat_map(|container| wrong(container, is_allowed)).gather())
 }
 
 fn must_not_include(containers: &[&str], added: &BTreeSet<&str>) -> String {

@@ -62,7 +62,7 @@ fn annotations(pod: Pod<'_>) -> Option<Violation> {
             let is_allowed = matches!(value, "runtime/default" | "docker/default") || value.starts_with("localhost/");
             (!is_allowed).then(|| format!("{key}={}", quote(value)))
         })
-        .collect();
+        .gather();
     if wrong.is_empty() {
         return None;
     }

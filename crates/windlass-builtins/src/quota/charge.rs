@@ -64,7 +64,7 @@ pub fn cost(quota: &Value, evaluator: &Evaluator, write: &Write<'_>, now: Timest
 pub fn charged(quota: &Value, cost: &Usage, write: &Write<'_>) -> Result<Option<Value>, String> {
     let (hard, used) = (list(quota, "/status/hard"), list(quota, "/status/used"));
     let requested: Usage =
-        cost.iter().filter(|(name, _)| hard.contains_key(*name)).map(|(name, q)| (name.clone(), q.clone())).collect();
+        cost.iter().filter(|(name, _)| hard.contains_key(*name)).map(|(name, q)| (name.clone(), q.clone())).gather();
     if requested.is_empty() {
         return Ok(None);
     }

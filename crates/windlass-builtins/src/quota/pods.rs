@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
+use windlass_schema::sorting::Gather as _;
 
 use super::{Usage, whole};
 use crate::kinds::pod::resources::aggregate_by;
@@ -100,7 +101,7 @@ fn limits(pod: &Value) -> ResourceList {
     total.extend(list(spec, "/resources/limits").into_iter().filter(|(name, _)| is_pod_level(name)));
     let overhead = list(spec, "/overhead");
     // An unlimited resource stays unlimited.
-    add(&mut total, &overhead.into_iter().filter(|(name, _)| limited(spec, name)).collect());
+    add(&mut total, &overhead.into_iter().filter(|(name, _)| limited(spec, name)).gather());
     total
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use windlass_schema::quantity::Quantity;
+use windlass_schema::{quantity::Quantity, sorting::Gather as _};
 
 use super::{Usage, pods, whole};
 use crate::object::{boolean, integer, items, text};
@@ -38,7 +38,7 @@ impl Devices {
         let named = |class: &Value| {
             ["/metadata/name", "/spec/extendedResourceName"].map(|field| text(class, field).to_owned()).into()
         };
-        Self { classes: classes.map(named).collect(), charged: BTreeMap::new() }
+        Self { classes: classes.map(named).gather(), charged: BTreeMap::new() }
     }
 
     /// Records that the usage of a pod includes that of a claim. Does nothing unless the pod owns the claim for its

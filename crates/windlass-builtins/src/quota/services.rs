@@ -1,6 +1,7 @@
 //! Quota usage of services.
 
 use serde_json::Value;
+use windlass_schema::sorting::Gather as _;
 
 use super::{Usage, whole};
 use crate::object::{boolean, integer, items, text};
@@ -29,5 +30,5 @@ pub(super) fn usage(service: &Value) -> Usage {
     [(COUNT, 1), ("services", 1), (NODE_PORTS, node_ports), (LOAD_BALANCERS, load_balancers)]
         .into_iter()
         .map(|(name, number)| (name.to_owned(), whole(number)))
-        .collect()
+        .gather()
 }

@@ -77,7 +77,8 @@ impl Walk<'_> {
     /// Repairs the schema of the root's metadata, which may restrict only a few fields.
     fn metadata(&mut self, metadata: Value, place: &Place) -> Result<Value, UpgradeError> {
         let place = place.below(".properties[metadata]")?;
-        let mut kept = Map::from_iter([("type".to_owned(), json!("object"))]);
+        let mut kept = Map::new();
+        kept.insert("type".to_owned(), json!("object"));
         let fields = metadata.get("properties").and_then(Value::as_object);
         let mut names = Map::new();
         for name in ["name", "generateName"] {

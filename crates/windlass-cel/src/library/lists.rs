@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use windlass_schema::sorting;
+
 use super::{Call, Table};
 use crate::value::{EvalError, List, Outcome, Value};
 
@@ -161,7 +163,7 @@ fn sorted<'a>(list: &List<'a>, keys: &List<'a>) -> Outcome<'a> {
         return Err(EvalError::new("list elements must have the same type"));
     }
     let mut places: Vec<usize> = (0..keys.len()).collect();
-    places.sort_by(|a, b| keys[*a].compare(&keys[*b]).unwrap_or(Ordering::Equal));
+    sorting::sort_by(&mut places, |a, b| keys[*a].compare(&keys[*b]).unwrap_or(Ordering::Equal));
     let items = places.into_iter().filter_map(|index| list.get(index));
     items.collect::<Result<Vec<_>, _>>().map(Value::list)
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use windlass_schema::go_url::{self, Url, parse_request_uri};
+use windlass_schema::sorting::Gather as _;
 
 use super::{Call, Table};
 use crate::value::{EvalError, Key, Map, Opaque, Outcome, Text, Value};
@@ -81,6 +82,6 @@ fn get_query<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
         }
     }
     let entries: BTreeMap<_, _> =
-        entries.into_iter().map(|(key, values)| (Key::String(Text::Shared(key.into())), Value::list(values))).collect();
+        entries.into_iter().map(|(key, values)| (Key::String(Text::Shared(key.into())), Value::list(values))).gather();
     Ok(Value::Map(Map::from(entries)))
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value as Json;
+use windlass_schema::sorting::Gather as _;
 use windlass_schema::structural::{Additional, Kind, Structural};
 
 use super::{EvalError, Outcome, Text, Value, escape, unescape};
@@ -130,7 +131,7 @@ fn resource_field(name: &str) -> Option<&'static Structural> {
         "apiVersion" | "kind" => Some(text()),
         "metadata" => Some(METADATA.get_or_init(|| Structural {
             kind: Some(Kind::Object),
-            properties: ["name", "generateName"].iter().map(|name| (name.to_string(), text().clone())).collect(),
+            properties: ["name", "generateName"].iter().map(|name| (name.to_string(), text().clone())).gather(),
             ..Structural::default()
         })),
         _ => None,

@@ -1,6 +1,7 @@
 //! Order of objects, so that dependencies are applied first.
 
 use serde_json::Value;
+use windlass_schema::sorting;
 
 use super::Reference;
 
@@ -37,7 +38,7 @@ const LAST: &[&str] = &["MutatingWebhookConfiguration", "ValidatingWebhookConfig
 /// Sorts objects into the order of applying; objects of the same rank keep their order.
 pub(super) fn applied(objects: &[Value]) -> Vec<&Value> {
     let mut ordered: Vec<&Value> = objects.iter().collect();
-    ordered.sort_by_key(|object| rank(&Reference::of(object)));
+    sorting::sort_by_key(&mut ordered, |object| rank(&Reference::of(object)));
     ordered
 }
 

@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
+use futures_util::FutureExt as _;
 use kube::Client;
 use network_operator::backend::memory::Memory;
 use serde_json::Value;
@@ -16,6 +17,7 @@ use windlass::{
     prelude::ObjectKey,
     shutdown::Shutdown,
 };
+use windlass_schema::sorting::Gather as _;
 
 use super::{
     kubectl::{Kubectl, Line, Printed, Selection, kind},
@@ -52,7 +54,7 @@ impl Operators {
     }
 
     fn spawn(&mut self, operator: Operator) {
-        self.running.spawn(operator.run_with(self.client.clone(), Options::default(), self.shutdown.clone()));
+        self.running.spawn(operator.run_with(self.client.clone(), Options::default(), self.shutdown.clone()).boxed());
     }
 
     /// Resolves if an operator stops, which is always an error, and returns the reason.
@@ -170,7 +172,7 @@ impl<'a> StoryPlayer<'a> {
     async fn run(&mut self, text: &str, rejected: bool) -> anyhow::Result<()> {
         let line = Line::parse(text)?;
         let pods = self.kubectl.list(kind("pods").context("pods must be a known kind")?, &Selection::default()).await?;
-        self.pods = pods.iter().map(|pod| id(pod).to_owned()).collect();
+        self.pods = pods.iter().map(|pod| id(pod).to_owned()).gather();
         self.screen.command(text).await?;
         let printed = self.kubectl.run(&line).await.with_context(|| text.to_owned())?;
         self.done = Instant::now();

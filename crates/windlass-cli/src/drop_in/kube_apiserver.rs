@@ -10,6 +10,7 @@ mod values;
 use std::{io::Write as _, process::ExitCode};
 
 use anyhow::Context as _;
+use futures_util::FutureExt as _;
 use windlass_plane::{PlaneError, Standalone};
 
 use self::{
@@ -99,7 +100,7 @@ fn serve(options: ServerOptions) -> anyhow::Result<()> {
         log('I', &format!("Serving securely on {}", plane.url().trim_start_matches("https://")));
         let stopping = async {
             signals.first().await;
-            tokio::spawn(signals.abort_on_next());
+            tokio::spawn(signals.abort_on_next().boxed());
         };
         Ok(plane.run(stopping).await?)
     })

@@ -115,7 +115,7 @@ fn print(imported: Vec<(&Definition, String, String)>) -> anyhow::Result<()> {
     let mut files: Files = imported
         .into_iter()
         .map(|(definition, version, text)| (format!("{}-{version}.rs", definition.name()), text))
-        .collect();
+        .gather();
     let paths: BTreeSet<String> = files.keys().cloned().gather();
     let here = std::env::current_dir().context("failed to determine the working directory")?;
     project::format_all(&mut files, &paths, &project::style_of(&here));

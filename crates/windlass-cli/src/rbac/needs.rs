@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use windlass_plane::{Permission, Verb};
+use windlass_schema::sorting::Gather as _;
 
 /// A recorded request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,7 +134,7 @@ impl Needs {
 
     /// The same permissions for objects of any name.
     pub(super) fn without_names(self) -> Self {
-        let resources = self.resources.into_iter().map(|need| Need { name: None, ..need }).collect();
+        let resources = self.resources.into_iter().map(|need| Need { name: None, ..need }).gather();
         Self { resources, ..self }
     }
 
@@ -192,7 +193,7 @@ impl Needs {
     /// returns whether they were added. Events are sent with a delay, when a test may be over.
     pub(super) fn add_events(&mut self) -> bool {
         let watched = self.resources.iter().filter(|need| need.verb == Verb::Watch).map(|need| need.namespace.clone());
-        let mut places: BTreeSet<Option<String>> = watched.collect();
+        let mut places: BTreeSet<Option<String>> = watched.gather();
         if places.contains(&None) {
             places = BTreeSet::from([None]);
         }

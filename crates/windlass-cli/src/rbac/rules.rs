@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use windlass_plane::Verb;
+use windlass_schema::sorting::{self, Gather as _};
 
 use super::needs::{Need, Needs};
 
@@ -117,7 +118,7 @@ impl Roles {
         let mut cluster = scopes.remove(&None).map(merge).unwrap_or_default();
         cluster.extend(path_rules(needs));
         let namespaces =
-            scopes.into_iter().filter_map(|(scope, rules)| Some((scope?.to_owned(), merge(rules)))).collect();
+            scopes.into_iter().filter_map(|(scope, rules)| Some((scope?.to_owned(), merge(rules)))).gather();
         Self { cluster, namespaces }
     }
 
@@ -143,7 +144,7 @@ fn is_of_all(need: &Need) -> bool {
 
 fn has_fixed_names(base: Base<'_>, scope: Option<&str>, needs: &[&Need]) -> bool {
     let known = if scope.is_some() { NAMED } else { NAMED_OF_CLUSTER };
-    let names: BTreeSet<&String> = needs.iter().filter_map(|need| need.name.as_ref()).collect();
+    let names: BTreeSet<&String> = needs.iter().filter_map(|need| need.name.as_ref()).gather();
     known.contains(&base) && !needs.iter().any(|need| is_of_all(need)) && names.len() <= MAX_NAMES
 }
 
@@ -163,7 +164,7 @@ fn merge_by(rules: Vec<Rule>, list: impl Fn(&mut Rule) -> &mut Vec<String>) -> V
     }
     let mut rules: Vec<Rule> = Vec::with_capacity(merged.len());
     for (mut rule, mut words) in merged {
-        words.sort_by_key(|word| (VERBS.iter().position(|verb| verb.as_str() == word), word.clone()));
+        sorting::sort_by_key(&mut words, |word| (VERBS.iter().position(|verb| verb.as_str() == word), word.clone()));
         words.dedup();
         *list(&mut rule) = words;
         rules.push(rule);

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use futures_util::FutureExt as _;
 use tokio::{sync::oneshot, task::JoinHandle};
 use windlass_plane::{NodeOptions, Plane, PlaneError, PlaneOptions, Runtime, StoreKind};
 
@@ -57,10 +58,11 @@ impl Embedded {
         let plane = Plane::start(options).await?;
         let kubeconfig = plane.kubeconfig_path().to_owned();
         let (stop, stopped) = oneshot::channel::<()>();
-        let serving = tokio::spawn(plane.run(async {
+        let running = plane.run(async {
             // An error means that the sender was dropped, which is also a reason to stop.
             let _ = stopped.await;
-        }));
+        });
+        let serving = tokio::spawn(running.boxed());
         Ok(Self { kubeconfig, audit, stop, serving })
     }
 

@@ -11,6 +11,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
@@ -80,7 +81,7 @@ impl OperatorOptions {
         let process = Process::start(command_line, &self.root, reporter, None::<fn(String)>);
         let process = process.with_context(|| format!("cannot start {}", program.display()))?;
         let mut counting = JoinSet::new();
-        counting.spawn(count(metrics, reporter.clone()));
+        counting.spawn(count(metrics, reporter.clone()).boxed());
         let readiness: Pin<Box<dyn Future<Output = ()>>> = Box::pin(become_ready(probes, after, reporter.clone()));
         Ok(RunningOperator { process, since: Instant::now(), readiness: Some(readiness), _counting: counting })
     }

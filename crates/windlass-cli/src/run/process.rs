@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt as _;
 use rustix::process::{Pid, Signal};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader},
@@ -62,19 +63,20 @@ impl Process {
         let leader = leader.ok_or_else(|| io::Error::other("the process exited at once"))?;
         let mut output = JoinSet::new();
         if let Some(stderr) = child.stderr.take() {
-            output.spawn(report(stderr, command_line.source, reporter.clone()));
+            output.spawn(report(stderr, command_line.source, reporter.clone()).boxed());
         }
         match (child.stdout.take(), lines) {
             (Some(stdout), Some(mut lines)) => {
-                output.spawn(async move {
+                let task = async move {
                     let mut stdout = BufReader::new(stdout).lines();
                     while let Ok(Some(line)) = stdout.next_line().await {
                         lines(line);
                     }
-                });
+                };
+                output.spawn(task.boxed());
             }
             (Some(stdout), None) => {
-                output.spawn(report(stdout, command_line.source, reporter.clone()));
+                output.spawn(report(stdout, command_line.source, reporter.clone()).boxed());
             }
             (None, _) => {}
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures_util::TryStreamExt as _;
+use futures_util::{FutureExt as _, TryStreamExt as _};
 use kube::{
     Api, Client,
     api::{ListParams, WatchEvent, WatchParams},
@@ -41,7 +41,7 @@ impl Resources {
         self.tasks.shutdown().await;
         self.reporter.send(Event::Kinds(kinds.iter().map(|kind| kind.kind.clone()).collect())).await;
         for kind in &kinds {
-            self.tasks.spawn(follow(self.client.clone(), kind.clone(), self.reporter.clone()));
+            self.tasks.spawn(follow(self.client.clone(), kind.clone(), self.reporter.clone()).boxed());
         }
         self.kinds = kinds;
     }

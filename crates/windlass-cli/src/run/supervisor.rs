@@ -2,6 +2,7 @@
 
 use std::{future, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
+use futures_util::FutureExt as _;
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 
 use super::{
@@ -79,9 +80,9 @@ impl Supervisor {
         let mut tasks = JoinSet::new();
         if let Some(credentials) = self.operator_options.credentials.clone() {
             if let Some(audit) = self.audit.take() {
-                tasks.spawn(audit.explain(credentials.clone(), self.reporter.clone()));
+                tasks.spawn(audit.explain(credentials.clone(), self.reporter.clone()).boxed());
             }
-            tasks.spawn(credentials.keep_renewed());
+            tasks.spawn(credentials.keep_renewed().boxed());
         }
         let action = state.lifecycle.on(Input::Restart);
         self.act(action, &mut state).await;

@@ -85,7 +85,7 @@ fn is_node(request: &Request) -> bool {
 /// Checks that the usages are the required ones; "key encipherment" is optional, as some keys cannot be used for it.
 fn check_usages(usages: &[String], required: [&str; 3]) -> Result<(), String> {
     let asked: BTreeSet<&str> = usages.iter().map(String::as_str).gather();
-    let all = BTreeSet::from(required);
+    let all: BTreeSet<&str> = required.into_iter().gather();
     let mut fewer = all.clone();
     fewer.remove("key encipherment");
     check(asked == all || asked == fewer, &format!("usages did not match [{}]", required.join(" ")))

@@ -8,7 +8,7 @@ mod status;
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::future::join_all;
+use futures_util::{FutureExt, future::join_all};
 use k8s_openapi::{
     api::{
         apps::v1::{ControllerRevision, DaemonSet},
@@ -184,7 +184,7 @@ async fn act(ctx: &Context, set: &DaemonSet, hash: &str, plan: Plan) -> Result<(
     let mut created = Ok(());
     while created.is_ok() && nodes.peek().is_some() {
         let batch: Vec<String> = nodes.by_ref().take(size).collect();
-        let all = join_all(batch.iter().map(|node| create(ctx, set, hash, node))).await;
+        let all = join_all(batch.iter().map(|node| create(ctx, set, hash, node).boxed())).await;
         created = all.into_iter().collect();
         size *= 2;
     }
@@ -196,7 +196,7 @@ async fn act(ctx: &Context, set: &DaemonSet, hash: &str, plan: Plan) -> Result<(
         }
         answer
     });
-    let deleted: Result<Vec<()>, _> = join_all(deletes).await.into_iter().collect();
+    let deleted: Result<Vec<()>, _> = join_all(deletes.map(FutureExt::boxed)).await.into_iter().collect();
     created?;
     deleted?;
     Ok(())

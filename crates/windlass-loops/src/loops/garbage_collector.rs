@@ -20,6 +20,7 @@ mod tests;
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
+use futures_util::FutureExt as _;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use parking_lot::Mutex;
@@ -97,7 +98,7 @@ async fn run(ctx: Context, shutdown: Shutdown) -> Result<()> {
     // Dropped with this future, and their tasks with them.
     let (mut watches, mut workers) = (JoinSet::new(), JoinSet::new());
     for _ in 0..WORKERS {
-        workers.spawn(work(shared.clone()));
+        workers.spawn(work(shared.clone()).boxed());
     }
     tokio::select! {
         () = follow_definitions(&shared, &mut watches) => {}

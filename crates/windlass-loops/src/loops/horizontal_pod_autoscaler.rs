@@ -34,6 +34,7 @@ use windlass::{
     key::ObjectKey,
     operator::Operator,
 };
+use windlass_schema::sorting::Gather as _;
 
 use self::{
     calculate::{Situation, Tolerances},
@@ -302,7 +303,7 @@ impl Evaluation<'_> {
             let selecting = same.filter(|(_, memory)| {
                 memory.selector.as_ref().is_some_and(|selector| pods.iter().any(|pod| selects(selector, &**pod)))
             });
-            selecting.map(|(key, _)| format!("{{{} {}}}", key.namespace().unwrap_or_default(), key.name())).collect()
+            selecting.map(|(key, _)| format!("{{{} {}}}", key.namespace().unwrap_or_default(), key.name())).gather()
         };
         if autoscalers.len() < 2 {
             return Ok(());

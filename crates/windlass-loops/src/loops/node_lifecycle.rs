@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{StreamExt as _, stream};
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{Node, ObjectReference, Pod, Taint},
@@ -152,7 +152,7 @@ impl NodeMonitor {
             return;
         }
         self.update_known(&nodes).await;
-        let looks: Vec<_> = nodes.iter().cloned().map(|node| self.check(node)).collect();
+        let looks: Vec<_> = nodes.iter().cloned().map(|node| self.check(node).boxed()).collect();
         let looked: Vec<Option<_>> = stream::iter(looks).buffer_unordered(CONCURRENCY).collect().await;
         let mut ready: BTreeMap<String, Vec<bool>> = BTreeMap::new();
         for (node, finding) in looked.into_iter().flatten() {

@@ -29,6 +29,7 @@ use windlass::{
 };
 use windlass_builtins::quota::{self, Devices, Evaluator, Usage};
 use windlass_schema::quantity::{Format, Quantity};
+use windlass_schema::sorting::Gather as _;
 
 use self::cluster::Monitors;
 use crate::{json_text, loops::ClusterCertificates, pods};
@@ -173,7 +174,7 @@ impl Reconciler<ResourceQuota> for Quotas {
         let counted = self.count(&quota, &ctx).await?;
         let before = quota.status.clone().unwrap_or_default();
         let hard: BTreeMap<String, Text> =
-            quota.spec.iter().flat_map(|spec| spec.hard.clone().unwrap_or_default()).collect();
+            quota.spec.iter().flat_map(|spec| spec.hard.clone().unwrap_or_default()).gather();
         let mut used = usage(before.used.as_ref());
         used.extend(counted);
         used.retain(|name, _| hard.contains_key(name));
@@ -188,7 +189,7 @@ impl Reconciler<ResourceQuota> for Quotas {
         }
         let was = usage(before.used.as_ref());
         let less = used.iter().any(|(name, sum)| was.get(name).is_some_and(|was| sum < was));
-        let used = used.into_iter().map(|(name, sum)| (name, Text(sum.to_string()))).collect();
+        let used = used.into_iter().map(|(name, sum)| (name, Text(sum.to_string()))).gather();
         let status = Some(ResourceQuotaStatus { hard: Some(hard), used: Some(used) });
         ctx.update_status(ResourceQuota { status, ..ResourceQuota::clone(&quota) }).await?;
         Ok(Action::requeue_after(if less { RECHECK } else { RESYNC }))
@@ -277,7 +278,7 @@ fn values<K: Object<DynamicType: Default> + Serialize>(
 
 fn usage(list: Option<&BTreeMap<String, Text>>) -> Usage {
     let list = list.into_iter().flatten();
-    list.filter_map(|(name, text)| Some((name.clone(), Quantity::parse(&text.0).ok()?))).collect()
+    list.filter_map(|(name, text)| Some((name.clone(), Quantity::parse(&text.0).ok()?))).gather()
 }
 
 #[cfg(test)]

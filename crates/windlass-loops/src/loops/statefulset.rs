@@ -21,6 +21,7 @@ use windlass::{
     key::ObjectKey,
     operator::Operator,
 };
+use windlass_schema::sorting::Gather as _;
 
 use self::plan::{Revision, View};
 use crate::{
@@ -90,7 +91,7 @@ async fn reconcile(set: Arc<StatefulSet>, ctx: Context) -> Result<Action> {
         .iter()
         .map(|pod| identity::revision(pod).to_owned())
         .chain([current.name_any(), update.name_any()])
-        .collect();
+        .gather();
     let is_live = |revision: &ControllerRevision| live.contains(&revision.name_any());
     for revision in revisions::surplus(&known, is_live, spec.revision_history_limit) {
         ctx.delete(&revision).await?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures_util::future::join_all;
+use futures_util::{FutureExt as _, future::join_all};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DeleteParams;
 use windlass::{
@@ -26,7 +26,7 @@ where
     let mut pods = pods.into_iter().peekable();
     let mut size = 1;
     while pods.peek().is_some() {
-        let batch = pods.by_ref().take(size).map(|pod| ctx.create(pod));
+        let batch = pods.by_ref().take(size).map(|pod| ctx.create(pod).boxed());
         let mut failed = None;
         for made in join_all(batch).await {
             match made {
@@ -55,7 +55,7 @@ where
     P: Object<DynamicType = ()>,
 {
     let params = DeleteParams::default();
-    let deleted = join_all(pods.iter().map(|pod| ctx.delete_with(pod, &params))).await;
+    let deleted = join_all(pods.iter().map(|pod| ctx.delete_with(pod, &params).boxed())).await;
     let mut failed = Ok(());
     for (pod, deleted) in pods.iter().zip(deleted) {
         match deleted {

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use parking_lot::Mutex;
 use windlass::key::ObjectKey;
+use windlass_schema::sorting::Gather as _;
 
 use crate::pods;
 
@@ -33,7 +34,7 @@ impl Triggers {
             let time = pods::ready_condition(pod)?.last_transition_time.as_ref()?.0;
             Some((pod.metadata.name.clone()?, time))
         };
-        let now = Seen { service: created, pods: pods.iter().filter_map(changed).collect() };
+        let now = Seen { service: created, pods: pods.iter().filter_map(changed).gather() };
         let mut all = self.seen.lock();
         let entry = all.entry(ObjectKey::of(service));
         let std::collections::hash_map::Entry::Occupied(mut before) = entry else {

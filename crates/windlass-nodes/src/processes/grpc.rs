@@ -1,6 +1,7 @@
 //! The health check of gRPC servers: one call of `grpc.health.v1.Health/Check`, without TLS.
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http::{HeaderMap, Request, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http2;
@@ -24,9 +25,10 @@ pub(super) async fn check(host: &str, port: u16, service: &str) -> Result<(), St
     let (mut requests, connection) = handshake.map_err(|error| failed(&error))?;
     // The connection ends with the check.
     let mut task = JoinSet::new();
-    task.spawn(async move {
+    let driver = async move {
         let _ = connection.await;
-    });
+    };
+    task.spawn(driver.boxed());
     let request = Request::post(format!("http://{host}:{port}/grpc.health.v1.Health/Check"))
         .header(header::CONTENT_TYPE, "application/grpc")
         .header(header::TE, "trailers")

@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt as _;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::{Api, Client};
 use parking_lot::Mutex;
@@ -288,7 +289,7 @@ impl Run {
         loop {
             tokio::select! {
                 Some(container) = added.recv() => {
-                    running.spawn(self.clone().supervise(container, Role::Ephemeral, self.stop.subscribe()));
+                    running.spawn(self.clone().supervise(container, Role::Ephemeral, self.stop.subscribe()).boxed());
                 }
                 Some(_) = running.join_next() => {}
                 else => return std::future::pending().await,
@@ -301,7 +302,7 @@ impl Run {
         let mut mains = JoinSet::new();
         if self.initialize(&mut sidecars).await {
             for (container, role) in containers(&self.pod).filter(|(_, role)| *role == Role::Main) {
-                mains.spawn(self.clone().supervise(container.clone(), role, self.stop.subscribe()));
+                mains.spawn(self.clone().supervise(container.clone(), role, self.stop.subscribe()).boxed());
             }
             while mains.join_next().await.is_some() {}
         }
@@ -334,7 +335,7 @@ impl Run {
             }
             let (stop, stopped) = watch::channel(None);
             let mut task = JoinSet::new();
-            task.spawn(self.clone().supervise(container.clone(), role, stopped));
+            task.spawn(self.clone().supervise(container.clone(), role, stopped).boxed());
             sidecars.push(Sidecar { stop, task });
             let (mut changes, mut stop) = (self.changes.subscribe(), self.stop.subscribe());
             while !self.seen(&container.name).is_some_and(|seen| seen.started) {

@@ -25,7 +25,7 @@ use std::{
 use k8s_openapi::api::core::v1::{
     ConfigMapVolumeSource, Container, DownwardAPIVolumeFile, KeyToPath, Pod, SecretVolumeSource, Volume,
 };
-use windlass_schema::{sorting, sorting::Gather as _};
+use windlass_schema::sorting::{self, Gather as _};
 
 use super::{
     create_directory, downward,
@@ -259,14 +259,14 @@ fn config_map(
     let Some(map) = sources.config_map(&source.name, source.optional)? else { return Ok(()) };
     let texts = map.data.iter().flatten().map(|(key, text)| (key.clone(), text.clone().into_bytes()));
     let bytes = map.binary_data.iter().flatten().map(|(key, bytes)| (key.clone(), bytes.0.clone()));
-    keys(files, texts.chain(bytes).collect(), source.items.as_deref(), source.optional, mode)
+    keys(files, texts.chain(bytes).gather(), source.items.as_deref(), source.optional, mode)
 }
 
 fn secret(files: &mut Files, sources: &Sources, source: &SecretVolumeSource, mode: Option<i32>) -> Result<(), String> {
     let name = source.secret_name.as_deref().unwrap_or_default();
     let Some(secret) = sources.secret(name, source.optional)? else { return Ok(()) };
     let bytes = secret.data.iter().flatten().map(|(key, bytes)| (key.clone(), bytes.0.clone()));
-    keys(files, bytes.collect(), source.items.as_deref(), source.optional, mode)
+    keys(files, bytes.gather(), source.items.as_deref(), source.optional, mode)
 }
 
 /// All keys as files, or the selected ones at their paths.

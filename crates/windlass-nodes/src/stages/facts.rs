@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::{Map, Value, json};
+use windlass_schema::sorting::Gather as _;
 
 use crate::{
     containers::{self, is_sidecar, items},
@@ -76,7 +77,7 @@ fn facts(pod: &Value, now: Timestamp) -> Map<String, Value> {
         ("unobserved", exists(pod["metadata"]["generation"] != pod["status"]["observedGeneration"])),
         ("gates", gates(pod)),
     ];
-    all.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.to_owned(), value)).collect()
+    all.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.to_owned(), value)).gather()
 }
 
 /// The init containers that run to completion.

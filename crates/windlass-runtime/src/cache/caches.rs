@@ -8,6 +8,7 @@ use std::{
     },
 };
 
+use futures_util::FutureExt as _;
 use hashbrown::HashMap;
 use kube::{
     Client,
@@ -293,11 +294,11 @@ impl Inner {
 
     /// Returns an informer, and starts it if needed. It runs until it is removed.
     fn informer(self: &Arc<Self>, target: WatchTarget) -> Arc<AnyInformer> {
-        self.informer_for(target, |running| running.pinned.store(true, Ordering::Relaxed))
+        self.informer_for(target, &|running| running.pinned.store(true, Ordering::Relaxed))
     }
 
     /// Returns an informer, and starts it if needed. Its use is registered under the lock, so that it does not end before.
-    fn informer_for(self: &Arc<Self>, target: WatchTarget, register: impl Fn(&RunningInformer)) -> Arc<AnyInformer> {
+    fn informer_for(self: &Arc<Self>, target: WatchTarget, register: &dyn Fn(&RunningInformer)) -> Arc<AnyInformer> {
         let slot = target.key();
         if let Some(running) = self.informers.read().get(&slot) {
             register(running);
@@ -312,12 +313,13 @@ impl Inner {
         let (living, died) = (shared.clone().live(self.run(shared.clone())), self.died.clone());
         let resource = slot.resource.clone();
         let counted = CountedWatch { caches: Arc::downgrade(self), resource: resource.clone() };
-        let task = tokio::spawn(async move {
+        let task = async move {
             let _counted = counted;
             if living.await.is_err() {
                 died.send_replace(Some(resource));
             }
-        });
+        };
+        let task = tokio::spawn(task.boxed());
         let task = task.abort_handle();
         let (pinned, leases) = (AtomicBool::new(false), AtomicUsize::new(0));
         let running = RunningInformer { informer: shared.clone(), task, pinned, leases };

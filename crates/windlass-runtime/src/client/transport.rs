@@ -15,7 +15,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use http::{Request, Response, Uri, header::UPGRADE, uri::Scheme};
 use http_body::Frame;
 use hyper::{body::Incoming, client::conn::http2};
@@ -200,11 +200,12 @@ impl Shared {
         }
         let (sender, connection) = self.http2.handshake(stream).await.map_err(TransportError::Handshake)?;
         // Ends with the connection, or when all senders and responses are dropped.
-        tokio::spawn(async move {
+        let task = async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "connection to the API server ended");
             }
-        });
+        };
+        tokio::spawn(task.boxed());
         let line = Http2Connection { sender, streams: Arc::new(()) };
         self.lines.lock().push(line.clone());
         Ok(Some(line))

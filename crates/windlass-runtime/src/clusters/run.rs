@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use kube::Client;
 use tokio::task::{Id, JoinSet};
 use tracing::Instrument as _;
@@ -51,7 +51,7 @@ async fn follow(clusters: Clusters, home: Home, shutdown: Shutdown) {
     for (number, provider) in providers.into_iter().enumerate() {
         let (client, caches) = (home.client.clone(), home.caches.clone());
         let clusters = ProvidedClusters { set: set.clone(), number, client, caches };
-        provided.spawn(provider.run(clusters).in_current_span());
+        provided.spawn(provider.run(clusters).in_current_span().boxed());
     }
     let (mut tasks, mut running) = (JoinSet::new(), HashMap::<Arc<str>, Running>::new());
     let mut wanted = set.wanted.subscribe();
@@ -81,7 +81,7 @@ async fn follow(clusters: Clusters, home: Home, shutdown: Shutdown) {
                 shutdown: stop.clone(),
             };
             let span = tracing::info_span!("cluster", cluster = &*name);
-            let task = tasks.spawn(life.live().instrument(span)).id();
+            let task = tasks.spawn(life.live().instrument(span).boxed()).id();
             running.insert(name, Running { version: member.version, shutdown: stop, task });
         }
         tokio::select! {

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt as _;
 use hashbrown::HashMap;
 use kube::{
     api::{GetParams, ListParams},
@@ -242,12 +243,13 @@ impl ManagedFields {
         }
         let state: Weak<Mutex<State>> = Arc::downgrade(&self.state);
         let mut dropping = JoinSet::new();
-        dropping.spawn(async move {
+        let task = async move {
             tokio::time::sleep(KEEP).await;
             if let Some(state) = state.upgrade() {
                 *state.lock() = State::default();
             }
-        });
+        };
+        dropping.spawn(task.boxed());
         *self.dropping.lock() = dropping;
     }
 }

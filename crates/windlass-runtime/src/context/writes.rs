@@ -6,6 +6,7 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
+use futures_util::FutureExt as _;
 use hashbrown::HashMap;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -206,7 +207,7 @@ impl Context {
                 }
             }
         };
-        let task = tokio::spawn(write.in_current_span());
+        let task = tokio::spawn(write.in_current_span().boxed());
         if let Ok(answer) = told.await {
             return answer;
         }

@@ -49,7 +49,7 @@ impl AnyController {
             let problem = subscription.informer().settled().await?;
             Some((None, format!("failed to list {}: {problem}", subscription.resource().plural)))
         });
-        match tokio::time::timeout(sync_limit, join_all(settled)).await {
+        match tokio::time::timeout(sync_limit, join_all(settled.map(FutureExt::boxed))).await {
             Ok(problems) => report.failures.extend(problems.into_iter().flatten()),
             Err(_) => report.failures.push((None, format!("the caches did not sync within {sync_limit:?}"))),
         }

@@ -2,7 +2,10 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, join_all},
+};
 use hashbrown::HashSet;
 use kube::core::ApiResource;
 use tokio::task::JoinSet;
@@ -243,20 +246,23 @@ impl AnyController {
         // Dropped at the end of this function, together with all tasks.
         let mut source_tasks = JoinSet::new();
         for task in std::mem::take(&mut prepared.tasks) {
-            source_tasks.spawn(task.in_current_span());
+            source_tasks.spawn(task.in_current_span().boxed());
         }
         let shard = prepared.source_context.context.handles().shard.clone();
-        source_tasks.spawn(follow_shard(shard.clone(), prepared.source_context.resync.clone()).in_current_span());
+        source_tasks
+            .spawn(follow_shard(shard.clone(), prepared.source_context.resync.clone()).in_current_span().boxed());
         for other in &prepared.others {
-            source_tasks
-                .spawn(follow_served(other.informer(), prepared.source_context.resync.clone()).in_current_span());
+            source_tasks.spawn(
+                follow_served(other.informer(), prepared.source_context.resync.clone()).in_current_span().boxed(),
+            );
         }
         for informer in prepared.primary.iter().cloned() {
-            source_tasks.spawn(follow_unreadable(informer, prepared.source_context.queue.clone()).in_current_span());
+            source_tasks
+                .spawn(follow_unreadable(informer, prepared.source_context.queue.clone()).in_current_span().boxed());
         }
         if let Some(daemons) = &prepared.daemons {
             let leadership = self.needs_leader.then(|| handles.leadership.clone());
-            source_tasks.spawn(daemons.clone().follow(leadership, shard, shutdown.clone()).in_current_span());
+            source_tasks.spawn(daemons.clone().follow(leadership, shard, shutdown.clone()).in_current_span().boxed());
         }
         let (controller, panics) = (self.name.clone(), prepared.source_context.panics.clone());
         let panicked = async {
@@ -398,7 +404,7 @@ pub(crate) async fn work<H: Handle>(
     }
     let mut running = JoinSet::new();
     for _ in 0..concurrency {
-        running.spawn(workers.clone().work().in_current_span());
+        running.spawn(workers.clone().work().in_current_span().boxed());
     }
     tracing::info!(workers = concurrency, "workers started");
     tokio::select! {
@@ -479,7 +485,7 @@ async fn synced(primary: &[PendingSubscription], others: &[PendingSubscription],
         }
     });
     let primary = primary.iter().map(PendingSubscription::synced);
-    tokio::join!(join_all(primary), join_all(others));
+    tokio::join!(join_all(primary.map(FutureExt::boxed)), join_all(others.map(FutureExt::boxed)));
 }
 
 /// Returns the output of the future, or `None` if draining begins first.

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use futures_util::future::join_all;
+use futures_util::{FutureExt as _, future::join_all};
 use kube::core::ApiResource;
 use parking_lot::Mutex;
 use tokio::{sync::Notify, task::JoinSet};
@@ -358,7 +358,7 @@ impl Running {
 
     /// Runs a task of a source, whose panic ends the controller.
     fn spawn(&self, active: &mut ActiveSource, task: impl Future<Output = ()> + Send + 'static) {
-        active._tasks.spawn(self.source_context.panics.catch(task).instrument(self.span.clone()));
+        active._tasks.spawn(self.source_context.panics.catch(task).instrument(self.span.clone()).boxed());
     }
 }
 

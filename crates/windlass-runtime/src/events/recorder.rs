@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
+use futures_util::FutureExt as _;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use tokio::sync::{mpsc, oneshot};
@@ -101,7 +102,7 @@ impl Recorder {
     /// Creates a recorder with metrics.
     pub fn with_metrics(client: Client, reporter: &str, instance: &str, metrics: EventMetrics) -> Self {
         let (writer, inbox) = mpsc::channel(CAPACITY);
-        tokio::spawn(writer::run(client, inbox, metrics.clone()));
+        tokio::spawn(writer::run(client, inbox, metrics.clone()).boxed());
         Self {
             reporter: reporter.into(),
             instance: instance.into(),

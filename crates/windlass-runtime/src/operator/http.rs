@@ -2,6 +2,7 @@
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
+use futures_util::FutureExt as _;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -168,7 +169,8 @@ impl Pages {
             };
             match accepted {
                 Ok((stream, _)) => {
-                    tasks.spawn(connection(pages.clone(), address, TokioIo::new(stream), connections.watcher()));
+                    tasks
+                        .spawn(connection(pages.clone(), address, TokioIo::new(stream), connections.watcher()).boxed());
                 }
                 Err(error) => {
                     tracing::warn!(%error, "failed to accept a connection");

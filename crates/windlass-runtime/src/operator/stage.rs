@@ -5,6 +5,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
+use futures_util::FutureExt as _;
 use tokio::task::{Id, JoinError, JoinSet};
 use tracing::Instrument as _;
 
@@ -55,7 +56,7 @@ impl Stage {
         task: impl Future<Output = Result<(), OperatorError>> + Send + 'static,
     ) {
         let span = tracing::info_span!("task", name);
-        let handle = self.tasks.spawn(task.instrument(span));
+        let handle = self.tasks.spawn(task.instrument(span).boxed());
         self.running.insert(handle.id(), Running { name: name.to_owned(), finite });
     }
 

@@ -1,6 +1,7 @@
 //! The `#[kube(...)]` attribute: names, scope and subresources of the resource.
 
 use serde_json::Value;
+use windlass_schema::sorting::Gather as _;
 
 use super::{
     Definition, Object, literal,
@@ -48,7 +49,7 @@ pub(super) fn shape(model: &mut Model, version: &Object, root: &Object) -> Shape
             let keep = |(keyword, _): &(&String, &Value)| {
                 ["description", "properties", "required", PRESERVE].contains(&keyword.as_str())
             };
-            let fields = root.iter().filter(keep).map(|(keyword, value)| (keyword.clone(), value.clone())).collect();
+            let fields = root.iter().filter(keep).map(|(keyword, value)| (keyword.clone(), value.clone())).gather();
             model.top(&spec_name, &kind, &fields);
         }
     }
@@ -67,7 +68,7 @@ pub(super) fn shape(model: &mut Model, version: &Object, root: &Object) -> Shape
         None if served => {
             let of_object = [("type".to_owned(), "object".into())].into_iter();
             let preserve = open.then(|| (PRESERVE.to_owned(), true.into()));
-            model.structure(&status_name, &status_name, &of_object.chain(preserve).collect());
+            model.structure(&status_name, &status_name, &of_object.chain(preserve).gather());
             Some(status_name)
         }
         None => None,

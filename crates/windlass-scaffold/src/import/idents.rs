@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use windlass_schema::sorting::Gather as _;
+
 use crate::names;
 
 /// Type names that the module imports or that are in the prelude.
@@ -36,7 +38,7 @@ pub(super) struct Idents(BTreeSet<String>);
 impl Idents {
     /// Identifiers for the types of a module.
     pub(super) fn of_types() -> Self {
-        Self(TAKEN.iter().map(|name| (*name).to_owned()).collect())
+        Self(TAKEN.iter().map(|name| (*name).to_owned()).gather())
     }
 
     /// Returns the name, with a number appended if it is in use.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
+use windlass_schema::sorting::Gather as _;
 
 use super::{
     Object,
@@ -143,7 +144,7 @@ impl Model {
         // Before its nested types.
         self.items.push(Item { name: name.to_owned(), doc, keywords, body });
         let required: BTreeSet<&str> =
-            schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+            schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).gather();
         let properties = schema.get("properties").and_then(Value::as_object);
         let names = properties.into_iter().flat_map(Object::keys);
         let mut names: Vec<&String> = names.filter(|name| !without.contains(&name.as_str())).collect();
@@ -156,7 +157,7 @@ impl Model {
         let (plain, odd): (Vec<&String>, Vec<&String>) =
             names.iter().partition(|name| is_found(&crate::names::snake(name), name));
         let named: BTreeMap<&String, String> =
-            plain.into_iter().chain(odd).map(|name| (name, idents.field(name))).collect();
+            plain.into_iter().chain(odd).map(|name| (name, idents.field(name))).gather();
         let mut fields = Vec::new();
         for property in names {
             let empty = Object::new();
@@ -291,12 +292,12 @@ impl Model {
                 .into_iter()
                 .filter(|word| seen.insert(*word))
                 .map(|word| (idents.variant(word), word.to_owned()))
-                .collect();
+                .gather();
             let doc = text_of(schema, "description").to_owned();
             let mut keywords = keywords(schema, &["type", "enum"]);
             let default = keywords.remove("default");
             self.items.push(Item { name: name.clone(), doc, keywords, body: Body::Variants(variants) });
-            let keywords = default.map(|value| ("default".to_owned(), value)).into_iter().collect();
+            let keywords = default.map(|value| ("default".to_owned(), value)).into_iter().gather();
             return Typed { schema: name.clone(), rust: name, keywords };
         }
         match text_of(schema, "format") {
@@ -320,5 +321,5 @@ fn keywords(schema: &Object, implied: &[&str]) -> Object {
         let says_nothing = keyword == "required" && value.as_array().is_some_and(Vec::is_empty);
         !implied.contains(&keyword) && !says_nothing
     };
-    bare.into_iter().filter(|(keyword, value)| is_said(keyword, value)).collect()
+    bare.into_iter().filter(|(keyword, value)| is_said(keyword, value)).gather()
 }

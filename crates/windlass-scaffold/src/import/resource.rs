@@ -1,5 +1,7 @@
 //! Imported CRDs in a project.
 
+use windlass_schema::sorting;
+
 use super::Definition;
 use crate::{ApiOptions, Origin, Project, ScaffoldError, Version, names};
 
@@ -18,7 +20,7 @@ impl Project {
     /// Adds a foreign resource with imported types, or updates it from a newer CRD.
     pub fn import(&mut self, options: ImportOptions<'_>) -> Result<(), ScaffoldError> {
         let ImportOptions { definition, mut versions, controller } = options;
-        versions.sort_by_key(|version| names::version_order(version));
+        sorting::sort_by_key(&mut versions, |version| names::version_order(version));
         let stored = definition.storage_version();
         let storage = versions.iter().find(|version| *version == stored).or(versions.last()).cloned();
         let Some(storage) = storage else {

@@ -1,6 +1,7 @@
 //! Preparation of schemas before types are derived from them.
 
 use serde_json::Value;
+use windlass_schema::sorting::Gather as _;
 
 use super::Object;
 
@@ -136,7 +137,7 @@ pub(super) fn without_words(schema: &Value) -> Value {
                 Value::Object(properties) => properties
                     .iter()
                     .map(|(name, property)| (name.clone(), without_words(property)))
-                    .collect::<Object>()
+                    .gather::<Object>()
                     .into(),
                 other => other.clone(),
             },

@@ -6,6 +6,7 @@
 //! overlay is right for any operator.
 
 use serde_json::{Map, Value, json};
+use windlass_schema::sorting::Gather as _;
 
 use super::{PackageFile, Variant, header, yaml};
 
@@ -83,7 +84,7 @@ fn with_identity(object: &Value, patch: Value) -> Value {
     let names: Map<String, Value> = ["name", "namespace"]
         .iter()
         .filter_map(|field| Some(((*field).to_owned(), object["metadata"].get(field)?.clone())))
-        .collect();
+        .gather();
     if let Some(metadata) = whole["metadata"].as_object_mut() {
         metadata.extend(names);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use windlass_schema::sorting::Gather as _;
+use windlass_schema::sorting::{self, Gather as _};
 
 use super::{MARK, Ownership, PackageFile};
 use crate::{Change, Files};
@@ -33,7 +33,7 @@ pub fn review(generated: &[PackageFile], existing: &Files) -> Vec<Change> {
         new: None,
         merged: false,
     }));
-    changes.sort_by(|one, other| one.path.cmp(&other.path));
+    sorting::sort_by(&mut changes, |one, other| one.path.cmp(&other.path));
     changes
 }
 

@@ -7,6 +7,7 @@ use super::{Additional, Structural};
 use crate::decode::{self, Decoded, Storage};
 use crate::field::{ErrorKind, FieldError, Path, show};
 use crate::go_format;
+use crate::sorting::Gather as _;
 use crate::types::{StructId, TypeTable};
 
 /// The type of `ObjectMeta`.
@@ -192,7 +193,7 @@ fn object_meta(
     };
     let mut kept = Map::new();
     for (name, value) in fields {
-        let alone = decode_meta(Value::Object(Map::from_iter([(name, value)])), meta);
+        let alone = decode_meta(Value::Object([(name, value)].into_iter().gather()), meta);
         if alone.error.is_none() {
             if options.unknown_fields {
                 unknown.extend(paths(&alone.strict, place));

@@ -1,12 +1,13 @@
 //! Defaults of a schema: validating them, and pruning their unknown fields.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::coerce::{CoerceOptions, ObjectMetaType};
 use super::prune_and_default::{PruneOptions, Steps, is_meta};
 use super::validate::{Mode, check};
 use super::{Additional, Structural};
 use crate::field::{ErrorKind, ErrorList, FieldError, Path, show};
+use crate::sorting::Gather as _;
 
 /// PruneOptions for validating defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -164,7 +165,7 @@ impl Walk<'_, '_> {
 
 fn surround(steps: &[Step], value: Value) -> Value {
     steps.iter().rev().fold(value, |value, step| match step {
-        Step::Child(name) => Value::Object(Map::from_iter([(name.clone(), value)])),
+        Step::Child(name) => Value::Object([(name.clone(), value)].into_iter().gather()),
         Step::Index => Value::Array(vec![value]),
     })
 }

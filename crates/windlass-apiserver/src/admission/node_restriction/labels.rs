@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use windlass_schema::sorting::Gather as _;
 
 /// Labels of Kubernetes that nodes report.
 const REPORTED: [&str; 11] = [
@@ -22,7 +23,7 @@ const REPORTED: [&str; 11] = [
 /// Returns the labels of an object.
 pub(super) fn of(object: &Value) -> BTreeMap<&str, &str> {
     let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
-    labels.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default())).collect()
+    labels.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default())).gather()
 }
 
 /// Returns the changed labels that a node may not change, sorted.

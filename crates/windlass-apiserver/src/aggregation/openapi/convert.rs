@@ -23,14 +23,20 @@ pub(super) fn to_v3(document: &Value) -> Value {
 
 /// Converts the values of an object.
 fn values(object: &Value, convert: impl Fn(&Value) -> Value) -> Value {
-    object.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), convert(value))).collect()
+    object
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| (name.clone(), convert(value)))
+        .gather::<Map<_, _>>()
+        .into()
 }
 
 /// Returns these fields of an object, and its extensions.
 fn pick(object: &Value, names: &[&str]) -> Map<String, Value> {
     let fields = object.as_object().into_iter().flatten();
     let wanted = fields.filter(|(name, _)| names.contains(&name.as_str()) || name.starts_with("x-"));
-    wanted.map(|(name, value)| (name.clone(), value.clone())).collect()
+    wanted.map(|(name, value)| (name.clone(), value.clone())).gather()
 }
 
 fn schema(from: &Value) -> Value {
@@ -117,7 +123,7 @@ fn parameter(from: &Value) -> Value {
 /// Returns a schema for each of the media types.
 fn content(media_types: &Value, of: &Value) -> Value {
     let media_types = media_types.as_array().into_iter().flatten().filter_map(Value::as_str);
-    media_types.map(|media_type| (media_type.to_owned(), json!({"schema": schema(of)}))).collect()
+    media_types.map(|media_type| (media_type.to_owned(), json!({"schema": schema(of)}))).gather::<Map<_, _>>().into()
 }
 
 #[cfg(test)]

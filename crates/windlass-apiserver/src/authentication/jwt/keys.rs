@@ -5,6 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::FutureExt as _;
 use http::header;
 use serde_json::Value;
 use tokio::{
@@ -87,7 +88,7 @@ impl IssuerKeys {
         let (sender, state) = watch::channel(State::default());
         // One request is enough for all that wait.
         let (wanted, wishes) = mpsc::channel(1);
-        let task = tokio::spawn(source.keep(sender, wishes)).abort_handle();
+        let task = tokio::spawn(source.keep(sender, wishes).boxed()).abort_handle();
         Ok(Self { state, wanted, task })
     }
 

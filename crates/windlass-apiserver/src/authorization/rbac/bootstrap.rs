@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use http::{Method, StatusCode};
 use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
@@ -130,7 +131,7 @@ pub(crate) async fn store_defaults(server: &Arc<Inner>) -> Result<bool, ApiError
     let now = meta::format_time(server.now());
     let writes = defaults().map(|default| {
         let object = default.encode_for_storage(&now, Uuid::new_v4());
-        async move {
+        let write = async move {
             let key = format!("/{GROUP}/{}/{}", default.plural, default.key);
             match server.storage.store().create(&key, object.into()).await {
                 Ok(_) => Ok(true),
@@ -138,7 +139,8 @@ pub(crate) async fn store_defaults(server: &Arc<Inner>) -> Result<bool, ApiError
                 Err(StoreError::Exists { .. }) => Ok(false),
                 Err(error) => Err(error),
             }
-        }
+        };
+        write.boxed()
     });
     let stored = futures_util::future::try_join_all(writes).await?;
     server.storage.fresh().await?;
@@ -147,7 +149,7 @@ pub(crate) async fn store_defaults(server: &Arc<Inner>) -> Result<bool, ApiError
 
 /// Adds what roles and bindings lack, concurrently, so that a durable store syncs only once or twice.
 pub(crate) async fn reconcile(server: &Arc<Inner>) -> Result<(), ApiError> {
-    let writes = defaults().map(|default| async move {
+    let reconcile = |default| async move {
         for _ in 1..ATTEMPTS {
             match reconcile_one(server, default).await {
                 Err(error) if matches!(error.code, StatusCode::CONFLICT | StatusCode::NOT_FOUND) => {
@@ -157,8 +159,8 @@ pub(crate) async fn reconcile(server: &Arc<Inner>) -> Result<(), ApiError> {
             }
         }
         reconcile_one(server, default).await
-    });
-    futures_util::future::try_join_all(writes).await?;
+    };
+    futures_util::future::try_join_all(defaults().map(|default| reconcile(default).boxed())).await?;
     server.storage.fresh().await?;
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use windlass_schema::selector::{FieldOperator, FieldSelector, LabelSelector, Operator};
+use windlass_schema::sorting::Gather as _;
 
 use crate::authorization::{Action, Attributes, Decision, ResourceAction, Verdict};
 
@@ -49,7 +50,7 @@ pub(super) fn condition_input(request: &Attributes<'_>) -> Value {
     match &request.action {
         Action::Resource(action) => {
             let mut attributes: Map<String, Value> =
-                texts(action).into_iter().map(|(field, text)| (field.to_owned(), text.into())).collect();
+                texts(action).into_iter().map(|(field, text)| (field.to_owned(), text.into())).gather();
             attributes.extend(selectors(action));
             spec["resourceAttributes"] = attributes.into();
         }

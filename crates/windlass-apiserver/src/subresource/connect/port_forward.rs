@@ -3,6 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt as _;
 use tokio::{io::AsyncWriteExt as _, sync::mpsc, task::JoinSet};
 
 use super::{Target, channels::Outgoing, next_piece, pieces::Piece, spdy::session::Stream};
@@ -35,11 +36,12 @@ pub(crate) async fn over_streams(target: Target, mut opened: mpsc::Receiver<Stre
         // Clients send nothing on the stream for errors; dropping its queue discards what they send anyway.
         let Stream { id: error, .. } = error;
         let target = target.clone();
-        running.spawn(async move {
+        let task = async move {
             let port = data.header("port").parse().unwrap_or(0);
             let Stream { id, incoming, outgoing, .. } = data;
             forward(&target, port, incoming, &outgoing, id, error).await;
-        });
+        };
+        running.spawn(task.boxed());
     }
     // Pending requests end with the connection.
 }
@@ -56,14 +58,15 @@ pub(crate) async fn over_channels(
     for ((index, port), incoming) in ports.into_iter().enumerate().zip(incoming) {
         let (target, outgoing) = (target.clone(), outgoing.clone());
         let (data, error) = (index as u32 * 2, index as u32 * 2 + 1);
-        running.spawn(async move {
+        let task = async move {
             // Both channels begin with the number of their port.
             for channel in [data, error] {
                 let number = Bytes::copy_from_slice(&port.to_le_bytes());
                 let _ = outgoing.send(Outgoing::Data(channel, number)).await;
             }
             forward(&target, port, incoming, &outgoing, data, error).await;
-        });
+        };
+        running.spawn(task.boxed());
     }
     drop(outgoing);
     while running.join_next().await.is_some() {}

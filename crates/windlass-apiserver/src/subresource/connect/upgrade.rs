@@ -3,6 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use futures_util::FutureExt as _;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
@@ -240,7 +241,7 @@ where
     }
     let stopped = call.server.stopped();
     let audit = call.audit.cloned();
-    tokio::spawn(async move {
+    let task = async move {
         // The request is complete when the connection ends.
         let _audit = audit;
         let serving = async move {
@@ -253,7 +254,8 @@ where
             () = serving => {}
             () = stopped => {}
         }
-    });
+    };
+    tokio::spawn(task.boxed());
     Ok(Answer::Response(Box::new(response)))
 }
 

@@ -2,6 +2,7 @@
 //! patch touches with sorted keys, and all others in the order of the Go types.
 
 use serde_json::{Map, Value};
+use windlass_schema::sorting;
 use windlass_schema::{
     go_format::marshal,
     types::{Type, TypeTable},
@@ -24,7 +25,7 @@ fn write(out: &mut String, value: &Value, ty: Option<&Type>, types: &TypeTable, 
             let place = |name: &str| structure.and_then(|of| of.fields.iter().position(|field| *field.name == *name));
             let mut entries: Vec<(&String, &Value)> = map.iter().collect();
             if touched.is_none() {
-                entries.sort_by_key(|(name, _)| place(name).unwrap_or(usize::MAX));
+                sorting::sort_by_key(&mut entries, |(name, _)| place(name).unwrap_or(usize::MAX));
             }
             out.push('{');
             for (index, (name, value)) in entries.into_iter().enumerate() {

@@ -10,6 +10,7 @@ use std::{
 
 use tokio::time::Instant;
 use tracing::warn;
+use windlass_schema::sorting::Gather as _;
 use windlass_store::{Error as StoreError, Revision};
 
 use super::{ADDRESSES, ClaimedValue, PORTS, delete};
@@ -107,7 +108,7 @@ impl Repair {
             let allocator = server.services.lock();
             let addresses = allocator.addresses().map(|(address, service)| (ClaimedValue::Address(address), service));
             let ports = allocator.node_ports().map(|(port, service)| (ClaimedValue::Port(port), service));
-            addresses.chain(ports).map(|(value, service)| (value.key(), (value, service.to_owned()))).collect()
+            addresses.chain(ports).map(|(value, service)| (value.key(), (value, service.to_owned()))).gather()
         };
         let now = Instant::now();
         let mut known = std::mem::take(&mut self.known);

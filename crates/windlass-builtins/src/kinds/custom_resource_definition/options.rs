@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
-use windlass_schema::field::Path;
+use windlass_schema::{field::Path, sorting::Gather as _};
 
 use super::internal_version::{Spec, same};
 use super::schema::Props;
@@ -81,7 +81,7 @@ impl Options {
             pruned_defaults: old.values().all(super::defaults::are_pruned),
             atomic_sets: !old.has_schema(|schema| open_api::set_item_error(schema).is_some()),
             map_keys: !old.has_schema(|schema| !open_api::map_keys(schema, &Path::root()).is_empty()),
-            unchanged_versions: unchanged.map(str::to_owned).collect(),
+            unchanged_versions: unchanged.map(str::to_owned).gather(),
             many_selectable: many_selectable(new, old),
         }
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
-use windlass_schema::{go_format, names};
+use windlass_schema::{go_format, names, sorting::Gather as _};
 
 use super::{OLD_MOUNT_OPTIONS, sources};
 use crate::diff::{diff, same};
@@ -187,7 +187,8 @@ fn has_invalid_values(object: &Value) -> bool {
 /// Returns the volume source of a spec.
 fn source_of(object: &Value) -> Value {
     let fields = map(object, "/spec").into_iter().flatten();
-    fields.filter(|(name, _)| sources::is_source(name)).map(|(name, source)| (name.clone(), source.clone())).collect()
+    let sources = fields.filter(|(name, _)| sources::is_source(name));
+    sources.map(|(name, source)| (name.clone(), source.clone())).gather::<serde_json::Map<_, _>>().into()
 }
 
 fn validate_affinity_unchanged(object: &Value, old: &Value, errors: &mut ErrorList) {

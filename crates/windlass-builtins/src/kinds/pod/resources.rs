@@ -1,6 +1,7 @@
 //! The resources of a pod: the sum of its containers' resources, and the QoS class that follows from them.
 
 use serde_json::{Map, Value};
+use windlass_schema::sorting::Gather as _;
 
 use crate::object::{is_set, items, map, set, text};
 use crate::resource_list::{ResourceList, add, is_huge_page, is_pod_level, list, may_be_overcommitted, raise};
@@ -62,7 +63,7 @@ pub fn pod_limits(spec: &Value) -> Value {
 }
 
 fn to_value(resources: &ResourceList) -> Value {
-    resources.iter().map(|(name, amount)| (name.clone(), Value::from(amount.to_string()))).collect::<Map<_, _>>().into()
+    resources.iter().map(|(name, amount)| (name.clone(), Value::from(amount.to_string()))).gather::<Map<_, _>>().into()
 }
 
 /// Sets the defaults of pod-level resources: the limits of huge pages are those of the containers, and the requests are
@@ -112,7 +113,7 @@ pub(crate) fn qos_class(pod: &Value) -> &'static str {
     let (mut requests, mut limits) = (ResourceList::new(), ResourceList::new());
     let mut guaranteed = true;
     let computed = |list: ResourceList| -> ResourceList {
-        list.into_iter().filter(|(name, have)| matches!(name.as_str(), "cpu" | "memory") && have.sign() > 0).collect()
+        list.into_iter().filter(|(name, have)| matches!(name.as_str(), "cpu" | "memory") && have.sign() > 0).gather()
     };
     if is_set(pod, "/spec/resources") {
         requests = computed(list(pod, "/spec/resources/requests"));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use windlass_schema::field::Path;
+use windlass_schema::{field::Path, sorting::Gather as _};
 
 use crate::diff::same;
 use crate::object::{boolean, copy, items, text};
@@ -38,10 +38,10 @@ pub fn changed_drivers(object: &Value, old: &Value) -> BTreeSet<String> {
     let key = |device: &Value| ["/driver", "/pool", "/device", "/shareID"].map(|field| text(device, field).to_owned());
     // Of several entries with one key, the last counts.
     let mut before: std::collections::BTreeMap<_, &Value> =
-        items(old, "/status/devices").iter().map(|device| (key(device), device)).collect();
+        items(old, "/status/devices").iter().map(|device| (key(device), device)).gather();
     let changed = |device: &&Value| !before.remove(&key(device)).is_some_and(|before| same(before, device));
     let changed: Vec<&Value> = items(object, "/status/devices").iter().filter(changed).collect();
-    changed.into_iter().chain(before.into_values()).map(|device| text(device, "/driver").to_owned()).collect()
+    changed.into_iter().chain(before.into_values()).map(|device| text(device, "/driver").to_owned()).gather()
 }
 
 /// Returns the node that the allocation of a claim is for; `None` unless it is for exactly one, by its name.

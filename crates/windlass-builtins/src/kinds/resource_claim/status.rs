@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
-use windlass_schema::names::is_valid_interface_address;
 use windlass_schema::object_meta::validate_label_name;
+use windlass_schema::{names::is_valid_interface_address, sorting::Gather as _};
 
 use crate::diff::same;
 use crate::field_errors::FieldErrors;
@@ -41,7 +41,7 @@ pub(super) fn drop_deallocated_devices(object: &mut Value, old: &Value) {
 
 /// Returns the allocated devices.
 fn allocated(object: &Value) -> BTreeSet<String> {
-    items(object, "/status/allocation/devices/results").iter().map(identity).collect()
+    items(object, "/status/allocation/devices/results").iter().map(identity).gather()
 }
 
 /// Returns what identifies a device, or a share of one, as messages show it.

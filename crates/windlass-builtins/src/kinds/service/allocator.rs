@@ -20,6 +20,7 @@ use std::net::Ipv4Addr;
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
+use windlass_schema::sorting::Gather as _;
 
 use self::fields::{address_of, gives_node_ports, has_node_ports, number, number_of, ports_of};
 use self::networks::ServiceCidr;
@@ -56,7 +57,7 @@ struct Values {
 
 impl Values {
     fn of(service: &Value) -> Self {
-        Self { address: address_of(service), ports: ports_of(service).into_iter().collect() }
+        Self { address: address_of(service), ports: ports_of(service).into_iter().gather() }
     }
 }
 
@@ -79,7 +80,7 @@ impl Allocation {
     pub fn values(&self) -> ServiceValues {
         match self.dry_run {
             true => ServiceValues::default(),
-            false => Values { address: self.taken_address, ports: self.taken_ports.iter().copied().collect() }.into(),
+            false => Values { address: self.taken_address, ports: self.taken_ports.iter().copied().gather() }.into(),
         }
     }
 

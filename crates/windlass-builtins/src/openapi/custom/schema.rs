@@ -33,7 +33,7 @@ pub(super) fn of_object(subject: &CustomSubject<'_>, dialect: Dialect, descripti
             published
         }
         // If any property were listed, kubectl would reject all others.
-        _ => Map::from_iter([("type".to_owned(), json!("object"))]),
+        _ => [("type".to_owned(), json!("object"))].into_iter().gather(),
     };
     add_extensions(&mut schema, subject, subject.kind);
     Value::Object(schema)
@@ -50,11 +50,12 @@ pub(super) fn of_list(
         "List of {}. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md",
         subject.plural
     );
-    let mut schema = Map::from_iter([
+    let fields = [
         ("description".to_owned(), json!(format!("{} is a list of {}", subject.list_kind, subject.kind))),
         ("type".to_owned(), json!("object")),
         ("required".to_owned(), json!(["items"])),
-    ]);
+    ];
+    let mut schema: Schema = fields.into_iter().gather();
     add_properties(&mut schema, [None; 2], dialect, descriptions);
     let properties = properties(&mut schema);
     properties.insert("metadata".to_owned(), described("ListMeta", Some(LIST_METADATA), dialect));
@@ -262,7 +263,8 @@ fn keywords(of: &Value, dialect: Dialect) -> Schema {
         set("example", example.clone());
     }
     if let Some(docs) = of.get("externalDocs").and_then(Value::as_object) {
-        set("externalDocs", docs.iter().filter(|(_, text)| *text != "").map(|(k, v)| (k.clone(), v.clone())).collect());
+        let docs = docs.iter().filter(|(_, text)| *text != "").map(|(k, v)| (k.clone(), v.clone()));
+        set("externalDocs", docs.gather::<Schema>().into());
     }
     let rules = of.get("x-kubernetes-validations").and_then(Value::as_array).filter(|rules| !rules.is_empty());
     if let Some(rules) = rules {
@@ -292,7 +294,7 @@ fn keywords(of: &Value, dialect: Dialect) -> Schema {
 fn rule(rule: &Value) -> Value {
     let says = |(name, value): &(&String, &Value)| *name == "rule" || !(value.is_null() || *value == "");
     let entries = rule.as_object().into_iter().flatten().filter(says);
-    entries.map(|(name, value)| (name.clone(), value.clone())).collect()
+    entries.map(|(name, value)| (name.clone(), value.clone())).gather::<Schema>().into()
 }
 
 /// Formats a number as Go formats a float.

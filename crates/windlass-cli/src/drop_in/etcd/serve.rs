@@ -3,6 +3,7 @@
 use std::{convert::Infallible, net::SocketAddr};
 
 use anyhow::Context as _;
+use futures_util::FutureExt as _;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -49,10 +50,10 @@ impl Endpoints {
         let mut tasks = JoinSet::new();
         for listener in self.clients {
             let storage = storage.clone();
-            tasks.spawn(accept(listener, move |stream| connection(stream, storage.clone())));
+            tasks.spawn(accept(listener, move |stream| connection(stream, storage.clone())).boxed());
         }
         for listener in self.peers {
-            tasks.spawn(accept(listener, |stream| async { drop(stream) }));
+            tasks.spawn(accept(listener, |stream| async { drop(stream) }).boxed());
         }
         tokio::select! {
             () = signals.first() => Ok(()),

@@ -2,6 +2,7 @@
 
 use std::{convert::Infallible, sync::Arc};
 
+use futures_util::FutureExt as _;
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::{body::Incoming, upgrade::OnUpgrade};
@@ -111,7 +112,7 @@ async fn forward(upstream: &Client, within: bool, request: Request<Incoming>) ->
     {
         let server = hyper::upgrade::on(&mut answer);
         // Ends when either side does.
-        tokio::spawn(join(client, server));
+        tokio::spawn(join(client, server).boxed());
     }
     if !upgrades {
         answer.headers_mut().remove(header::CONNECTION);

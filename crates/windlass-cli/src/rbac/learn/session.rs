@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use futures_util::FutureExt as _;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client,
@@ -79,14 +80,15 @@ impl RecordingSession {
                 let plane = Plane::start(options).await?;
                 let (client, url) = (plane.server().client(), plane.url().to_owned());
                 let (stop, stopped) = oneshot::channel::<()>();
-                let running = tokio::spawn(async move {
+                let task = async move {
                     let stopped = async {
                         let _ = stopped.await;
                     };
                     if let Err(error) = plane.run(stopped).await {
                         tracing::error!(%error, "the control plane has stopped");
                     }
-                });
+                };
+                let running = tokio::spawn(task.boxed());
                 (client, url, Some((stop, running)))
             }
         };
@@ -109,7 +111,7 @@ impl RecordingSession {
         written.with_context(|| format!("cannot write {}", path.display()))?;
         let server = upstream.clone();
         let proxy = Proxy { upstream, within: plane.is_some(), restricted, agent, records: records.clone() };
-        Ok(Self { kubeconfig: path, server, proxy: tokio::spawn(proxy.serve(listener, tls)), plane, folder })
+        Ok(Self { kubeconfig: path, server, proxy: tokio::spawn(proxy.serve(listener, tls).boxed()), plane, folder })
     }
 
     /// Client of the server that bypasses the proxy.

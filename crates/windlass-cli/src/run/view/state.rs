@@ -6,6 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use windlass_schema::sorting::Gather as _;
 
 use super::{
     history::History,
@@ -130,7 +131,7 @@ impl State {
             }
             Event::Reconciles(reconciles) => self.history.record(reconciles),
             Event::Kinds(kinds) => {
-                self.kinds = kinds.into_iter().collect();
+                self.kinds = kinds.into_iter().gather();
                 self.resources.retain(|(kind, ..), _| self.kinds.contains(kind));
             }
             Event::Resources { kind, objects } => {

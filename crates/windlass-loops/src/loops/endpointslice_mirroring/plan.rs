@@ -14,6 +14,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use windlass::objects::owner::{OwnerError, controller_reference};
+use windlass_schema::sorting::Gather as _;
 
 use super::MANAGED_BY;
 use crate::{
@@ -138,7 +139,7 @@ fn same_ports(a: &EndpointSlice, b: &EndpointSlice) -> bool {
 fn says(present: &EndpointSlice, wanted: &EndpointSlice) -> bool {
     let shown = |slice: &EndpointSlice| -> BTreeSet<String> {
         let endpoints = slice.endpoints.iter().flatten();
-        endpoints.map(|endpoint| serde_json::to_string(endpoint).expect("an endpoint must serialize to JSON")).collect()
+        endpoints.map(|endpoint| serde_json::to_string(endpoint).expect("an endpoint must serialize to JSON")).gather()
     };
     let meta = |slice: &EndpointSlice| {
         (

@@ -2,7 +2,7 @@
 
 use std::{future::Future, sync::Arc};
 
-use futures_util::{StreamExt as _, future::join_all, stream};
+use futures_util::{FutureExt, StreamExt as _, future::join_all, stream};
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::api::{DeleteParams, Patch};
 use serde_json::json;
@@ -114,7 +114,7 @@ pub(super) async fn make(ctx: &Context, view: &View, indexes: &[Option<i64>]) ->
         let (now, later) = left.split_at(batch.min(left.len()));
         let creations = now.iter().map(|index| {
             let (ctx, pod) = (ctx.clone(), template::pod(view, *index, owner.clone()));
-            async move { ctx.create(pod).await }
+            async move { ctx.create(pod).await }.boxed()
         });
         for answer in join_all(creations).await {
             match answer {
@@ -137,6 +137,9 @@ pub(super) async fn make(ctx: &Context, view: &View, indexes: &[Option<i64>]) ->
     Ok((made, failed))
 }
 
-async fn all<F: Future>(requests: impl Iterator<Item = F>) -> Vec<F::Output> {
-    stream::iter(requests.collect::<Vec<_>>()).buffer_unordered(MAX_CONCURRENT_REQUESTS).collect().await
+async fn all<F: Future + Send>(requests: impl Iterator<Item = F>) -> Vec<F::Output> {
+    stream::iter(requests.map(FutureExt::boxed).collect::<Vec<_>>())
+        .buffer_unordered(MAX_CONCURRENT_REQUESTS)
+        .collect()
+        .await
 }

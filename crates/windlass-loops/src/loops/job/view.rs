@@ -107,8 +107,8 @@ impl View {
         let uncounted = self.job.status.as_ref().and_then(|status| status.uncounted_terminated_pods.as_ref());
         let Some(uncounted) = uncounted else { return Default::default() };
         (
-            uncounted.succeeded.iter().flatten().map(String::as_str).collect(),
-            uncounted.failed.iter().flatten().map(String::as_str).collect(),
+            uncounted.succeeded.iter().flatten().map(String::as_str).gather(),
+            uncounted.failed.iter().flatten().map(String::as_str).gather(),
         )
     }
 
@@ -238,7 +238,7 @@ impl View {
         let counted = parse(status.and_then(|status| status.completed_indexes.as_ref()));
         let new = |passes: &dyn Fn(&Pod) -> bool| -> BTreeSet<i64> {
             let pods = self.pods.iter().filter(|pod| has_finalizer(pod) && self.has_valid_index(pod) && passes(pod));
-            pods.filter_map(|pod| index_of(pod)).collect()
+            pods.filter_map(|pod| index_of(pod)).gather()
         };
         let succeeded = counted.with(&new(&|pod| phase(pod) == "Succeeded"));
         let failed = self.limits_each_index().then(|| {

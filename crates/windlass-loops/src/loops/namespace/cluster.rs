@@ -5,7 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use futures_util::future::{join_all, try_join_all};
+use futures_util::{
+    FutureExt as _,
+    future::{join_all, try_join_all},
+};
 use kube::{
     Api, Client,
     api::{DeleteParams, DynamicObject, ListParams},
@@ -57,7 +60,7 @@ pub(super) async fn delete_contents(
         return contents;
     }
     for some in others.chunks(MAX_CONCURRENT_RESOURCES) {
-        let rests = join_all(some.iter().map(|one| delete_all(client, namespace, one, age))).await;
+        let rests = join_all(some.iter().map(|one| delete_all(client, namespace, one, age).boxed())).await;
         for (one, rest) in some.iter().zip(rests) {
             contents.add(one, rest);
         }
@@ -102,7 +105,7 @@ async fn try_delete_all(
         let Skipped {} = client.request(request.map_err(kube::Error::BuildRequest)?).await?;
     } else {
         let names = found.iter().filter_map(|object| object.metadata.name.as_deref());
-        try_join_all(names.map(|name| delete_one(&api, name, &background))).await?;
+        try_join_all(names.map(|name| delete_one(&api, name, &background).boxed())).await?;
     }
     let left = if lists { list(client, &api).await? } else { Vec::new() };
     if left.is_empty() {
@@ -157,12 +160,13 @@ impl Waiting {
         resources: impl Iterator<Item = &'a ApiResource>,
     ) {
         let gone: Vec<_> =
-            resources.map(|resource| gone(client.clone(), namespace.to_owned(), resource.clone())).collect();
+            resources.map(|resource| gone(client.clone(), namespace.to_owned(), resource.clone()).boxed()).collect();
         let (trigger, key) = (self.trigger.clone(), ObjectKey::cluster(namespace));
-        let watching = tokio::spawn(async move {
+        let task = async move {
             join_all(gone).await;
             trigger.enqueue(key);
-        });
+        };
+        let watching = tokio::spawn(task.boxed());
         self.namespaces.lock().insert(namespace.to_owned(), Watching(watching.abort_handle()));
     }
 

@@ -7,6 +7,7 @@ use k8s_openapi::{
     api::core::v1::{Node, Taint},
     apimachinery::pkg::apis::meta::v1::Time,
 };
+use windlass_schema::sorting::Gather as _;
 
 pub(super) const NOT_READY: &str = "node.kubernetes.io/not-ready";
 pub(super) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
@@ -85,7 +86,7 @@ pub(super) fn labels(node: &Node) -> BTreeMap<&'static str, String> {
         let value = labels.get(*original)?;
         (labels.get(*copy) != Some(value)).then(|| (*copy, value.clone()))
     });
-    due.collect()
+    due.gather()
 }
 
 fn taint(key: &str, effect: &str, now: Timestamp) -> Taint {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use futures_util::FutureExt as _;
 use kube::{
     Api,
     api::{DynamicObject, ListParams},
@@ -97,7 +98,8 @@ impl Monitors {
         if watches.running.contains_key(&key) {
             return;
         }
-        let task = watches.tasks.spawn(follow(ctx.clone(), key.clone(), resource.clone(), self.trigger.clone()));
+        let task =
+            watches.tasks.spawn(follow(ctx.clone(), key.clone(), resource.clone(), self.trigger.clone()).boxed());
         watches.running.insert(key, (resource.clone(), task));
     }
 }

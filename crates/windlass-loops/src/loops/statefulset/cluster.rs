@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures_util::future::join_all;
+use futures_util::{FutureExt as _, future::join_all};
 use k8s_openapi::api::{
     apps::v1::StatefulSet,
     core::v1::{PersistentVolumeClaim, Pod},
@@ -30,7 +30,7 @@ pub(super) async fn at_once(ctx: &Context, set: &StatefulSet, steps: Vec<Step>) 
     let mut size = 1;
     while steps.peek().is_some() {
         let batch: Vec<Step> = steps.by_ref().take(size).collect();
-        let results = join_all(batch.into_iter().map(|step| perform(ctx, set, step))).await;
+        let results = join_all(batch.into_iter().map(|step| perform(ctx, set, step).boxed())).await;
         results.into_iter().collect::<Result<()>>()?;
         size = (size * 2).min(MAX_BATCH);
     }

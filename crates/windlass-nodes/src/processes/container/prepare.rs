@@ -3,6 +3,7 @@
 use std::{fs, io, net::Ipv4Addr, path::PathBuf, sync::Arc};
 
 use k8s_openapi::api::core::v1::{Container, Pod};
+use windlass_schema::sorting::Gather as _;
 
 use super::{Mounts, ProcessSpec, Run};
 use crate::processes::{
@@ -82,7 +83,7 @@ impl Run {
         mounts.add(&self.shared.directory.display().to_string(), self.shared.directory.clone());
         let words = words.iter().map(|word| mounts.rewrite(&expand(word, &plain))).collect();
         let mut environment: Environment =
-            plain.iter().map(|(name, value)| (name.clone(), mounts.rewrite(value))).collect();
+            plain.iter().map(|(name, value)| (name.clone(), mounts.rewrite(value))).gather();
         if let Some(root) = &root {
             environment.insert("HOME".to_owned(), "/".to_owned());
             for mount in container.volume_mounts.iter().flatten() {

@@ -2,6 +2,7 @@
 
 use std::{fs, path::PathBuf, process::ExitStatus, sync::Arc, time::Duration};
 
+use futures_util::FutureExt as _;
 use k8s_openapi::api::core::v1::Container;
 use rustix::process::Signal;
 use tokio::{
@@ -139,14 +140,14 @@ impl Run {
         let mut pumps = JoinSet::new();
         let mut stdin: Option<Input> = started.stdin.take().map(|stdin| Box::pin(stdin) as Input);
         if let Some(stdout) = started.stdout.take() {
-            pumps.spawn(logs::pump(stdout, Stream::Stdout, log.clone(), attached.clone()));
+            pumps.spawn(logs::pump(stdout, Stream::Stdout, log.clone(), attached.clone()).boxed());
         }
         if let Some(stderr) = started.stderr.take() {
-            pumps.spawn(logs::pump(stderr, Stream::Stderr, log.clone(), attached.clone()));
+            pumps.spawn(logs::pump(stderr, Stream::Stderr, log.clone(), attached.clone()).boxed());
         }
         let terminal = started.terminal.take();
         if let Some(Ok((read, write))) = terminal.as_ref().map(super::Terminal::handles) {
-            pumps.spawn(logs::pump(read, Stream::Stdout, log.clone(), attached.clone()));
+            pumps.spawn(logs::pump(read, Stream::Stdout, log.clone(), attached.clone()).boxed());
             stdin = (container.stdin == Some(true)).then(|| Box::pin(write) as Input);
         }
         let instance = Instance {

@@ -25,7 +25,7 @@ impl Caches {
     ) -> (Arc<AnyInformer>, InformerLease) {
         let target = WatchTarget::of::<K>(dynamic, scope.clone());
         let key = target.key();
-        let informer = self.inner.informer_for(target, |running| {
+        let informer = self.inner.informer_for(target, &|running| {
             running.leases.fetch_add(1, Ordering::Relaxed);
         });
         let lease = InformerLease { caches: Arc::downgrade(&self.inner), key, informer: informer.clone() };

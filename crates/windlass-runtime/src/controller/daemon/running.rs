@@ -113,7 +113,7 @@ impl Daemons {
         let mut set = self.set.lock();
         // Frees daemons that have ended.
         while set.try_join_next().is_some() {}
-        set.spawn(ending.live(life).instrument(span));
+        set.spawn(ending.live(life).instrument(span).boxed());
         None
     }
 

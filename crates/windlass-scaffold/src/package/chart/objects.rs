@@ -1,6 +1,7 @@
 //! Templates of objects that come from the operator: CRDs, RBAC rules and webhook configurations.
 
 use serde_json::{Map, Value, json};
+use windlass_schema::sorting::Gather as _;
 
 use super::{header, literal};
 use crate::package::{Package, WATCHED, namespace, yaml};
@@ -150,7 +151,7 @@ impl Texts<'_, '_> {
             prepare(&mut role, false);
             let kept: Map<String, Value> = match labels {
                 Value::Object(labels) => {
-                    labels.into_iter().filter(|(name, _)| !name.starts_with("app.kubernetes.io/")).collect()
+                    labels.into_iter().filter(|(name, _)| !name.starts_with("app.kubernetes.io/")).gather()
                 }
                 _ => Map::new(),
             };

@@ -14,7 +14,7 @@ use flate2::{
     read::{DeflateDecoder, MultiGzDecoder},
     write::{DeflateEncoder, GzEncoder},
 };
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use http_body::Body as _;
 use http_body_util::{BodyDataStream, Full};
@@ -155,7 +155,7 @@ async fn upgrade(call: &Call<'_>, location: &Location, parts: &Parts, path: &str
     *answer.headers_mut() = std::mem::take(response.headers_mut());
     let stopped = call.server.stopped();
     let audit = call.audit.cloned();
-    tokio::spawn(async move {
+    let task = async move {
         // The request is complete when the connection ends.
         let _kept = (audit, connected);
         let carrying = async move {
@@ -168,7 +168,8 @@ async fn upgrade(call: &Call<'_>, location: &Location, parts: &Parts, path: &str
             () = carrying => {}
             () = stopped => {}
         }
-    });
+    };
+    tokio::spawn(task.boxed());
     Ok(answer)
 }
 
@@ -209,11 +210,12 @@ async fn connect(location: &Location) -> Result<Connected, String> {
 async fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Result<Connected, String> {
     let (requests, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| text_of(&error))?;
     let mut task = JoinSet::new();
-    task.spawn(async move {
+    let driver = async move {
         if let Err(error) = connection.with_upgrades().await {
             tracing::debug!(%error, "a connection to a pod failed");
         }
-    });
+    };
+    task.spawn(driver.boxed());
     Ok(Connected { requests, task })
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use windlass_schema::field::quote;
 use windlass_schema::names::{is_qualified_name, is_valid_label_value};
+use windlass_schema::{field::quote, sorting::Gather as _};
 
 use crate::object::{entries, set};
 
@@ -21,7 +21,7 @@ pub fn merge_node_selector(pod: &mut Value, selector: &NodeSelector) -> bool {
     }
     merged.extend(selector.clone());
     if !merged.is_empty() {
-        let merged: serde_json::Map<_, _> = merged.into_iter().map(|(label, value)| (label, value.into())).collect();
+        let merged: serde_json::Map<_, _> = merged.into_iter().map(|(label, value)| (label, value.into())).gather();
         set(pod, "/spec/nodeSelector", merged);
     }
     true
@@ -34,7 +34,7 @@ pub fn selects_only(pod: &Value, allowed: &NodeSelector) -> bool {
 
 fn own(pod: &Value) -> NodeSelector {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    entries(pod, "/spec/nodeSelector").map(|(label, value)| (label.to_owned(), text(value))).collect()
+    entries(pod, "/spec/nodeSelector").map(|(label, value)| (label.to_owned(), text(value))).gather()
 }
 
 /// Parses a selector: `label=value` pairs, separated by commas.

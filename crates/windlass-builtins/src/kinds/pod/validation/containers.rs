@@ -102,7 +102,7 @@ fn validate_ephemeral(spec: &Value, around: &Surroundings<'_>, path: &Path, erro
         .iter()
         .chain(items(spec, "/initContainers"))
         .map(|container| text(container, "/name"))
-        .collect();
+        .gather();
     let mut names = others.clone();
     for (index, container) in items(spec, "/ephemeralContainers").iter().enumerate() {
         let at = path.index(index);

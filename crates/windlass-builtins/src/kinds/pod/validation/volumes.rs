@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
-use windlass_schema::names;
+use windlass_schema::{names, sorting::Gather as _};
 
 use super::mounts::Volumes;
 use super::{claims, containers, paths, projected};
@@ -60,7 +60,7 @@ pub(super) fn validate<'a>(
         .iter()
         .filter(|volume| !pod_name.is_empty() && is_set(volume, "/ephemeral"))
         .map(|volume| format!("{pod_name}-{}", text(volume, "/name")))
-        .collect();
+        .gather();
     for (index, volume) in volumes.iter().enumerate() {
         let at = path.index(index);
         let name = text(volume, "/name");

@@ -8,6 +8,7 @@ use std::{
     },
 };
 
+use futures_util::FutureExt as _;
 use kube::{
     api::DynamicObject,
     core::{ApiResource, PartialObjectMeta},
@@ -86,7 +87,7 @@ impl Monitors {
             };
             let leaving = Arc::new(AtomicBool::new(false));
             let following = follow(shared.clone(), resource.clone(), source, leaving.clone(), unsynced.cloned());
-            let task = tasks.spawn(following);
+            let task = tasks.spawn(following.boxed());
             self.running.insert(key, Monitor { version: resource.version.clone(), source, leaving, task });
         }
         for key in missing {

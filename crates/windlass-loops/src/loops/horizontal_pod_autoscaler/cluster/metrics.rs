@@ -13,6 +13,7 @@ use k8s_openapi::{
 use kube::core::Selector;
 use serde_json::Value;
 use windlass::context::Context;
+use windlass_schema::sorting::Gather as _;
 
 use super::{
     super::calculate::{Sample, Samples, milli},
@@ -34,7 +35,7 @@ pub(super) async fn resource(
     let list = fetch(ctx, &path, "pods.metrics.k8s.io").await;
     let list = list.map_err(|error| format!("unable to fetch metrics from resource metrics API: {error}"))?;
     let items = items(&list, "resource")?;
-    Ok(items.iter().filter_map(|item| usage(item, resource, container)).collect())
+    Ok(items.iter().filter_map(|item| usage(item, resource, container)).gather())
 }
 
 fn usage(item: &Value, resource: &str, container: Option<&str>) -> Option<(String, Sample)> {
@@ -66,7 +67,7 @@ pub(super) async fn pods(
         let sample = Sample { value: quantity(&item["value"])?, time: time(item), window };
         Some((item["describedObject"]["name"].as_str()?.to_owned(), sample))
     };
-    Ok(items.iter().filter_map(sample).collect())
+    Ok(items.iter().filter_map(sample).gather())
 }
 
 /// A custom metric of an object.

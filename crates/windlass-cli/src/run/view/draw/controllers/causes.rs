@@ -9,6 +9,7 @@ use ratatui::{
     text::{Line, Span},
     widgets::{Cell, Row, Table},
 };
+use windlass_schema::sorting::Gather as _;
 
 use super::super::{
     super::state::State,
@@ -23,7 +24,7 @@ const CAUSES: [&str; 7] = ["object", "watched", "source", "requeue", "retry", "r
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let occurred = state.controllers.values().flat_map(|controller| &controller.causes);
     let occurred: BTreeSet<&str> =
-        occurred.filter(|(_, count)| **count > 0.0).map(|(cause, _)| cause.as_str()).collect();
+        occurred.filter(|(_, count)| **count > 0.0).map(|(cause, _)| cause.as_str()).gather();
     let causes: Vec<&str> = CAUSES.into_iter().filter(|cause| occurred.contains(cause)).collect();
     let right = |text: String, style: Style| Cell::from(Line::styled(text, style).right_aligned());
     let titles = causes.iter().map(|cause| right(cause.to_uppercase(), Style::new()));
