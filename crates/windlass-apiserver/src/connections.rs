@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
 use tokio::sync::Notify;
 
-pub(crate) use self::tracked::{Registration, TrackedBody};
+pub(crate) use self::tracked::{Registration, TrackedBody, TrackedStream};
 use crate::{authentication::ClientCertificate, limits::Limits, user::User};
 
 /// Connections above the limit for handshakes, and for members of `system:masters` afterwards.

@@ -1,23 +1,32 @@
 //! Serves over TLS: connections, the users of their certificates, and graceful shutdown.
 
-use std::{future::Future, io, sync::Arc, time::Duration};
+mod streams;
+
+use std::{convert::Infallible, future::Future, io, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::{
     StreamExt as _,
     future::{BoxFuture, FutureExt as _},
     stream::FuturesUnordered,
 };
-use http::{Method, Request, Response, StatusCode};
+use http::{Request, StatusCode};
 use hyper::body::Incoming;
-use hyper_util::{rt::TokioTimer, server::conn::auto};
-use tokio::{net::TcpListener, sync::watch};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::{conn::auto, graceful::GracefulConnection},
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::watch,
+};
+use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
-use windlass_tls::{Handler, Handshake, HttpConnection, ResponseBody, Streams};
+use windlass_tls::Handshake;
 
+use self::streams::{Serving, Streams};
 use crate::{
-    connections::{Connection, Peer, Registration, TrackedBody},
-    request_info::RequestInfo,
-    server::Server,
+    connections::{Connection, Peer, Registration, TrackedBody, TrackedStream},
+    server::{BoxError, Server},
 };
 
 /// Maximum time for open requests to finish after the server is stopped.
@@ -116,10 +125,10 @@ async fn serve_connection(
     let peer = Peer { certificate: certificate.clone(), address, connection: connection.clone() };
     let mut not_after = certificate.as_ref().map_or(i64::MAX, |certificate| certificate.not_after);
     let mut draining = false;
-    let requests = Arc::new(Requests { server, peer: Arc::new(peer) });
-    let mut serving = HttpConnection::new(stream, Box::new(registration), requests, &|builder| {
-        configure(builder, max_streams);
-    });
+    let streams = Streams::default();
+    let serving = serve(server, peer, TrackedStream::new(stream, registration), max_streams, streams.clone());
+    let serving = pin!(serving);
+    let mut serving = Serving::new(serving, streams);
     // Polled only when an event has occurred, and not whenever the connection is polled.
     let mut events = FuturesUnordered::new();
     loop {
@@ -207,42 +216,29 @@ async fn stopping(stopped: &mut watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
-/// The requests of a connection.
-struct Requests {
+/// Handles the requests of a connection.
+fn serve(
     server: Server,
-    peer: Arc<Peer>,
-}
-
-impl Handler for Requests {
-    fn is_brief(&self, request: &Request<Incoming>) -> bool {
-        is_brief(request)
-    }
-
-    fn handle(&self, request: Request<Incoming>) -> BoxFuture<'static, Response<ResponseBody>> {
-        let (inner, peer) = (self.server.inner.clone(), self.peer.clone());
+    peer: Peer,
+    stream: TrackedStream<TlsStream<TcpStream>>,
+    max_streams: u32,
+    streams: Streams,
+) -> impl GracefulConnection<Error = BoxError> {
+    let executor = streams.clone();
+    let peer = Arc::new(peer);
+    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        streams.expect(&request);
+        let (inner, peer) = (server.inner.clone(), peer.clone());
         let active = peer.connection.begin();
+        // Boxed, because hyper and tokio move the future of a request ten times before they poll it.
         Box::pin(async move {
             let response = inner.handle(request, Some(&*peer)).await;
             let upgraded = response.status() == StatusCode::SWITCHING_PROTOCOLS;
             let active = if upgraded { active.upgraded() } else { active };
-            response.map(|body| -> ResponseBody { Box::pin(TrackedBody::new(body, active)) })
+            Ok::<_, Infallible>(response.map(|body| TrackedBody::new(body, active)))
         })
-    }
-}
-
-/// Returns whether a request is usually answered without waiting, and without much work: a GET of an object, from memory.
-fn is_brief<B>(request: &Request<B>) -> bool {
-    *request.method() == Method::GET
-        && match RequestInfo::from_path(request.uri().path()) {
-            RequestInfo::Resource(target) => {
-                !target.name.is_empty() && target.subresource.is_empty() && !target.old_watch
-            }
-            RequestInfo::Path(_) => false,
-        }
-}
-
-/// Sets the limits of a connection.
-fn configure(builder: &mut auto::Builder<Streams>, max_streams: u32) {
+    });
+    let mut builder = auto::Builder::new(executor);
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS);
     builder
         .http2()
@@ -254,31 +250,5 @@ fn configure(builder: &mut auto::Builder<Streams>, max_streams: u32) {
         .max_send_buf_size(256 << 10)
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_gets_of_objects_are_brief() {
-        for (method, uri, expected) in [
-            ("GET", "/api/v1/nodes/a", true),
-            ("GET", "/api/v1/namespaces/a", true),
-            ("GET", "/api/v1/namespaces/a/pods/b?resourceVersion=0", true),
-            ("GET", "/apis/apps/v1/namespaces/a/deployments/d", true),
-            ("HEAD", "/api/v1/nodes/a", false),
-            ("DELETE", "/api/v1/nodes/a", false),
-            ("GET", "/api/v1/nodes", false),
-            ("GET", "/api/v1/namespaces/a/pods", false),
-            ("GET", "/api/v1/namespaces/a/pods/b/log", false),
-            ("GET", "/apis/apps/v1/namespaces/a/deployments/d/scale", false),
-            ("GET", "/api/v1/watch/namespaces/a/pods/b", false),
-            ("GET", "/healthz", false),
-            ("GET", "/apis/apps/v1", false),
-        ] {
-            let request = Request::builder().method(method).uri(uri).body(()).unwrap();
-            assert_eq!(is_brief(&request), expected, "{method} {uri}");
-        }
-    }
+    builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned()
 }

@@ -1,6 +1,7 @@
-//! The registration of a connection and the body of a response, which end the accounting when they are dropped.
+//! The stream of a connection and the body of a response, which end the accounting when they are dropped.
 
 use std::{
+    io,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -8,10 +9,10 @@ use std::{
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use windlass_tls::BoxError;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{ActiveRequest, Connection};
-use crate::body::Body;
+use crate::body::{Body, BodyError};
 
 /// Removes a connection from the register when dropped.
 pub(crate) struct Registration(Arc<Connection>);
@@ -32,6 +33,50 @@ impl Drop for Registration {
     }
 }
 
+/// A stream whose connection is registered until the stream is dropped, even after an upgrade.
+pub(crate) struct TrackedStream<S> {
+    stream: S,
+    _registration: Registration,
+}
+
+impl<S> TrackedStream<S> {
+    pub(crate) fn new(stream: S, registration: Registration) -> Self {
+        Self { stream, _registration: registration }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for TrackedStream<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for TrackedStream<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
 /// The body of a response, whose request is active until the body is sent.
 pub(crate) struct TrackedBody {
     body: Body,
@@ -46,10 +91,10 @@ impl TrackedBody {
 
 impl http_body::Body for TrackedBody {
     type Data = Bytes;
-    type Error = BoxError;
+    type Error = BodyError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx).map_err(Into::into)
+        Pin::new(&mut self.body).poll_frame(cx)
     }
 
     fn is_end_stream(&self) -> bool {
