@@ -82,9 +82,17 @@ pub(crate) fn nests_too_deep(json: &[u8]) -> bool {
 
 /// Returns the number of `{` and `[`.
 fn opening_brackets(json: &[u8]) -> usize {
-    // The two differ in one bit. Sums of a byte are computed for many bytes at a time.
-    let in_chunk = |chunk: &[u8]| chunk.iter().map(|byte| u8::from(byte & !0x20 == b'[')).sum::<u8>();
-    json.chunks(usize::from(u8::MAX)).map(|chunk| usize::from(in_chunk(chunk))).sum()
+    // The two differ in one bit. Eight bytes are compared at a time: bytes that are equal to a bracket become zero.
+    const LOW: u64 = u64::from_ne_bytes([0x7f; 8]);
+    let mut words = json.chunks_exact(8);
+    let in_word = |word: &[u8]| {
+        let word = word.try_into().map_or(0, u64::from_ne_bytes);
+        let rest = (word & u64::from_ne_bytes([!0x20; 8])) ^ u64::from_ne_bytes([b'['; 8]);
+        let is_zero = !(((rest & LOW) + LOW) | rest | LOW);
+        is_zero.count_ones() as usize
+    };
+    let in_words: usize = words.by_ref().map(in_word).sum();
+    in_words + words.remainder().iter().filter(|byte| **byte & !0x20 == b'[').count()
 }
 
 /// Returns the nesting depth of valid JSON.
