@@ -93,6 +93,26 @@ impl<T> Default for History<T> {
     }
 }
 
+impl<T> History<T> {
+    /// Builds the index of writes in revision order.
+    pub(crate) fn of(mut writes: Vec<(Arc<str>, Version<T>)>) -> Self {
+        // A stable sort keeps the writes of a key in their order. A tree is built much faster from keys in order than one
+        // key after the other.
+        writes.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let mut chains: Vec<(Arc<str>, Chain<T>)> = Vec::new();
+        for (key, version) in writes {
+            match chains.last_mut() {
+                Some((last, chain)) if *last == key => {
+                    let previous = std::mem::replace(&mut chain.newest, version);
+                    chain.older.push(previous);
+                }
+                _ => chains.push((key, Chain { older: Vec::new(), newest: version })),
+            }
+        }
+        Self { chains: chains.into_iter().collect() }
+    }
+}
+
 impl<T: Clone> History<T> {
     /// Returns the shared key and the newest version, unless that is a deletion.
     pub(crate) fn current(&self, key: &str) -> Option<(&Arc<str>, Revision, &T)> {

@@ -204,15 +204,14 @@ fn open_database(fence: Fence, opening: Arc<Opening>, cache_bytes: usize, name: 
 
 /// Reads the index of all versions, the number of bytes that they occupy, and the newest revision.
 fn read_index(database: &Database) -> Result<(History<u32>, u64, Revision), Error> {
-    let (mut history, mut in_use, mut newest) = (History::default(), 0, Revision(0));
+    let (mut writes, mut in_use, mut newest) = (Vec::new(), 0, Revision(0));
     Snapshot::of(database)?.log(0..=u64::MAX, |revision, record| {
-        let key = history.share(record.key);
-        in_use += cost(&key, record.value);
-        history.apply(&key, Version { revision, value: record.value });
+        in_use += cost(record.key, record.value);
+        writes.push((Arc::from(record.key), Version { revision, value: record.value }));
         newest = revision;
         Ok(true)
     })?;
-    Ok((history, in_use, newest))
+    Ok((History::of(writes), in_use, newest))
 }
 
 struct Meta {

@@ -28,6 +28,26 @@ fn a_list_sees_the_version_of_its_revision() {
 }
 
 #[test]
+fn the_index_of_many_writes_is_that_of_one_after_the_other() {
+    let writes =
+        [("/b", 2, true), ("/a", 3, true), ("/b", 4, false), ("/c", 5, true), ("/b", 6, true), ("/a", 7, true)];
+    let of_all = History::of(
+        writes
+            .iter()
+            .map(|&(key, revision, put)| {
+                (Arc::from(key), Version { revision: Revision(revision), value: put.then_some(revision) })
+            })
+            .collect(),
+    );
+    let one_by_one = history(&writes);
+    assert_eq!((of_all.versions(), one_by_one.versions()), (6, 6));
+    for at in 1..9 {
+        let [all, one] = [&of_all, &one_by_one].map(|history| list(history, "/", None, None, at));
+        assert_eq!(keys(&all), keys(&one), "at revision {at}");
+    }
+}
+
+#[test]
 fn a_page_counts_the_remaining_keys_and_starts_after_its_key() {
     let history =
         history(&[("/x/a", 2, true), ("/x/b", 3, true), ("/x/c", 4, true), ("/x/d", 5, false), ("/y", 6, true)]);
