@@ -77,6 +77,17 @@ const WARNINGS_MAX: usize = 4 << 10;
 const WARNING_MAX: usize = 256;
 
 impl Warnings {
+    /// Adds the complaints of a strict decoder. Those about YAML are several lines in one.
+    pub(crate) fn add_complaints(&self, complaints: &[String]) {
+        for complaint in complaints {
+            let yaml = complaint.strip_prefix("error converting YAML to JSON: ").unwrap_or(complaint);
+            match yaml.strip_prefix("yaml: unmarshal errors:\n") {
+                Some(lines) => lines.lines().for_each(|line| self.add(line.trim())),
+                None => self.add(complaint),
+            }
+        }
+    }
+
     pub(crate) fn add(&self, warning: impl Into<String>) {
         let warning = warning.into();
         let mut recorded = self.0.lock();

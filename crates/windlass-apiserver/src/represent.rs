@@ -76,7 +76,9 @@ fn one(call: &Call<'_>, code: StatusCode, value: Value) -> Result<Response<Body>
 /// Returns a single object in the form that the client accepts.
 fn transformed(call: &Call<'_>, value: Value) -> Result<Value> {
     let is_scale = call.target.subresource == "scale" && value["kind"] == "Scale";
-    let own = value["kind"] == *call.endpoint.resource.kind || (is_scale && call.endpoint.custom().is_none());
+    let is_token = call.target.subresource == "token" && value["kind"] == "TokenRequest";
+    let own =
+        value["kind"] == *call.endpoint.resource.kind || is_token || (is_scale && call.endpoint.custom().is_none());
     let value = match call.accept.transform {
         Transform::None => value,
         _ if !own => value,

@@ -51,6 +51,12 @@ impl Selection {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
+    /// Returns whether the selectors name a single object.
+    pub(crate) fn names_one(&self, endpoint: &Endpoint) -> bool {
+        let is_scoped = !self.prefix.is_empty() || !endpoint.resource.namespaced;
+        is_scoped && self.fields.requires_exact_match("metadata.name").is_some()
+    }
+
     /// Returns whether an object is selected; its key must have the prefix.
     pub(crate) fn matches(&self, endpoint: &Endpoint, object: &StoredObject) -> bool {
         let header = &object.header;

@@ -140,6 +140,15 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, "AlreadyExists", message).with_details(details(name, group, resource))
     }
 
+    /// The error for an object that exists already, if the server could generate another name.
+    pub(crate) fn not_unique(mut self) -> Self {
+        if let Some(details) = &mut self.details {
+            details["retryAfterSeconds"] = 1.into();
+        }
+        let message = format!("{}, the server was not able to generate a unique name for the object", self.message);
+        Self { message, ..self }
+    }
+
     /// 409 for a write that conflicts with another one, or whose preconditions do not hold.
     pub fn conflict(resource: &str, group: &str, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(resource, group));

@@ -16,10 +16,12 @@ use crate::json::{Document, Node, Source, push_strict};
 use crate::types::{Field, Scalar, Struct, StructId, Type, TypeTable};
 
 mod context;
+mod restore;
 mod scalar;
 mod zero;
 
 use context::{Context, Segment};
+pub use restore::restore;
 pub use zero::zero;
 
 /// The format in which objects of the type are stored, which determines the handling of empty lists and maps.

@@ -1,5 +1,5 @@
-//! NamespaceLifecycle: objects are created only in namespaces that exist and are not being deleted; some namespaces
-//! cannot be deleted.
+//! NamespaceLifecycle: objects are created only in namespaces that exist and are not being deleted, and changed only in
+//! namespaces that exist; some namespaces cannot be deleted.
 
 use std::sync::Arc;
 
@@ -26,15 +26,22 @@ impl Admission for NamespaceLifecycle {
     async fn mutate(&self, write: &Attributes<'_>, object: &mut Value) -> Result<()> {
         // An access review would reveal which namespaces exist.
         let is_review = write.is("authorization.k8s.io", "localsubjectaccessreviews");
-        if write.operation != Operation::Create || !write.resource.namespaced || is_review {
+        if !write.resource.namespaced || is_review {
             return Ok(());
+        }
+        match write.operation {
+            Operation::Create => {}
+            // The namespace of an object that is left over must exist, too.
+            Operation::Update if self.namespaces.get(write.namespace).is_none() => {}
+            _ => return Ok(()),
         }
         self.storage.fresh().await?;
         let Some(namespace) = self.namespaces.get(write.namespace) else {
             return Err(ApiError::not_found("namespaces", "", write.namespace));
         };
         let namespace = namespace.to_value();
-        if !meta::is_terminating(&namespace) && namespace["status"]["phase"] != "Terminating" {
+        let is_new = write.operation == Operation::Create;
+        if !is_new || !meta::is_terminating(&namespace) && namespace["status"]["phase"] != "Terminating" {
             return Ok(());
         }
         let why =

@@ -70,8 +70,12 @@ impl EventFormat {
             Transform::Table => {
                 let revision = object["metadata"]["resourceVersion"].clone();
                 let headers = !std::mem::replace(&mut self.headers_sent, true);
-                // Clients find the version and annotations of a bookmark in its object.
-                let include = if kind == "BOOKMARK" { table::Include::Metadata } else { self.include };
+                // Clients find the annotation of the first bookmark in its object.
+                let annotated = kind == "BOOKMARK" && object["metadata"]["annotations"].is_object();
+                let include = match self.include {
+                    table::Include::None if annotated => table::Include::Metadata,
+                    include => include,
+                };
                 table::table(endpoint, &[object], include, json!({"resourceVersion": revision}), headers)
             }
             Transform::PartialObjectMetadata | Transform::PartialObjectMetadataList => partial(&object),

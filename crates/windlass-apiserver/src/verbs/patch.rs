@@ -10,6 +10,7 @@ use windlass_merge::{
     merge_patch, strategic,
 };
 use windlass_schema::{
+    decode::restore,
     field::{ErrorKind, FieldError, quote},
     json,
     types::Type,
@@ -163,16 +164,23 @@ impl Patch {
                     Err(ApiError::bad_request(format!("error strict decoding YAML: {}", strict_error(duplicates))))
                 }
                 FieldValidation::Warn if !duplicates.is_empty() => {
-                    call.warnings.add(strict_error(duplicates));
+                    call.warnings.add_complaints(&[strict_error(duplicates)]);
                     Ok(object)
                 }
                 _ => Ok(object),
             };
         }
-        let patched = self.patched(call, old.clone())?;
-        // A strategic merge patch is not decoded, but copied to the fields of the kind.
-        if !matches!(self, Self::Strategic { .. }) {
-            check_patched_kind(call, &patched.object).map_err(|why| invalid_patch(&self.shown(call, old), &why))?;
+        let mut patched = self.patched(call, old.clone())?;
+        let checked = match self {
+            // It is not decoded, but copied to the fields of the kind.
+            Self::Strategic { .. } => {
+                restore(&mut patched.object, call.body_type(), &call.endpoint.table.types).map(|()| Vec::new())
+            }
+            _ => check_patched_kind(call, &mut patched.object),
+        };
+        patched.complaints.extend(checked.map_err(|why| invalid_patch(&self.shown(call, old), &why))?);
+        if is_custom_body(call) && meta_version(&patched.object).is_empty() {
+            return Err(ApiError::internal("Object 'apiVersion' is missing in 'object has no apiVersion field'"));
         }
         decode_patched(call, options, old, patched, &|| self.shown(call, old))
     }
@@ -243,6 +251,10 @@ pub(crate) fn decode_patched(
     Ok(object)
 }
 
+fn meta_version(object: &Value) -> &str {
+    object["apiVersion"].as_str().unwrap_or_default()
+}
+
 /// Decodes a configuration to apply: YAML, of which JSON is a subset.
 fn decode_apply(body: &[u8]) -> Result<Patch> {
     let bad = |why: String| ApiError::bad_request(format!("error decoding YAML: {why}"));
@@ -267,8 +279,7 @@ fn decode_apply(body: &[u8]) -> Result<Patch> {
 
 /// Returns the error of a strict YAML decoder about duplicate keys.
 fn strict_error(duplicates: &[String]) -> String {
-    let lines: Vec<String> = duplicates.iter().map(|duplicate| format!("  {duplicate}")).collect();
-    format!("error converting YAML to JSON: yaml: unmarshal errors:\n{}", lines.join("\n"))
+    format!("error converting YAML to JSON: {}", duplicates.join(", "))
 }
 
 /// Treats unknown and duplicate fields as the field validation demands: ignored, warnings, or an error.
@@ -284,7 +295,7 @@ fn apply_field_validation(
             Err(invalid_patch(&shown(), &format!("strict decoding error: {}", complaints.join(", "))))
         }
         _ => {
-            complaints.into_iter().for_each(|complaint| call.warnings.add(complaint));
+            call.warnings.add_complaints(&complaints);
             Ok(())
         }
     }

@@ -76,11 +76,13 @@ impl Start {
             if !matches!(options.resource_version.as_str(), "" | "0") {
                 return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
             }
-            if let Some(page) = Page::next(&token, options.limit) {
+            // A client that accepts any state gets the rest from memory, without pages.
+            let limit = options.limit.filter(|_| options.resource_version.is_empty());
+            if let Some(page) = Page::next(&token, limit) {
                 return Ok(Self::Continued(page));
             }
             storage.fresh().await?;
-            return Ok(Self::Newest { after: Some(token.after), limit: options.limit });
+            return Ok(Self::Newest { after: Some(token.after), limit });
         }
         let limit = match options.resource_version.as_str() {
             "" => {

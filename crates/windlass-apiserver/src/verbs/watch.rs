@@ -27,6 +27,8 @@ const BATCH: usize = 256;
 const INITIAL_BYTES: usize = 256 << 10;
 /// The interval of bookmarks.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// The time after the start of a watch with initial events at which kube-apiserver sends it another bookmark.
+const FIRST_BOOKMARK: Duration = Duration::from_millis(1500);
 /// Time before the end of a watch at which its last bookmark is sent, so that the client continues near the end.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// The minimum duration of a watch without a timeout; it ends after between one and two times this.
@@ -51,6 +53,8 @@ struct Watcher {
     bookmark_at: Option<Instant>,
     /// The revision that the watch started at. Bookmarks are sent for newer ones.
     started_at: Revision,
+    /// Whether the next bookmark is sent even if nothing has changed.
+    confirms_start: bool,
     deadline: Instant,
     /// Whether a webhook converts the objects.
     converts: bool,
@@ -114,6 +118,8 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer> {
     let deadline = Instant::now() + timeout(options.timeout_seconds);
     let format = EventFormat::negotiated(call)?;
     let content_type = format.content_type();
+    // A watch from any state sends the initial events even if the client did not ask for them.
+    let announce_end = options.bookmarks && from_state;
     let watcher = Watcher {
         server: call.server.clone(),
         endpoint: call.endpoint.clone(),
@@ -122,9 +128,10 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer> {
         cursor,
         history: None,
         initial: initial.into_iter(),
-        announce_end: options.send_initial_events == Some(true) && options.bookmarks,
-        bookmark_at: next_bookmark(deadline).filter(|_| options.bookmarks),
+        announce_end,
+        bookmark_at: next_bookmark(deadline, announce_end).filter(|_| options.bookmarks),
         started_at: cursor,
+        confirms_start: announce_end,
         deadline,
         converts: call.endpoint.has_converter(),
         finished: false,
@@ -150,10 +157,10 @@ fn timeout(asked: Option<i64>) -> Duration {
 }
 
 /// Returns when the next bookmark of a watch is due; `None` if it ends before.
-fn next_bookmark(deadline: Instant) -> Option<Instant> {
+fn next_bookmark(deadline: Instant, is_first: bool) -> Option<Instant> {
     let now = Instant::now();
     let last = deadline.checked_sub(LAST_BOOKMARK)?;
-    (last > now).then(|| last.min(now + BOOKMARK_EVERY))
+    (last > now).then(|| last.min(now + if is_first { FIRST_BOOKMARK } else { BOOKMARK_EVERY }))
 }
 
 /// Returns `None` if the history of a watch is no longer available, and other errors.
@@ -230,9 +237,9 @@ impl Watcher {
                 // Events before the end are sent before the stream ends.
                 Due::Retired => ending = true,
                 Due::Bookmark => {
-                    self.bookmark_at = next_bookmark(self.deadline);
+                    self.bookmark_at = next_bookmark(self.deadline, false);
                     let revision = applied.max(self.cursor);
-                    if revision > self.started_at {
+                    if std::mem::take(&mut self.confirms_start) || revision > self.started_at {
                         return Some(self.bookmark(revision, false));
                     }
                 }

@@ -4,10 +4,11 @@ mod custom;
 mod delete_options;
 
 use http::header::CONTENT_TYPE;
-use serde_json::Value;
+use serde_json::{Value, json};
 use windlass_builtins::protobuf;
 use windlass_schema::{
     decode::{self, TypeMeta},
+    field::quote,
     json::{self, Document},
     yaml,
 };
@@ -20,6 +21,7 @@ use crate::{
     options::FieldValidation,
     runtime_config,
     status::{ApiError, Result},
+    verb::Verb,
 };
 
 /// Decodes the body and applies defaults. Unknown and duplicate fields become warnings or an error.
@@ -68,6 +70,7 @@ fn decode_builtin(call: &Call<'_>, validation: FieldValidation) -> Result<Value>
         let message = format!("{given_kind} in version \"{version}\" cannot be handled as a {kind}: {why}");
         ApiError::bad_request(message)
     };
+    let clears = clears_managers(call, &document.value);
     let decoded = decode::decode(document, call.body_type(), &endpoint.table.types, endpoint.wire_form());
     if let Some(error) = decoded.error {
         return Err(rejected(&error));
@@ -76,10 +79,13 @@ fn decode_builtin(call: &Call<'_>, validation: FieldValidation) -> Result<Value>
         FieldValidation::Strict if !decoded.strict.is_empty() => {
             return Err(rejected(&format!("strict decoding error: {}", decoded.strict.join(", "))));
         }
-        FieldValidation::Warn => decoded.strict.into_iter().for_each(|complaint| call.warnings.add(complaint)),
+        FieldValidation::Warn => call.warnings.add_complaints(&decoded.strict),
         _ => {}
     }
     let mut object = decoded.value;
+    if clears {
+        object["metadata"]["managedFields"] = json!([]);
+    }
     set_kind_and_defaults(call, &mut object, &api_version, kind);
     Ok(object)
 }
@@ -121,13 +127,24 @@ fn decode_into<'d>(
 ) -> Result<Vec<String>, String> {
     let endpoint = call.endpoint;
     let (api_version, kind) = call.body_kind();
+    let document: Document<'_> = document.into();
+    let clears = clears_managers(call, &document.value);
     let decoded = decode::decode(document, call.body_type(), &endpoint.table.types, endpoint.wire_form());
     if let Some(error) = decoded.error {
         return Err(error);
     }
     *object = decoded.value;
+    if clears {
+        object["metadata"]["managedFields"] = json!([]);
+    }
     set_kind_and_defaults(call, object, &api_version, kind);
     Ok(decoded.strict)
+}
+
+/// Returns whether an update clears the managed fields with an empty list, which decoding drops.
+fn clears_managers(call: &Call<'_>, object: &Value) -> bool {
+    matches!(call.verb, Verb::Update | Verb::Patch)
+        && object["metadata"]["managedFields"].as_array().is_some_and(Vec::is_empty)
 }
 
 /// Returns the rules of the body's CustomResourceDefinition; `None` if the body is of a built-in kind.
@@ -158,12 +175,7 @@ enum KindError {
 
 /// Rejects a body whose apiVersion and kind are not the expected ones.
 fn check_kind(call: &Call<'_>, given: (&str, &str), expected: (&str, &str)) -> Result<()> {
-    // kube-apiserver decodes CustomResourceDefinitions in a server of their own.
-    let scheme = match call.is_definition() {
-        true => "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:55",
-        false => "pkg/api/legacyscheme/scheme.go:30",
-    };
-    match kind_error(call, given, expected, scheme) {
+    match kind_error(call, given, expected) {
         None => Ok(()),
         Some(KindError::Version(error)) => Err(error),
         Some(KindError::Kind(why)) => {
@@ -175,26 +187,48 @@ fn check_kind(call: &Call<'_>, given: (&str, &str), expected: (&str, &str)) -> R
     }
 }
 
-/// Rejects a patched object of a built-in kind that the patch has turned into another kind.
-pub(crate) fn check_patched_kind(call: &Call<'_>, object: &Value) -> Result<(), String> {
+/// Rejects a patched object without a kind, and one of a built-in kind that the patch has turned into another kind.
+/// Returns the complaints of a strict decoder.
+pub(crate) fn check_patched_kind(call: &Call<'_>, object: &mut Value) -> Result<Vec<String>, String> {
+    let given = decode::type_meta(object);
+    let given = given.map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?;
     if custom_body(call).is_some() {
-        return Ok(());
+        let missing = || format!("Object 'Kind' is missing in '{object}'");
+        return if given.kind.is_empty() { Err(missing()) } else { Ok(Vec::new()) };
+    }
+    if given.api_version.is_empty() {
+        return Ok(drop_unversioned(object));
     }
     let (api_version, expected) = call.body_kind();
-    let kind = given(object, "kind").unwrap_or(expected);
-    let version = given(object, "apiVersion").unwrap_or(&api_version);
-    let (group, number) = version.split_once('/').unwrap_or(("", version));
+    let kind = if given.kind.is_empty() { expected } else { &given.kind };
+    let (group, number) = given.api_version.split_once('/').unwrap_or(("", &given.api_version));
     if kind == expected && runtime_config::is_empty(group, number) {
-        return Ok(());
+        return Ok(Vec::new());
     }
-    match kind_error(call, (version, kind), (&api_version, expected), "pkg/runtime/scheme.go:111") {
+    match kind_error(call, (&given.api_version, kind), (&api_version, expected)) {
         Some(KindError::Kind(why)) => Err(why),
-        _ => Ok(()),
+        _ => Ok(Vec::new()),
     }
 }
 
+/// Removes all fields of an object without a version: kube-apiserver decodes it into its internal type, which has none
+/// of them. Returns the complaints about them.
+fn drop_unversioned(object: &mut Value) -> Vec<String> {
+    let mut complaints = Vec::new();
+    if let Some(map) = object.as_object_mut() {
+        map.retain(|field, _| {
+            let is_known = matches!(field.as_str(), "kind" | "apiVersion");
+            if !is_known {
+                complaints.push(format!("unknown field {}", quote(field)));
+            }
+            is_known
+        });
+    }
+    complaints
+}
+
 /// Compares the apiVersion and kind of a body with the expected ones.
-fn kind_error(call: &Call<'_>, given: (&str, &str), expected: (&str, &str), scheme: &str) -> Option<KindError> {
+fn kind_error(call: &Call<'_>, given: (&str, &str), expected: (&str, &str)) -> Option<KindError> {
     let eviction = given == ("policy/v1beta1", "Eviction") && call.target.subresource == "eviction";
     if given == expected || eviction {
         return None;
@@ -223,10 +257,20 @@ fn kind_error(call: &Call<'_>, given: (&str, &str), expected: (&str, &str), sche
             format!("converting ({version}.{given_kind}) to ({package}.{kind}): unknown conversion")
         }
         None => {
+            let scheme = legacy_scheme(call);
             format!("no kind \"{given_kind}\" is registered for version \"{given_version}\" in scheme \"{scheme}\"")
         }
     };
     Some(KindError::Kind(why))
+}
+
+/// The place at which kube-apiserver defines the kinds that it knows for the resource, as error messages name it.
+fn legacy_scheme(call: &Call<'_>) -> &'static str {
+    // CustomResourceDefinitions are decoded in a server of their own.
+    match call.is_definition() {
+        true => "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:55",
+        false => "pkg/api/legacyscheme/scheme.go:30",
+    }
 }
 
 /// 400 for a body in another version than the path names.

@@ -9,7 +9,7 @@ use windlass_merge::apply::{
     scale::{self, SCALE_API_VERSION},
     schema::TypeRef,
 };
-use windlass_schema::{structural::TOO_MANY_DEFAULTS, time::Time};
+use windlass_schema::{decode::restore, structural::TOO_MANY_DEFAULTS, time::Time};
 
 use super::{convert, decode::decode_value};
 use crate::{
@@ -60,6 +60,11 @@ impl VersionConverter for CallVersions<'_> {
             }
             Form::Custom(custom) => custom.compiled().schema.apply_defaults(&mut object)?,
             Form::Stored | Form::View | Form::Converted(_) => {
+                restore(&mut object, self.0.body_type(), &self.0.endpoint.table.types).map_err(|error| {
+                    let (version, kind) = self.0.body_kind();
+                    let slash = if version.contains('/') { "" } else { "/" };
+                    format!("unable to convert unstructured object to {slash}{version}, Kind={kind}: {error}")
+                })?;
                 decode_value(self.0, &mut object)?;
             }
         }

@@ -87,6 +87,9 @@ pub(super) async fn create(
     let key = endpoint.key(meta::text(object, "namespace"), name);
     let exists = || {
         let error = ApiError::already_exists(&resource.plural, &resource.group, name);
+        if !meta::text(object, "generateName").is_empty() {
+            return error.not_unique();
+        }
         match endpoint.cache.get(&key) {
             Some(object) if meta::is_terminating(&object.to_value()) => {
                 ApiError { message: format!("object is being deleted: {}", error.message), ..error }

@@ -45,9 +45,11 @@ pub(super) fn validate(call: &Call<'_>, object: &Value, old: Option<&Value>, for
     if let Some(custom) = endpoint.custom() {
         let mut errors = custom_resource_errors(endpoint, custom, subresource, object, old, warnings);
         errors.extend(forbidden);
-        // The message names the kind that the object claims, even if it is the wrong one.
+        // The message names the group and kind that the object claims, even if they are the wrong ones.
         let kind = object["kind"].as_str().unwrap_or(&resource.kind);
-        return if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(kind, &resource.group, name, &errors)) };
+        let version = object["apiVersion"].as_str().unwrap_or_default();
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        return if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(kind, group, name, &errors)) };
     }
     let mut errors = metadata_errors(endpoint, object, old);
     errors.extend(forbidden);

@@ -174,8 +174,12 @@ impl Client {
 
     /// Starts a watch.
     pub(crate) async fn watch(&self, path: &str) -> Events {
-        let request =
-            Request::get(path).header(header::ACCEPT, "application/json").body(Full::new(Bytes::new())).unwrap();
+        self.watch_as(path, "application/json").await
+    }
+
+    /// Starts a watch whose events are in a form of JSON.
+    pub(crate) async fn watch_as(&self, path: &str, accept: &str) -> Events {
+        let request = Request::get(path).header(header::ACCEPT, accept).body(Full::new(Bytes::new())).unwrap();
         let response = self.send(request).await;
         assert_eq!(response.status(), 200);
         Events { body: response.into_body(), buffer: Vec::new() }

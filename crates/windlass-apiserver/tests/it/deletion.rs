@@ -128,6 +128,7 @@ async fn a_collection_is_deleted_by_its_selector() {
 async fn a_terminating_namespace_accepts_no_new_objects() {
     let client = Client::new().await;
     client.post("/api/v1/namespaces", &json!({"metadata": {"name": "n"}})).await.expect(201);
+    client.post("/api/v1/namespaces/n/configmaps", &config_map("left")).await.expect(201);
     let marked = client.delete("/api/v1/namespaces/n").await.expect(200);
     assert_eq!(marked["status"]["phase"], "Terminating");
     let rejected = client.post("/api/v1/namespaces/n/configmaps", &config_map("a")).await;
@@ -136,6 +137,11 @@ async fn a_terminating_namespace_accepts_no_new_objects() {
     finalized["spec"]["finalizers"] = json!([]);
     client.put("/api/v1/namespaces/n/finalize", &finalized).await.expect(200);
     assert_eq!(client.get("/api/v1/namespaces/n").await.code, 404);
+    // What is left over cannot be changed, only deleted.
+    let left = "/api/v1/namespaces/n/configmaps/left";
+    let rejected = client.merge(left, &json!({"data": {"a": "2"}})).await.expect(404);
+    assert_eq!(rejected["message"], "namespaces \"n\" not found");
+    client.delete(left).await.expect(200);
     let rejected = client.delete("/api/v1/namespaces/default").await;
     assert_eq!(rejected.code, 403);
 }

@@ -176,9 +176,11 @@ async fn a_selection_in_the_past_is_found_in_chunks() {
     };
     store.lists.lock().clear();
     let pages = walk(&client, &path, change).await;
-    assert_eq!(pages, [(vec!["c0599".to_owned()], None), (vec!["c1199".to_owned()], None)]);
+    let rare = ["c0599", "c1199"].map(|name| (vec![name.to_owned()], None));
+    // Others follow the last one, so there is another page.
+    assert_eq!(pages, [&rare[..], &[(Vec::new(), None)]].concat());
     let lists = std::mem::take(&mut *store.lists.lock());
-    assert!(lists.len() == 2 && lists.iter().all(|list| list.limit == Some(500) && !list.count), "{lists:?}");
+    assert!(lists.len() == 3 && lists.iter().all(|list| list.limit == Some(500) && !list.count), "{lists:?}");
 }
 
 #[tokio::test]
@@ -192,6 +194,37 @@ async fn pages_of_a_selection_skip_what_is_not_selected() {
     let last = client.get(&format!("{path}&continue={token}")).await.expect(200);
     assert_eq!(names(&last), ["e"]);
     assert_eq!(last["metadata"]["continue"], json!(null));
+}
+
+#[tokio::test]
+async fn a_full_page_continues_if_any_objects_follow_selected_or_not() {
+    let client = five().await;
+    client.post(CONFIG_MAPS, &labelled("f", "parity", "odd")).await.expect(201);
+    let path = format!("{CONFIG_MAPS}?labelSelector=parity%3Deven&limit=3");
+    let full = client.get(&path).await.expect(200);
+    assert_eq!(names(&full), ["a", "c", "e"]);
+    let token = full["metadata"]["continue"].as_str().expect("f follows");
+    let next = format!("{path}&continue={token}");
+    assert_eq!(names(&client.get(&next).await.expect(200)), [""; 0]);
+    // The same from the history of the store.
+    client.delete(&format!("{CONFIG_MAPS}/f")).await.expect(200);
+    let revision = full["metadata"]["resourceVersion"].as_str().unwrap();
+    let past = format!("{path}&resourceVersion={revision}&resourceVersionMatch=Exact");
+    let past = client.get(&past).await.expect(200);
+    assert_eq!((names(&past), past["metadata"]["continue"].is_string()), (names(&full), true));
+    assert_eq!(client.get(&path).await.expect(200)["metadata"]["continue"], json!(null));
+    // A name selects one object, which is read alone.
+    let named = client.get(&format!("{CONFIG_MAPS}?fieldSelector=metadata.name%3Da&limit=1")).await.expect(200);
+    assert_eq!((names(&named), &named["metadata"]["continue"]), (vec!["a".to_owned()], &json!(null)));
+}
+
+#[tokio::test]
+async fn the_rest_of_a_list_from_any_state_has_no_pages() {
+    let client = five().await;
+    let first = client.get(&format!("{CONFIG_MAPS}?limit=1")).await.expect(200);
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    let rest = client.get(&format!("{CONFIG_MAPS}?limit=1&continue={token}&resourceVersion=0")).await.expect(200);
+    assert_eq!(names(&rest), ["b", "c", "d", "e"]);
 }
 
 #[tokio::test]

@@ -39,6 +39,7 @@ mod oidc;
 mod old_definitions;
 mod openapi;
 mod optional_plugins;
+mod patches;
 mod plugins;
 mod pod_security;
 mod policies;

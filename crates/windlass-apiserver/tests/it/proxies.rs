@@ -294,7 +294,7 @@ async fn a_service_is_one_of_its_pods() {
     let ports = json!([{"name": "web", "port": 80}, {"name": "admin", "port": 81}]);
     client.post(&services, &json!({"metadata": {"name": "s"}, "spec": {"ports": ports}})).await.expect(201);
     let none = client.get(&format!("{services}/s:web/proxy/")).await;
-    assert_eq!((none.code, none.message().as_str()), (404, "endpoints \"s\" not found"));
+    assert_eq!((none.code, none.message().as_str()), (404, "services \"s\" not found"));
     let unused = json!({"metadata": {"name": "s"}});
     client.post(&format!("{NAMESPACE}/endpoints"), &unused).await.expect(201);
     let unavailable = async |name: &str, message: &str| {
@@ -416,4 +416,20 @@ async fn a_simulated_pod_is_unavailable() {
     let expected = "error trying to reach service: cannot connect to pod p: node node-1 is simulated, ";
     assert!(answer.message().starts_with(expected), "{}", answer.message());
     assert!(answer.message().contains("windlass up --runtime process"), "{}", answer.message());
+}
+
+#[tokio::test]
+async fn a_service_without_endpoints_and_a_node_without_addresses_cannot_be_reached() {
+    let client = Client::new().await;
+    let service = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
+    client.post(&format!("{NAMESPACE}/services"), &service).await.expect(201);
+    let missing = client.get(&format!("{NAMESPACE}/services/s/proxy/")).await.expect(404);
+    assert_eq!(missing["message"], "services \"s\" not found");
+    let mut node = json!({"metadata": {"name": "n"}, "status": {"addresses": [{"type": "Other", "address": "x"}]}});
+    client.post("/api/v1/nodes", &node).await.expect(201);
+    let unknown = client.get("/api/v1/nodes/n/proxy/").await.expect(500);
+    assert_eq!(unknown["message"], "no preferred addresses found; known addresses: [{Other x}]");
+    node["status"]["addresses"][0]["type"] = "Hostname".into();
+    client.merge("/api/v1/nodes/n/status", &node).await.expect(200);
+    assert_eq!(client.get("/api/v1/nodes/n/proxy/").await.code, 503);
 }

@@ -99,6 +99,18 @@ async fn a_token_is_valid_for_its_audiences_and_time() {
 }
 
 #[tokio::test]
+async fn a_token_request_has_metadata() {
+    let client = Client::new().await;
+    account(&client, json!({"metadata": {"name": "sa"}})).await;
+    let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let headers = [("accept", accept), ("content-type", "application/json")];
+    let path = "/api/v1/namespaces/default/serviceaccounts/sa/token";
+    let answer = client.ask(Method::POST, path, &headers, "{}").await.expect(201);
+    assert_eq!((&answer["kind"], &answer["status"]), (&json!("PartialObjectMetadata"), &json!(null)));
+    assert_eq!(answer["metadata"]["name"], "sa");
+}
+
+#[tokio::test]
 async fn a_token_review_returns_the_user_of_the_token() {
     let client = Client::new().await;
     account(&client, json!({"metadata": {"name": "bot"}})).await;

@@ -65,6 +65,37 @@ async fn initial_events_end_with_a_bookmark() {
 }
 
 #[tokio::test]
+async fn bookmarks_announce_the_end_of_initial_events_that_nobody_asked_for() {
+    let client = Client::new().await;
+    client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
+    for query in ["", "&resourceVersion=0"] {
+        let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1&allowWatchBookmarks=true{query}")).await;
+        assert_eq!(events.brief().await, "ADDED a");
+        let end = events.next().await.unwrap();
+        assert_eq!(end["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_bookmark_follows_the_initial_events() {
+    let client = Client::new().await;
+    client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
+    let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let table = "application/json;as=Table;g=meta.k8s.io;v=v1";
+    for (include, row, end) in [("None", "null", "PartialObjectMetadata"), ("Object", "ConfigMap", "ConfigMap")] {
+        let path = format!("{CONFIG_MAPS}?{query}&includeObject={include}");
+        let mut events = client.watch_as(&path, table).await;
+        assert_eq!(events.next().await.unwrap()["type"], "ADDED");
+        for (kind, annotated) in [(end, true), (row, false)] {
+            let event = events.next().await.unwrap();
+            let object = &event["object"]["rows"][0]["object"];
+            assert_eq!((event["type"].as_str(), object["kind"].as_str().unwrap_or("null")), (Some("BOOKMARK"), kind));
+            assert_eq!(object["metadata"]["annotations"].is_object(), annotated);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_watch_on_one_namespace_has_no_events_of_others() {
     let client = Client::new().await;
     let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1")).await;

@@ -28,6 +28,18 @@ async fn generated_names_differ_and_begin_alike() {
 }
 
 #[tokio::test]
+async fn a_name_that_is_taken_although_it_could_be_generated_may_be_tried_again() {
+    let client = Client::new().await;
+    let mut object = config_map("a");
+    object["metadata"]["generateName"] = "a-".into();
+    client.post(CONFIG_MAPS, &object).await.expect(201);
+    let taken = client.post(CONFIG_MAPS, &object).await;
+    assert_eq!(taken.headers["retry-after"], "1");
+    let why = "configmaps \"a\" already exists, the server was not able to generate a unique name for the object";
+    assert_eq!(taken.expect(409)["message"], why);
+}
+
+#[tokio::test]
 async fn an_update_from_an_old_copy_is_a_conflict() {
     let client = Client::new().await;
     let path = format!("{CONFIG_MAPS}/a");

@@ -95,7 +95,8 @@ pub fn validate_selector_unchanged(object: &Value, old: &Value, errors: &mut Err
     let (new, old) = (object.pointer("/spec/selector"), old.pointer("/spec/selector"));
     if new != old {
         let path = Path::new("spec").child("selector");
-        errors.invalid_shown(&path, new.map_or("null".to_owned(), show_selector), "field is immutable");
+        let shown = new.filter(|new| !new.is_null()).map_or("null".to_owned(), show_selector);
+        errors.invalid_shown(&path, shown, "field is immutable");
     }
 }
 

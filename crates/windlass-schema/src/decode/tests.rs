@@ -1,4 +1,5 @@
 mod properties;
+mod restore;
 
 use expect_test::{Expect, expect};
 use serde_json::json;

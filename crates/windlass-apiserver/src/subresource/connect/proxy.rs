@@ -11,6 +11,7 @@ mod location;
 mod paths;
 
 use http::StatusCode;
+use serde_json::Value;
 
 use self::location::Name;
 use crate::{
@@ -43,7 +44,8 @@ pub(super) async fn proxy(call: &Call<'_>, verb: Verb) -> Result<Answer> {
 
 /// Answers a request to a node, as its kubelet does.
 async fn node(call: &Call<'_>, name: &Name<'_>, verb: Verb) -> Result<Answer> {
-    location::object(call, "nodes", name.name)?;
+    let object = location::object(call, "nodes", name.name)?;
+    check_address(&object)?;
     let Some(nodes) = &call.server.node_connections else {
         return Err(unreachable(format!("node {} does not accept connections", name.name)));
     };
@@ -63,6 +65,19 @@ async fn node(call: &Call<'_>, name: &Name<'_>, verb: Verb) -> Result<Answer> {
         )))),
         None => plain(StatusCode::NOT_FOUND, "404 page not found\n"),
     }
+}
+
+/// Rejects a request to a node without an address that kube-apiserver could use.
+fn check_address(node: &Value) -> Result<()> {
+    const USABLE: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
+    let addresses = node["status"]["addresses"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    if addresses.iter().any(|address| USABLE.contains(&&*text(&address["type"]))) {
+        return Ok(());
+    }
+    let known = addresses.iter().map(|address| format!("{{{} {}}}", text(&address["type"]), text(&address["address"])));
+    let known: Vec<String> = known.collect();
+    Err(ApiError::unexpected(format!("no preferred addresses found; known addresses: [{}]", known.join(" "))))
 }
 
 /// 503 for something that does not answer.

@@ -33,7 +33,9 @@ fn write(out: &mut String, value: &Value, ty: Option<&Type>, types: &TypeTable, 
                     Some(Type::Map(element)) => Some(&**element),
                     _ => structure.and_then(|of| of.field(name)).map(|field| &field.ty),
                 };
-                let touched = touched.and_then(|touched| touched.get(name)).filter(|touched| touched.is_object());
+                let touched = touched.and_then(|touched| touched.get(name));
+                // A list of a merge patch replaces the one of the object, with its own order of keys.
+                let touched = touched.filter(|touched| touched.is_object() || *touched == value && touched.is_array());
                 separate(out, index);
                 out.push_str(&marshal(&name.as_str().into()));
                 out.push(':');
@@ -49,7 +51,11 @@ fn write(out: &mut String, value: &Value, ty: Option<&Type>, types: &TypeTable, 
             out.push('[');
             for (index, item) in items.iter().enumerate() {
                 separate(out, index);
-                write(out, item, element, types, touched.and_then(|touched| touched.get(index.to_string())));
+                let part = match touched {
+                    Some(Value::Array(items)) => items.get(index),
+                    touched => touched.and_then(|touched| touched.get(index.to_string())),
+                };
+                write(out, item, element, types, part);
             }
             out.push(']');
         }

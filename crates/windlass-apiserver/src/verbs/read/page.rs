@@ -63,7 +63,7 @@ impl Page {
         // Objects that a webhook converts are selected after the conversion.
         let (mut converted, mut stored) = (Vec::new(), None);
         if call.endpoint.has_converter() {
-            let enough = self.limit.filter(|_| everything).map(|limit| limit.saturating_add(1));
+            let enough = self.limit.filter(|_| everything);
             converted = selection.select_served(call, snapshot, after.as_deref(), enough).await?;
         } else {
             stored = Some(selection.select(call.endpoint, snapshot, after.as_deref()));
@@ -71,15 +71,16 @@ impl Page {
         let converted = converted.iter().map(|(key, object)| (key.as_str(), object));
         let mut selected = Vec::new();
         let mut last = "";
-        let mut more = false;
         for (key, object) in stored.into_iter().flatten().chain(converted) {
-            if self.limit == Some(selected.len()) {
-                more = true;
-                break;
-            }
             last = key;
             selected.push(object.clone());
+            if self.limit == Some(selected.len()) {
+                break;
+            }
         }
+        // As in kube-apiserver, a full page is the last one only if no objects follow, selected or not.
+        let is_full = self.limit == Some(selected.len()) && !self.is_single(call, selection);
+        let more = is_full && snapshot.range(&selection.prefix, Some(last)).next().is_some();
         let remaining = (more && everything).then(|| match self.left {
             Some(left) => left.saturating_sub(selected.len()).max(1),
             None => snapshot.range(&selection.prefix, Some(last)).count(),
@@ -100,8 +101,8 @@ impl Page {
             count: everything && self.left.is_none(),
             prefix,
         };
-        let (mut objects, mut last) = (Vec::new(), None);
-        let remaining = loop {
+        let mut objects = Vec::new();
+        let (remaining, last) = 'pages: loop {
             let read = match call.server.storage.store().list(options.clone()).await {
                 Ok(page) => page,
                 Err(StoreError::Compacted { .. }) => return Err(expired(self.after.as_deref())),
@@ -120,29 +121,24 @@ impl Page {
                 }
             }
             let found = convert::to_served_objects(call.server, call.endpoint, found).boxed().await?;
-            let mut is_full = false;
+            let mut left = keys.len() + read.remaining;
             for (key, object) in keys.into_iter().zip(found) {
+                left -= 1;
                 if !everything && !selection.matches(call.endpoint, &object) {
                     continue;
                 }
-                is_full = self.limit == Some(objects.len());
-                if is_full {
-                    break;
-                }
-                last = Some(key);
                 objects.push(object);
-            }
-            if is_full {
-                break 1;
+                if !everything && self.limit == Some(objects.len()) {
+                    break 'pages (left, Some(key));
+                }
             }
             if everything || read.remaining == 0 {
                 // Damaged objects at the end are not read again.
-                last = end;
-                break read.remaining;
+                break (read.remaining, end);
             }
             options.after = end.map(|key| key.to_string());
         };
-        let more = remaining > 0;
+        let more = remaining > 0 && !self.is_single(call, selection);
         let remaining = (more && everything).then(|| match self.left {
             Some(left) => left.saturating_sub(objects.len()).max(1),
             None => remaining,
@@ -150,6 +146,11 @@ impl Page {
         let last = last.filter(|_| more);
         let last = last.as_ref().map(|key| key.strip_prefix(&options.prefix).unwrap_or(key));
         Ok(self.answer(objects, last, remaining))
+    }
+
+    /// Returns whether the selection names an object, which a first page reads alone.
+    fn is_single(&self, call: &Call<'_>, selection: &Selection) -> bool {
+        self.after.is_none() && selection.names_one(call.endpoint)
     }
 
     /// Returns the response, with a token to continue after a key (relative to the prefix of the selection).

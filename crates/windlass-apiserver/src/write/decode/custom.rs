@@ -55,7 +55,7 @@ pub(super) fn decode_body(call: &Call<'_>, custom: &Custom, validation: FieldVal
         FieldValidation::Strict if !complaints.is_empty() => {
             return Err(rejected(&format!("strict decoding error: {}", complaints.join(", "))));
         }
-        FieldValidation::Warn => complaints.into_iter().for_each(|complaint| call.warnings.add(complaint)),
+        FieldValidation::Warn => call.warnings.add_complaints(&complaints),
         _ => {}
     }
     Ok(object)

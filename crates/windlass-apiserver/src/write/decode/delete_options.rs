@@ -5,7 +5,7 @@ use serde_json::Value;
 use windlass_builtins::protobuf;
 use windlass_schema::{decode, go_format::json_type, json, yaml};
 
-use super::given;
+use super::{given, legacy_scheme};
 use crate::{
     call::Call,
     negotiate::{self, Media},
@@ -35,7 +35,7 @@ pub(crate) fn delete_options(call: &Call<'_>) -> Result<DeleteOptions> {
     if let Some(kind) = kind.filter(|kind| *kind != "DeleteOptions") {
         let scheme = match call.endpoint.custom() {
             Some(_) => "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27",
-            None => "pkg/runtime/scheme.go:111",
+            None => legacy_scheme(call),
         };
         return Err(bad(format!("no kind \"{kind}\" is registered for version \"{version}\" in scheme \"{scheme}\"")));
     }

@@ -68,7 +68,9 @@ pub(super) fn service(call: &Call<'_>, name: &Name<'_>) -> Result<Location> {
         let missing = || unavailable(format!("no service port {number} found for service {:?}", name.name));
         port_name = text(&found.ok_or_else(missing)?["name"]).to_owned();
     }
-    let endpoints = object(call, "endpoints", name.name)?;
+    // As in kube-apiserver, the error names the resource of the request.
+    let missing = |_| ApiError::not_found("services", "", name.name);
+    let endpoints = object(call, "endpoints", name.name).map_err(missing)?;
     let subsets = endpoints["subsets"].as_array().map(Vec::as_slice).unwrap_or_default();
     if subsets.is_empty() {
         return Err(unavailable(format!("no endpoints available for service {:?}", name.name)));
