@@ -249,12 +249,10 @@ impl AnyController {
             source_tasks.spawn(task.in_current_span().boxed());
         }
         let shard = prepared.source_context.context.handles().shard.clone();
-        source_tasks
-            .spawn(follow_shard(shard.clone(), prepared.source_context.resync.clone()).in_current_span().boxed());
+        let resync = prepared.source_context.resync.clone();
+        source_tasks.spawn(follow_shard(shard.clone(), resync.clone()).in_current_span().boxed());
         for other in &prepared.others {
-            source_tasks.spawn(
-                follow_served(other.informer(), prepared.source_context.resync.clone()).in_current_span().boxed(),
-            );
+            source_tasks.spawn(follow_served(other.informer(), resync.clone()).in_current_span().boxed());
         }
         for informer in prepared.primary.iter().cloned() {
             source_tasks
