@@ -119,7 +119,7 @@ impl Finished {
         let mut digest = Digest::default();
         match self {
             Self::Embedded(restored, ..) => {
-                let store = EmbeddedStore::open(restored.path()).map_err(MigrationError::Read)?;
+                let store = EmbeddedStore::open(restored.temporary()).map_err(MigrationError::Read)?;
                 let mut reader = store.snapshot().await.map_err(MigrationError::Read)?;
                 loop {
                     let entries = reader.read(PIECE).map_err(MigrationError::Read)?;

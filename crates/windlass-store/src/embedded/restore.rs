@@ -174,7 +174,7 @@ pub struct RestoredStore {
 
 impl RestoredStore {
     /// Path of the file until it is placed.
-    pub fn path(&self) -> &Path {
+    pub fn temporary(&self) -> &Path {
         &self.temporary
     }
 

@@ -149,7 +149,7 @@ async fn a_store_appears_when_it_is_placed_and_leaves_nothing_behind_before() {
     let mut restoring = Restoring::create(&path).expect("must be created");
     restoring.append(entry(7)).expect("must be written");
     let finished = restoring.finish(Revision(9)).expect("must be finished");
-    assert!(!path.exists() && finished.path().exists());
+    assert!(!path.exists() && finished.temporary().exists());
     finished.place().expect("must be placed");
     assert_eq!(names(), 1);
     let store = EmbeddedStore::open(&path).expect("the store must open");
