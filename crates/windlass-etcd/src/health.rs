@@ -125,7 +125,7 @@ mod tests {
         health.note(Err(CallError::Lost("no leader".to_owned())));
         let error = health.verdict().unwrap_err().to_string();
         assert!(error.starts_with("etcd does not work: no leader; etcd has the alarm NOSPACE"), "{error}");
-        health.note(Ok(RangeResponse::default()));
+        health.note(Ok(()));
         assert_eq!(health.usage(), Usage { file: 9, in_use: 4, quota: None, available: None });
         status.errors.clear();
         status.db_size_quota = 8;

@@ -172,9 +172,10 @@ fn entries(count: u64) -> Vec<Entry> {
 
 /// Imports entries after a revision; returns the first revision of the store.
 async fn import(prefix: &str, count: u64, newest: Revision) -> Revision {
-    let import = target(prefix).await.unwrap().begin(newest).await.unwrap();
-    import.write(entries(count)).await.unwrap();
-    import.complete().await.unwrap()
+    let import =
+        target(prefix).await.expect("the prefix must be empty").begin(newest).await.expect("the import must begin");
+    import.write(entries(count)).await.expect("the entries must be written");
+    import.complete().await.expect("the import must be completed")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
