@@ -6,7 +6,6 @@ mod certificatesigningrequest;
 mod clusterrole_aggregation;
 mod cronjob;
 mod daemonset;
-mod deletion_races;
 mod deployment;
 mod disruption;
 mod endpointslice;

@@ -245,11 +245,11 @@ fn is_conflict(error: &Error) -> bool {
     }
 }
 
-/// Returns whether an object or a namespace was deleted while it was in use. The write that marked it may have caused a
-/// conflict at the first attempt. An object that is still missing at the third one is a problem.
+/// Returns whether an object or a namespace was deleted while it was in use. An object that is still missing at the second
+/// attempt is a problem.
 fn is_race_with_deletion(error: &Error, attempts: u32) -> bool {
     let error = error.downcast_ref::<ContextError>();
-    error.is_some_and(|error| error.is_namespace_terminating() || attempts < 2 && error.is_not_found())
+    error.is_some_and(|error| error.is_namespace_terminating() || attempts == 0 && error.is_not_found())
 }
 
 /// Reconcile IDs: random per worker, then counted, so that an ID costs no system call.
