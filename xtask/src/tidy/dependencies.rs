@@ -125,7 +125,8 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that never use tokio, the network or the disk, not even through other crates.
-pub(super) const PURE: &[&str] = &["windlass-schema", "windlass-cel", "windlass-merge", "windlass-scaffold"];
+pub(super) const PURE: &[&str] =
+    &["windlass-json", "windlass-schema", "windlass-cel", "windlass-merge", "windlass-scaffold"];
 const NEVER_IN_PURE: &[&str] = &["async-std", "hyper", "kube", "kube-client", "mio", "redb", "reqwest", "tokio"];
 
 /// Crates that must not be in the dependency tree, and why.
